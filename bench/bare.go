@@ -42,8 +42,8 @@ func Bare(addr, urls string) error {
 	return lines.Err()
 }
 
-// newClient leads every name to one address. Its pool of idle connections is bounded, so that a crawl of very many hosts can
-// end.
+// newClient leads every name to one address. Its pool of idle connections is bounded, so that a crawl of very many
+// hosts can end.
 func newClient(addr string, perHost int) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: dialTo(addr), MaxIdleConns: 1000, MaxIdleConnsPerHost: perHost, DisableCompression: true,

@@ -34,7 +34,8 @@ var binDir string
 
 func child(kind, addr, arg string) int {
 	start := time.Now()
-	run := map[string]func(addr, arg string) error{"bare": Bare, "naive": Naive, "history": makeHistory, "resume": resumeHistory}[kind]
+	run := map[string]func(addr, arg string) error{"bare": Bare, "naive": Naive, "history": makeHistory,
+		"resume": resumeHistory}[kind]
 	if err := run(addr, arg); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -81,7 +82,8 @@ func ours(b *testing.B, w *Web) *exec.Cmd {
 // oursIn is ours in a given data directory.
 func oursIn(b *testing.B, w *Web, dir string) *exec.Cmd {
 	b.Helper()
-	args := []string{"crawl", "--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private",
+	args := []string{"crawl", "--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve,
+		"--allow-private",
 		"--data-dir", dir, "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"}
 	return exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), args...)
 }
@@ -89,7 +91,8 @@ func oursIn(b *testing.B, w *Web, dir string) *exec.Cmd {
 // limit is the command of this test binary as something else; see TestMain.
 func limit(kind, addr, arg string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_CHILD="+kind, "MAPWRIGHT_BENCH_ADDR="+addr, "MAPWRIGHT_BENCH_ARG="+arg)
+	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_CHILD="+kind, "MAPWRIGHT_BENCH_ADDR="+addr,
+		"MAPWRIGHT_BENCH_ARG="+arg)
 	return cmd
 }
 
@@ -99,8 +102,8 @@ func peer(b *testing.B, name string, w *Web) *exec.Cmd {
 	return exec.Command(program(b, name, "peers", "./"+name), w.Addr, w.Start)
 }
 
-// crawlers are who crawls in a turn of a scenario, the first of which is 0. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them in some,
-// and must find everything too.
+// crawlers are who crawls in a turn of a scenario, the first of which is 0. With MAPWRIGHT_BENCH_PEERS=1 the peers are
+// among them in some, and must find everything too.
 func crawlers(s Scenario, turn int) []string {
 	all := []string{"bare", "naive", "ours"}
 	if turn < s.PeerTurns && os.Getenv("MAPWRIGHT_BENCH_PEERS") == "1" {
@@ -141,8 +144,8 @@ func BenchmarkCrawl(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth crawls one host of growing size with ours alone. MAPWRIGHT_BENCH_GROWTH names the largest size. The small
-// sizes are crawled before, between and after the large ones, which take minutes.
+// BenchmarkGrowth crawls one host of growing size with ours alone. MAPWRIGHT_BENCH_GROWTH names the largest size. The
+// small sizes are crawled before, between and after the large ones, which take minutes.
 func BenchmarkGrowth(b *testing.B) {
 	most := sizeOf(b, "MAPWRIGHT_BENCH_GROWTH", 100_000, 10_000)
 	turn := map[int]int{}

@@ -43,8 +43,8 @@ func overCluster(cmd *exec.Cmd, s *pgtest.Server, crawl string) *exec.Cmd {
 	return cmd
 }
 
-// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over PostgreSQL, in turns, and then replays the log of one crawl. Ratio compares the medians of
-// both; engine-ms/100pages is the processor time of the server.
+// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over PostgreSQL, in turns, and then replays
+// the log of one crawl. Ratio compares the medians of both; engine-ms/100pages is the processor time of the server.
 func BenchmarkCluster(b *testing.B) {
 	s := Scenarios()[1]
 	w, server := startWeb(b, s), startServer(b)
@@ -118,7 +118,8 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 		b.Fatal(err)
 	}
 	var size int64
-	err = conn.QueryRow(b.Context(), `SELECT sum(octet_length(body)) FROM mapwright_log_`+snap.Crawl.ID.String()).Scan(&size)
+	err = conn.QueryRow(b.Context(),
+		`SELECT sum(octet_length(body)) FROM mapwright_log_`+snap.Crawl.ID.String()).Scan(&size)
 	_ = conn.Close(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -134,7 +135,11 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 		b.Fatal(err)
 	}
 	whole := 0
-	if err := replay.Records(b.Context(), e, snap, func(_ frontier.Position, rec []byte) error { whole += len(rec); return nil }); err != nil {
+	if err := replay.Records(b.Context(), e, snap, func(_ frontier.Position,
+		rec []byte) error {
+		whole += len(rec)
+		return nil
+	}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(whole)/1e6/took.Seconds(), "uncompressed-MB/s")
@@ -157,7 +162,8 @@ func newMachines(b *testing.B, server *pgtest.Server) *machineSet {
 // start starts a machine. The end of the benchmark kills it.
 func (m *machineSet) start(command string, args ...string) *exec.Cmd {
 	m.Helper()
-	cmd := exec.Command(program(m.B, "mapwright", "..", "./cmd/mapwright"), append([]string{command, "--data-dir", filepath.Join(m.TempDir(), "data"), "--log-level", "warn"}, args...)...)
+	cmd := exec.Command(program(m.B, "mapwright", "..", "./cmd/mapwright"),
+		append([]string{command, "--data-dir", filepath.Join(m.TempDir(), "data"), "--log-level", "warn"}, args...)...)
 	overCluster(cmd, m.server, m.name)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var said bytes.Buffer
@@ -180,7 +186,8 @@ func (m *machineSet) crawl(w *Web, settings ...string) *exec.Cmd {
 	if err := w.Reset(); err != nil {
 		m.Fatal(err)
 	}
-	cmd := m.start("crawl", append([]string{"--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private"}, settings...)...)
+	cmd := m.start("crawl", append([]string{"--start-url", w.Start, "--profile", "own-site", "--scope", "any",
+		"--resolve", w.Resolve, "--allow-private"}, settings...)...)
 	waitFor(m.B, "the crawl is there", func() bool { return m.status() != nil })
 	return cmd
 }
@@ -226,10 +233,12 @@ func (m *machineSet) owners() (n int) {
 	return n
 }
 
-// BenchmarkClusterSlowWeb has 1, 2 and 3 machines crawl 500 hosts that take half a second for an answer and are asked at most five times a second. The speed is that
-// between a fifth and four fifths of the pages, when all machines have their partitions. of-linear is that of n machines beside n times that of one.
+// BenchmarkClusterSlowWeb has 1, 2 and 3 machines crawl 500 hosts that take half a second for an answer and are asked
+// at most five times a second. The speed is that between a fifth and four fifths of the pages, when all machines have
+// their partitions. of-linear is that of n machines beside n times that of one.
 func BenchmarkClusterSlowWeb(b *testing.B) {
-	s := Scenario{Name: "slow", Hosts: 500, Pages: 60, PageSize: 2 << 10, Links: 30, Cross: 0.2, Web: []string{"-fault", "kind=slow delay=500ms"}}
+	s := Scenario{Name: "slow", Hosts: 500, Pages: 60, PageSize: 2 << 10, Links: 30, Cross: 0.2,
+		Web: []string{"-fault", "kind=slow delay=500ms"}}
 	workers := "100"
 	if Smoke() {
 		s.Hosts, s.Pages, workers, s.Web = 60, 30, "10", []string{"-fault", "kind=slow delay=200ms"}
@@ -240,7 +249,8 @@ func BenchmarkClusterSlowWeb(b *testing.B) {
 		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
 			for b.Loop() {
 				m := newMachines(b, server)
-				m.crawl(w, "--max-workers", workers, "--max-inflight-per-host", "1", "--min-delay-ms", "200", "--max-delay-ms", "200")
+				m.crawl(w, "--max-workers", workers, "--max-inflight-per-host", "1", "--min-delay-ms", "200",
+					"--max-delay-ms", "200")
 				for range machines - 1 {
 					m.start("join")
 				}
@@ -284,12 +294,13 @@ func pagesOf(b *testing.B, w *Web) (n int) {
 	return n
 }
 
-// takeoverTimeout is how long a fetch may take in the benchmarks of takeovers, in which hosts are asked every second. The time of a takeover is from the kill to the next
-// request to one of the hosts of the machine that was killed.
+// takeoverTimeout is how long a fetch may take in the benchmarks of takeovers, in which hosts are asked every second.
+// The time of a takeover is from the kill to the next request to one of the hosts of the machine that was killed.
 const takeoverTimeout = 5 * time.Second
 
 func takeoverSettings() []string {
-	return []string{"--max-inflight-per-host", "1", "--min-delay-ms", "1000", "--max-delay-ms", "1000", "--timeout", takeoverTimeout.String()}
+	return []string{"--max-inflight-per-host", "1", "--min-delay-ms", "1000", "--max-delay-ms", "1000", "--timeout",
+		takeoverTimeout.String()}
 }
 
 // BenchmarkTakeover kills one of two machines.
@@ -310,9 +321,11 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeoverLarge kills the only machine of a crawl whose URLs are all in one partition, and has another join at once. MAPWRIGHT_BENCH_PARTITION is their number.
+// BenchmarkTakeoverLarge kills the only machine of a crawl whose URLs are all in one partition, and has another join at
+// once. MAPWRIGHT_BENCH_PARTITION is their number.
 func BenchmarkTakeoverLarge(b *testing.B) {
-	s := Scenario{Name: "partition", Hosts: 1, Pages: sizeOf(b, "MAPWRIGHT_BENCH_PARTITION", 5_000_000, 5_000), PageSize: 2 << 10, Links: 30, Web: []string{"-sitemap-per-file", "50000"}}
+	s := Scenario{Name: "partition", Hosts: 1, Pages: sizeOf(b, "MAPWRIGHT_BENCH_PARTITION", 5_000_000, 5_000),
+		PageSize: 2 << 10, Links: 30, Web: []string{"-sitemap-per-file", "50000"}}
 	w, server := startWeb(b, s), startServer(b)
 	for b.Loop() {
 		m := newMachines(b, server)

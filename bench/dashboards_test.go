@@ -23,9 +23,10 @@ import (
 	"github.com/mapwright/mapwright/internal/service/client"
 )
 
-// BenchmarkDashboards crawls a site of MAPWRIGHT_BENCH_DASHBOARDS pages through the service, with no and with 100 open pages of that crawl in turns. cpu-µs/page is the
-// processor time of the server's whole process, from its start to its end. dashboards-cpu-% is by how much the median of the turns with open pages is above that of the
-// others; the goal is 5 at most.
+// BenchmarkDashboards crawls a site of MAPWRIGHT_BENCH_DASHBOARDS pages through the service, with no and with 100 open
+// pages of that crawl in turns. cpu-µs/page is the processor time of the server's whole process, from its start to its
+// end. dashboards-cpu-% is by how much the median of the turns with open pages is above that of the others; the goal is
+// 5 at most.
 func BenchmarkDashboards(b *testing.B) {
 	pages, turns := sizeOf(b, "MAPWRIGHT_BENCH_DASHBOARDS", 50_000, 500), 5
 	if Smoke() {
@@ -60,7 +61,8 @@ func median(all []float64) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// crawlWatched crawls the web in a new server while pages of the crawl are open, and returns the processor time of the server per page in µs.
+// crawlWatched crawls the web in a new server while pages of the crawl are open, and returns the processor time of the
+// server per page in µs.
 func crawlWatched(b *testing.B, w *Web, pages, open int) float64 {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
@@ -68,7 +70,8 @@ func crawlWatched(b *testing.B, w *Web, pages, open int) float64 {
 		b.Fatal(err)
 	}
 	s := startService(ctx, b)
-	settings := map[string]json.RawMessage{"profile": json.RawMessage(`"own-site"`), "allow_private": json.RawMessage("true"), "resolve": json.RawMessage(fmt.Sprintf("[%q]", w.Resolve))}
+	settings := map[string]json.RawMessage{"profile": json.RawMessage(`"own-site"`),
+		"allow_private": json.RawMessage("true"), "resolve": json.RawMessage(fmt.Sprintf("[%q]", w.Resolve))}
 	crawl, err := s.client.Submit(ctx, service.Submission{StartURLs: []string{w.Start}, Settings: settings}, "")
 	if err != nil {
 		b.Fatal(err)
@@ -126,7 +129,8 @@ type running struct {
 func startService(ctx context.Context, b *testing.B) *running {
 	b.Helper()
 	path, dir := program(b, "mapwright", "..", "./cmd/mapwright"), filepath.Join(b.TempDir(), "data")
-	s := &running{cmd: exec.CommandContext(ctx, path, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--rate-limit", "0", "--min-free", "0", "--log-level", "warn")}
+	s := &running{cmd: exec.CommandContext(ctx, path, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir,
+		"--rate-limit", "0", "--min-free", "0", "--log-level", "warn")}
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -145,7 +149,8 @@ func startService(ctx context.Context, b *testing.B) *running {
 		b.Fatal("the server does not listen")
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
-	key, err := exec.CommandContext(ctx, path, "keys", "create", "--scope", "admin", "--name", "bench", "--data-dir", dir).Output()
+	key, err := exec.CommandContext(ctx, path, "keys", "create", "--scope", "admin", "--name", "bench", "--data-dir",
+		dir).Output()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,7 +162,8 @@ func startService(ctx context.Context, b *testing.B) *running {
 	b.Cleanup(transport.CloseIdleConnections)
 	s.pages = &http.Client{Transport: transport, Jar: jar}
 	secret := strings.TrimSpace(string(key))
-	if s.client, err = client.New(client.Options{URL: s.url, Key: secret, HTTP: &http.Client{Transport: transport}}); err != nil {
+	if s.client, err = client.New(client.Options{URL: s.url, Key: secret,
+		HTTP: &http.Client{Transport: transport}}); err != nil {
 		b.Fatal(err)
 	}
 	res, err := s.pages.PostForm(s.url+"/login", url.Values{"key": {secret}})
@@ -174,7 +180,8 @@ func startService(ctx context.Context, b *testing.B) *running {
 // refreshAfter is how long the script of the page waits until it asks for the live part again.
 const refreshAfter = 3 * time.Second
 
-// watch does what an open page of a crawl does: it loads the page, follows the event stream, and asks for the live part again.
+// watch does what an open page of a crawl does: it loads the page, follows the event stream, and asks for the live part
+// again.
 func (s *running) watch(ctx context.Context, id string) error {
 	if err := s.get(ctx, "/crawls/"+id); err != nil {
 		return err

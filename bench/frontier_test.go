@@ -19,9 +19,9 @@ import (
 // addLinks is how many links are added at once, as many as a page has.
 const addLinks = 30
 
-// BenchmarkFrontierOverBadger adds URLs that are all new to a frontier over the store that crawls use, with its checkpoints, and ends
-// when all are durable and applied. MAPWRIGHT_BENCH_FRONTIER is how many; each tenth of them is measured, and last/first says
-// how much slower the last one was.
+// BenchmarkFrontierOverBadger adds URLs that are all new to a frontier over the store that crawls use, with its
+// checkpoints, and ends when all are durable and applied. MAPWRIGHT_BENCH_FRONTIER is how many; each tenth of them is
+// measured, and last/first says how much slower the last one was.
 func BenchmarkFrontierOverBadger(b *testing.B) {
 	total := sizeOf(b, "MAPWRIGHT_BENCH_FRONTIER", 500_000, 10_000)
 	for _, hosts := range []int{1, 100_000} {
@@ -71,8 +71,8 @@ func newAdder(b *testing.B, hosts, total int) *adder {
 	return a
 }
 
-// observe notes when each tenth was applied. A record holds the links of one call; the few records of checkpoints are counted as
-// if they did.
+// observe notes when each tenth was applied. A record holds the links of one call; the few records of checkpoints are
+// counted as if they did.
 func (a *adder) observe(_ time.Duration, records int) {
 	before := a.applied * 10 / a.total
 	a.applied += records * addLinks
@@ -92,7 +92,8 @@ func (a *adder) checkpoints(ctx context.Context) error {
 		if err := a.frontier.Checkpoint(ctx); err != nil {
 			return err
 		}
-		if err := a.store.Checkpoint(ctx, func(w *state.SnapshotWriter) error { return a.frontier.SaveFilters(w) }); err != nil {
+		if err := a.store.Checkpoint(ctx,
+			func(w *state.SnapshotWriter) error { return a.frontier.SaveFilters(w) }); err != nil {
 			return err
 		}
 	}
@@ -147,7 +148,8 @@ func (a *adder) add(ctx context.Context) error {
 		host := strconv.Itoa(batch % a.hosts)
 		links = links[:0]
 		for n := from; n < to; n++ {
-			url := "http://www.site-" + host + ".test/catalogue/section-" + strconv.Itoa(n/1000) + "/article-" + strconv.Itoa(n) + ".html"
+			url := "http://www.site-" + host + ".test/catalogue/section-" + strconv.Itoa(n/1000) + "/article-" +
+				strconv.Itoa(n) + ".html"
 			u, err := frontier.ParseURL(url)
 			if err != nil {
 				return err

@@ -52,8 +52,8 @@ type childReport struct {
 // rssEvery is how often the memory of a crawler is looked at.
 const rssEvery = 20 * time.Millisecond
 
-// Measure runs a crawler against a web and takes its figures. The crawler prints a JSON object with crawl_seconds as its last
-// output.
+// Measure runs a crawler against a web and takes its figures. The crawler prints a JSON object with crawl_seconds as
+// its last output.
 func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 	var f Figures
 	if err := w.Reset(); err != nil {
@@ -108,8 +108,8 @@ func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// watchRSS finds the largest anonymous RSS of a process, in bytes. Files that a process maps do not count: the kernel can take
-// them back.
+// watchRSS finds the largest anonymous RSS of a process, in bytes. Files that a process maps do not count: the kernel
+// can take them back.
 func watchRSS(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(rssEvery)
 	defer tick.Stop()

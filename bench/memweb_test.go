@@ -12,13 +12,15 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// memoryWeb is a web in memory, without a network, for crawls of which only the stored state matters. Pages are numbered, and page n is on
-// host n modulo hosts. The first ones name thirty new pages each, until as many wait as should; from then on each names one, so that
-// the crawl goes on for ever with about as many waiting. Every page names some that are known, too.
+// memoryWeb is a web in memory, without a network, for crawls of which only the stored state matters. Pages are
+// numbered, and page n is on host n modulo hosts. The first ones name thirty new pages each, until as many wait as
+// should; from then on each names one, so that the crawl goes on for ever with about as many waiting. Every page names
+// some that are known, too.
 type memoryWeb struct {
 	hosts int
 	wide  int // how many pages name thirty
-	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at. From then on no page is answered.
+	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at. From then on no
+	// page is answered.
 	at      int64
 	reached func()
 	fetched atomic.Int64 // pages asked for
@@ -50,7 +52,8 @@ func (w *memoryWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, err
 		}
 	}
 	resp := &fetch.Response{
-		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Reused: true,
+		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html",
+		ContentLength: -1, Reused: true,
 		Timings: fetch.Timings{Wait: 100 * time.Microsecond, Total: 100 * time.Microsecond},
 	}
 	if r.Mode != fetch.Page {

@@ -14,8 +14,8 @@ import (
 // naiveWorkers is what the naive crawler does best with on two cores.
 const naiveWorkers = 64
 
-// Naive is the crawler that a Go programmer writes in a hundred lines: net/http, x/net/html's tokenizer, net/url and a map. It
-// remembers nothing on disk, knows no robots.txt and has no delays.
+// Naive is the crawler that a Go programmer writes in a hundred lines: net/http, x/net/html's tokenizer, net/url and a
+// map. It remembers nothing on disk, knows no robots.txt and has no delays.
 func Naive(addr, start string) error {
 	n := &naive{client: newClient(addr, naiveWorkers), seen: map[string]bool{start: true}, queue: []string{start}}
 	n.wake = sync.NewCond(&n.mu)

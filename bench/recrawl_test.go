@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// BenchmarkRecrawl crawls a site (crawl=first), lets one page in a hundred change, and crawls it again (crawl=again). MAPWRIGHT_BENCH_RECRAWL is how many pages there are. Figures are
-// per page of the site. log-B is what was written to the log, view-B by how much the store's tables grew; what the changed pages wrote is in both.
+// BenchmarkRecrawl crawls a site (crawl=first), lets one page in a hundred change, and crawls it again (crawl=again).
+// MAPWRIGHT_BENCH_RECRAWL is how many pages there are. Figures are per page of the site. log-B is what was written to
+// the log, view-B by how much the store's tables grew; what the changed pages wrote is in both.
 func BenchmarkRecrawl(b *testing.B) {
 	pages := sizeOf(b, "MAPWRIGHT_BENCH_RECRAWL", 100_000, 500)
 	s := Recrawl(pages)
@@ -42,7 +43,8 @@ func BenchmarkRecrawl(b *testing.B) {
 					b.Fatal(err)
 				}
 				r := recrawling{w: w, s: s, dir: dir}
-				f := r.measure(b, exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), "recrawl", "--data-dir", dir, "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"))
+				f := r.measure(b, exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), "recrawl",
+					"--data-dir", dir, "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"))
 				r.check(b, f)
 			}
 		})
@@ -80,13 +82,15 @@ func (r recrawling) measure(b *testing.B, cmd *exec.Cmd) Figures {
 	return f
 }
 
-// check wants a recrawl to have asked for every page under conditions, and to have read only those that changed and those whose 304 it verified: ten, and one in a hundred.
+// check wants a recrawl to have asked for every page under conditions, and to have read only those that changed and
+// those whose 304 it verified: ten, and one in a hundred.
 func (r recrawling) check(b *testing.B, f Figures) {
 	b.Helper()
 	pages := int64(r.s.URLs())
 	verified := f.Bodies - f.Changed
 	if f.Conditional != pages || f.NotModified+f.Changed != pages || f.Changed+f.Unchanged != pages {
-		b.Errorf("%d of %d pages were asked for under conditions, %d answers 304, %d changed, %d unchanged", f.Conditional, pages, f.NotModified, f.Changed, f.Unchanged)
+		b.Errorf("%d of %d pages were asked for under conditions, %d answers 304, %d changed, %d unchanged",
+			f.Conditional, pages, f.NotModified, f.Changed, f.Unchanged)
 	}
 	if f.Changed == 0 || f.Changed > pages/20 || verified < min(10, f.NotModified) || verified > 30+pages/50 {
 		b.Errorf("%d pages changed, and %d other bodies were read, of %d pages", f.Changed, verified, pages)

@@ -36,9 +36,9 @@ type resumed struct {
 	Pending int64   `json:"pending"`
 }
 
-// BenchmarkResume kills a crawl in its middle and goes on with it: first-fetch-s is the time from the start of the new process
-// to its first request for a page. The history is a real one, of a crawl with a web without wires. MAPWRIGHT_BENCH_RESUME is how
-// many URLs the crawl knows when it is killed; a tenth of them is pending.
+// BenchmarkResume kills a crawl in its middle and goes on with it: first-fetch-s is the time from the start of the new
+// process to its first request for a page. The history is a real one, of a crawl with a web without wires.
+// MAPWRIGHT_BENCH_RESUME is how many URLs the crawl knows when it is killed; a tenth of them is pending.
 func BenchmarkResume(b *testing.B) {
 	known := sizeOf(b, "MAPWRIGHT_BENCH_RESUME", 200_000, 5_000)
 	for _, hosts := range []int{1, 100_000} {
@@ -147,7 +147,8 @@ func makeHistory(_, arg string) error {
 		return err
 	}
 	return runCrawl(crawl.Options{
-		Settings: historySettings(), Starts: []datadir.Start{{URL: start}}, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: web,
+		Settings: historySettings(), Starts: []datadir.Start{{URL: start}}, Dir: plan.Dir, Version: "bench",
+		Log: warnings(), Fetcher: web,
 	}, func(c *crawl.Crawl) { history = c })
 }
 

@@ -15,9 +15,9 @@ type Scenario struct {
 	Cross    float64  // share of links to other hosts
 	Changes  string   // how pages change between generations, as testweb has it; empty means not at all
 	Web      []string // further flags of testweb
-	// Turns is how often each crawler crawls in one run. They take turns, because a crawl takes seconds and the speed of a shared machine
-	// changes from minute to minute: a figure of the run is the median of its turns. A scenario has the more of them the nearer its
-	// figures are to what they must be.
+	// Turns is how often each crawler crawls in one run. They take turns, because a crawl takes seconds and the speed
+	// of a shared machine changes from minute to minute: a figure of the run is the median of its turns. A scenario has
+	// the more of them the nearer its figures are to what they must be.
 	Turns int
 	// PeerTurns is in how many turns other crawlers take part, which are slow.
 	PeerTurns int
@@ -26,11 +26,13 @@ type Scenario struct {
 // URLs is how many pages there are.
 func (s Scenario) URLs() int { return s.Hosts * s.Pages }
 
-// Scenarios are what the speed is judged by: one large site, a few hundred hosts, very many small hosts, and large pages.
+// Scenarios are what the speed is judged by: one large site, a few hundred hosts, very many small hosts, and large
+// pages.
 func Scenarios() []Scenario {
 	all := []Scenario{
 		{Name: "a_one_host", Hosts: 1, Pages: 50_000, PageSize: 10 << 10, Links: 30, Turns: 9, PeerTurns: 9},
-		{Name: "b_500_hosts", Hosts: 500, Pages: 200, PageSize: 10 << 10, Links: 30, Cross: 0.2, Turns: 5, PeerTurns: 1},
+		{Name: "b_500_hosts", Hosts: 500, Pages: 200, PageSize: 10 << 10, Links: 30, Cross: 0.2, Turns: 5,
+			PeerTurns: 1},
 		{Name: "c_20000_hosts", Hosts: 20_000, Pages: 5, PageSize: 10 << 10, Links: 30, Cross: 0.5, Turns: 5},
 		{Name: "d_large_pages", Hosts: 1, Pages: 5_000, PageSize: 200 << 10, Links: 200, Turns: 5},
 	}

@@ -28,8 +28,10 @@ type Web struct {
 
 // StartWeb runs the testweb program at path.
 func StartWeb(path string, s Scenario) (*Web, error) {
-	cmd := exec.Command(path, "-hosts", strconv.Itoa(s.Hosts), "-pages", strconv.Itoa(s.Pages), "-page-size", strconv.Itoa(s.PageSize),
-		"-links", strconv.Itoa(s.Links), "-cross-host", strconv.FormatFloat(s.Cross, 'f', -1, 64), "-admin-addr", "127.0.0.1:0")
+	cmd := exec.Command(path, "-hosts", strconv.Itoa(s.Hosts), "-pages", strconv.Itoa(s.Pages), "-page-size",
+		strconv.Itoa(s.PageSize),
+		"-links", strconv.Itoa(s.Links), "-cross-host", strconv.FormatFloat(s.Cross, 'f', -1, 64), "-admin-addr",
+		"127.0.0.1:0")
 	if s.Changes != "" {
 		cmd.Args = append(cmd.Args, "-changes", s.Changes)
 	}
@@ -53,7 +55,8 @@ func StartWeb(path string, s Scenario) (*Web, error) {
 	if err := json.NewDecoder(stdout).Decode(&hello); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the web: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
-	return &Web{Addr: hello.Addr, Resolve: hello.Resolve, Start: hello.StartURL, admin: hello.Admin, cmd: cmd, stdin: stdin}, nil
+	return &Web{Addr: hello.Addr, Resolve: hello.Resolve, Start: hello.StartURL, admin: hello.Admin, cmd: cmd,
+		stdin: stdin}, nil
 }
 
 // Close ends the process.

@@ -21,7 +21,8 @@ func (s *recordStore) Commit(recs ...Record) (Position, error) {
 				c := *f
 				f = &c
 			}
-			s.recs = append(s.recs, Record{Finish: f, Visits: slices.Clone(r.Visits), Facts: slices.Clone(r.Facts), Named: slices.Clone(r.Named)})
+			s.recs = append(s.recs, Record{Finish: f, Visits: slices.Clone(r.Visits), Facts: slices.Clone(r.Facts),
+				Named: slices.Clone(r.Named)})
 		}
 	}
 	return at, err
@@ -42,7 +43,8 @@ func TestAgain(t *testing.T) {
 		checkInvariants(t, f)
 		rec := store.recs[0]
 		want := Summary{Outcome: 5, Status: 304, Bytes: 77, Counted: true}
-		if len(rec.Visits) != 1 || rec.Visits[0].Visit != 2 || rec.Visits[0].Before != want || rec.Visits[0].Key != rec.Finish.Key {
+		if len(rec.Visits) != 1 || rec.Visits[0].Visit != 2 || rec.Visits[0].Before != want ||
+			rec.Visits[0].Key != rec.Finish.Key {
 			t.Fatalf("%+v", rec)
 		}
 		if len(rec.Facts) != 1 || rec.Facts[0].Name != "fact" {
@@ -158,7 +160,8 @@ func TestHostLimitIsOfOneGeneration(t *testing.T) {
 			u := mustURL("http://a.example/")
 			o := Options{Pace: fast(1), IgnoreRobots: true, MaxURLsPerHost: 2, Generation: uint32(generation)}
 			f := newTest(t, o, store)
-			if _, err := store.Commit(Record{Hosts: []HostFact{{Host: f.hasher.HostID(u.Host()), Name: u.Host(), Pages: 2}}}); err != nil {
+			if _, err := store.Commit(Record{Hosts: []HostFact{{Host: f.hasher.HostID(u.Host()), Name: u.Host(),
+				Pages: 2}}}); err != nil {
 				t.Fatal(err)
 			}
 			add(t, f, Link{URL: u})

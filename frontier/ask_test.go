@@ -24,8 +24,10 @@ func redirected(t *testing.T, f *Frontier, origin, to string) {
 func wantRobots(t *testing.T, f *Frontier, after time.Duration, since time.Time, url string, task RobotsTask) *Lease {
 	t.Helper()
 	l := next(t, f)
-	if got := time.Since(since); got != after || l.URL().String() != url || l.Kind() != KindRobots || fmt.Sprint(l.Robots()) != fmt.Sprint(task) {
-		t.Fatalf("after %v %v %s for %+v, want after %v %s for %+v", got, l.Kind(), l.URL(), l.Robots(), after, url, task)
+	if got := time.Since(since); got != after || l.URL().String() != url || l.Kind() != KindRobots ||
+		fmt.Sprint(l.Robots()) != fmt.Sprint(task) {
+		t.Fatalf("after %v %v %s for %+v, want after %v %s for %+v", got, l.Kind(), l.URL(), l.Robots(), after, url,
+			task)
 	}
 	startLease(t, l)
 	return l
@@ -35,7 +37,8 @@ func perSecond() pace.Config {
 	return pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
 }
 
-// Two origins that are redirected to one URL wait for one request. Their hosts get no lease meanwhile, and the crawl is not drained.
+// Two origins that are redirected to one URL wait for one request. Their hosts get no lease meanwhile, and the crawl is
+// not drained.
 func TestRobotsQuestionIsSharedByItsOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
@@ -59,21 +62,24 @@ func TestRobotsQuestionIsSharedByItsOrigins(t *testing.T) {
 		if err := crawl(t, f, 1, 0, func(l *Lease) Result { return ok() }); err != ErrDrained {
 			t.Error(err)
 		}
-		if got := time.Since(start); got != 2*time.Second { // each origin has a robots lease of its own again, then its page
+		// each origin has a robots lease of its own again, then its page
+		if got := time.Since(start); got != 2*time.Second {
 			t.Errorf("the pages were fetched after %v", got)
 		}
 		checkEmpty(t, f, store)
 	})
 }
 
-// A request that failed is repeated as a lease of its own, which counts the attempts; the origin waits for its own host as long as it takes.
+// A request that failed is repeated as a lease of its own, which counts the attempts; the origin waits for its own host
+// as long as it takes.
 func TestRobotsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: perSecond()}, NewMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		for attempt := 1; attempt <= 3; attempt++ {
 			l := next(t, f)
-			if l.Attempt() != attempt || l.URL().String() != "http://a.example/robots.txt" || l.Robots().Origins[0] != "http://a.example" {
+			if l.Attempt() != attempt || l.URL().String() != "http://a.example/robots.txt" ||
+				l.Robots().Origins[0] != "http://a.example" {
 				t.Fatalf("attempt %d for %s, want %d", l.Attempt(), l.URL(), attempt)
 			}
 			startLease(t, l)
@@ -109,7 +115,10 @@ func TestRobotsOfABlockedHost(t *testing.T) {
 				dead := next(t, f)
 				startLease(t, dead)
 				add(t, f, seeds("http://a.example/")...)
-				fail := func() { done(t, dead, Result{Class: pace.ClassNetwork, RobotsUntil: time.Now().Add(time.Hour)}) }
+				fail := func() {
+					done(t, dead, Result{Class: pace.ClassNetwork,
+						RobotsUntil: time.Now().Add(time.Hour)})
+				}
 				if before {
 					fail()
 				}
@@ -119,7 +128,8 @@ func TestRobotsOfABlockedHost(t *testing.T) {
 					fail()
 				}
 				start := time.Now()
-				l := wantRobots(t, f, time.Second, start, "http://a.example/robots.txt", RobotsTask{Origins: []string{"http://a.example"}, Late: true})
+				l := wantRobots(t, f, time.Second, start, "http://a.example/robots.txt",
+					RobotsTask{Origins: []string{"http://a.example"}, Late: true})
 				done(t, l, Result{RobotsUntil: time.Now().Add(time.Hour)})
 				checkInvariants(t, f)
 				if l := next(t, f); l.URL().String() != "http://a.example/" {
@@ -143,11 +153,13 @@ func TestRobotsPatience(t *testing.T) {
 		add(t, f, seeds("http://rests.example/")...)
 		rests := next(t, f)
 		startLease(t, rests)
-		done(t, rests, Result{Class: pace.ClassThrottled, RetryAfter: 5 * time.Minute, RobotsUntil: time.Now().Add(time.Hour)})
+		done(t, rests, Result{Class: pace.ClassThrottled, RetryAfter: 5 * time.Minute,
+			RobotsUntil: time.Now().Add(time.Hour)})
 		add(t, f, seeds("http://a.example/")...)
 		start := time.Now()
 		redirected(t, f, "http://a.example", "http://rests.example/r")
-		l := wantRobots(t, f, robotsPatience, start, "http://a.example/robots.txt", RobotsTask{Origins: []string{"http://a.example"}, Late: true})
+		l := wantRobots(t, f, robotsPatience, start, "http://a.example/robots.txt",
+			RobotsTask{Origins: []string{"http://a.example"}, Late: true})
 		done(t, l, Result{RobotsUntil: time.Now().Add(time.Hour)})
 		for _, want := range []string{"http://a.example/", "http://rests.example/"} {
 			l := next(t, f)

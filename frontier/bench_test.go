@@ -98,7 +98,8 @@ func BenchmarkAddNew(b *testing.B) {
 	defer cpu(b)()
 	for b.Loop() {
 		for j := range page {
-			page[j] = Link{URL: mustURL(fmt.Sprintf("https://www.host%d.example/section/%d/article.html", n%500, n)), Depth: 1}
+			page[j] = Link{URL: mustURL(fmt.Sprintf("https://www.host%d.example/section/%d/article.html", n%500, n)),
+				Depth: 1}
 			n++
 		}
 		if _, err := f.Add(context.Background(), page); err != nil {
@@ -154,7 +155,8 @@ func BenchmarkPage(b *testing.B) {
 					if as == "found" {
 						found = append(found, *t)
 					} else {
-						links = append(links, Link{URL: t.URL, Key: t.Key, Depth: o.Depth, Source: o.Source, Parent: o.Parent, Discovered: o.At})
+						links = append(links, Link{URL: t.URL, Key: t.Key, Depth: o.Depth, Source: o.Source,
+							Parent: o.Parent, Discovered: o.At})
 					}
 				}
 				n++

@@ -20,7 +20,8 @@ func (s *hookedStore) Ready(ctx context.Context) error {
 	return s.MemStore.Ready(ctx)
 }
 
-// Another page records the same links after the first page's links were looked up and before they are recorded. No counter falls.
+// Another page records the same links after the first page's links were looked up and before they are recorded. No
+// counter falls.
 func TestCountersNeverFall(t *testing.T) {
 	store := &hookedStore{MemStore: NewMemStore()}
 	f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
@@ -42,7 +43,8 @@ func TestCountersNeverFall(t *testing.T) {
 	sample()
 
 	counters := []string{
-		"Added", "Finished", "Links", "HotHits", "Filtered", "Doubtful", "Erred", "LookWaited", "Loads", "Loaded", "GaveBack", "Violations",
+		"Added", "Finished", "Links", "HotHits", "Filtered", "Doubtful", "Erred", "LookWaited", "Loads", "Loaded",
+		"GaveBack", "Violations",
 	}
 	for i, st := range samples[1:] {
 		was, is := reflect.ValueOf(samples[i]), reflect.ValueOf(st)
@@ -54,6 +56,7 @@ func TestCountersNeverFall(t *testing.T) {
 	}
 	last := samples[len(samples)-1]
 	if last.Links != 6 || last.Filtered != 6 || last.HotHits != 3 || last.Added != 3 {
-		t.Errorf("%d links, %d looked up in the filter, %d known to the hot set, %d new; want 6, 6, 3, 3", last.Links, last.Filtered, last.HotHits, last.Added)
+		t.Errorf("%d links, %d looked up in the filter, %d known to the hot set, %d new; want 6, 6, 3, 3", last.Links,
+			last.Filtered, last.HotHits, last.Added)
 	}
 }

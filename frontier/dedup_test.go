@@ -45,7 +45,8 @@ func TestFalsePositivesLoseNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const pages = 20_000
 				store := NewMemStore()
-				f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, HotSetBytes: 1, Shards: 2, MaxVerify: 7}, store)
+				f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, HotSetBytes: 1, Shards: 2, MaxVerify: 7},
+					store)
 				made := map[uint8]bool{}
 				for n := range pages {
 					key := f.hasher.HostID(hostOfURL(t, treeURL(n, 10)))
@@ -108,7 +109,8 @@ func TestLinksAreRecordedOnce(t *testing.T) {
 		t.Run(fmt.Sprint(fp), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &slowStore{MemStore: NewMemStore(), recorded: map[Key]int{}}
-				o := Options{Pace: fast(8), FilterFPRate: fp, FilterCapacity: 1, HotSetBytes: 1, Shards: 4, MaxVerify: 50}
+				o := Options{Pace: fast(8), FilterFPRate: fp, FilterCapacity: 1, HotSetBytes: 1, Shards: 4,
+					MaxVerify: 50}
 				f := newTest(t, o, store)
 				for i := range 40_000 { // fill the filter
 					k := f.hasher.Key(mustParse(t, fmt.Sprintf("http://x%d.example/", i)))
@@ -231,7 +233,8 @@ func TestAdmitFinishesLinks(t *testing.T) {
 			}
 			return e
 		}}, store)
-		n := add(t, f, Link{URL: mustURL("http://a.example/1")}, Link{URL: mustURL("http://a.example/2"), Source: 7}, Link{URL: mustURL("http://a.example/1")},
+		n := add(t, f, Link{URL: mustURL("http://a.example/1")}, Link{URL: mustURL("http://a.example/2"), Source: 7},
+			Link{URL: mustURL("http://a.example/1")},
 			Link{URL: mustURL("http://a.example/3"), Finish: &Finish{}})
 		if n != 3 || asked.Load() != 3 {
 			t.Errorf("added %d, asked for %d", n, asked.Load())
@@ -239,7 +242,8 @@ func TestAdmitFinishesLinks(t *testing.T) {
 		if st := f.Stats(); st.Pending != 1 || st.Finished != 2 {
 			t.Errorf("%+v", st)
 		}
-		done(t, next(t, f), ok(Link{URL: mustURL("http://b.example/4"), Source: 7, Depth: 1}, Link{URL: mustURL("http://a.example/2"), Depth: 1}))
+		done(t, next(t, f), ok(Link{URL: mustURL("http://b.example/4"), Source: 7, Depth: 1},
+			Link{URL: mustURL("http://a.example/2"), Depth: 1}))
 		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
 			t.Error(err)
 		}
@@ -329,7 +333,8 @@ func TestFiltersAreKept(t *testing.T) {
 			}
 		}
 		if got, want := g.Stats(), f.Stats(); got.FilterKeys != want.FilterKeys || got.FilterBytes != want.FilterBytes {
-			t.Errorf("%d keys in %d bytes, want %d in %d", got.FilterKeys, got.FilterBytes, want.FilterKeys, want.FilterBytes)
+			t.Errorf("%d keys in %d bytes, want %d in %d", got.FilterKeys, got.FilterBytes, want.FilterKeys,
+				want.FilterBytes)
 		}
 		again := &blobs{old: b.new, new: map[string][]byte{}}
 		if err := g.SaveFilters(again); err != nil || again.puts != 1 || len(again.new) != len(b.new) {
@@ -380,7 +385,8 @@ func TestAdmitSkipsLinksAndGivesEvidence(t *testing.T) {
 			if want := uint8(250 * (1 - i)); l.Link().Repeats != want {
 				t.Errorf("lease %d has %d repeats, want %d", i, l.Link().Repeats, want)
 			}
-			r := ok(Link{URL: mustURL("http://a.example/skipped"), Source: 7, Depth: 1}, Link{URL: mustURL("http://a.example/2"), Depth: 1})
+			r := ok(Link{URL: mustURL("http://a.example/skipped"), Source: 7, Depth: 1},
+				Link{URL: mustURL("http://a.example/2"), Depth: 1})
 			r.Evidence = []Evidence{{Kind: 8, Words: []uint64{1, 2}}}
 			store.evidence, store.skips = nil, nil
 			done(t, l, r)
@@ -395,7 +401,8 @@ func TestAdmitSkipsLinksAndGivesEvidence(t *testing.T) {
 		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
 			t.Error(err)
 		}
-		if p := f.hasher.HostID("a.example").Partition(); !slices.Equal(store.skips, []Skip{{Partition: p, Reason: 3, Count: 1}}) {
+		if p := f.hasher.HostID("a.example").Partition(); !slices.Equal(store.skips,
+			[]Skip{{Partition: p, Reason: 3, Count: 1}}) {
 			t.Errorf("skips of the last page: %v", store.skips)
 		}
 		if st := f.Stats(); st.Finished != 2 {
@@ -405,7 +412,8 @@ func TestAdmitSkipsLinksAndGivesEvidence(t *testing.T) {
 	})
 }
 
-// Links of a page are recorded and sent with all that their origin says, and only those that are new or of a closed partition are.
+// Links of a page are recorded and sent with all that their origin says, and only those that are new or of a closed
+// partition are.
 func TestFoundAreRecordedAsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &recordedStore{Store: NewMemStore()}

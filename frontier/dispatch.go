@@ -26,7 +26,8 @@ type dispatcher struct {
 }
 
 func (d *dispatcher) init(f *Frontier) {
-	d.shards, d.clock, d.life, d.totals, d.tickets, d.robots = &f.shards, &f.clock, &f.life, &f.totals, &f.tickets, &f.robots
+	d.shards, d.clock, d.life, d.totals, d.tickets, d.robots = &f.shards, &f.clock, &f.life, &f.totals, &f.tickets,
+		&f.robots
 	d.waiting.Init(func() { d.wakeNext(false) })
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A request over a kept connection that the host closed is an attempt: it waits for the host's pace and counts, but the host has not failed.
+// A request over a kept connection that the host closed is an attempt: it waits for the host's pace and counts, but the
+// host has not failed.
 func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := pace.Config{MinDelay: 5 * time.Second, MaxDelay: 5 * time.Second, MaxInflight: 1}
@@ -35,7 +36,8 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 	})
 }
 
-// A URL counts towards the limit of pages when its host cannot be connected to. It does not if nothing is known of its request.
+// A URL counts towards the limit of pages when its host cannot be connected to. It does not if nothing is known of its
+// request.
 func TestFailedConnectionsCount(t *testing.T) {
 	for class, counts := range map[pace.Class]bool{pace.ClassNetwork: true, pace.ClassOK: true, pace.ClassNone: false} {
 		synctest.Test(t, func(t *testing.T) {

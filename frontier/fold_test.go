@@ -42,8 +42,8 @@ func (w *blobWriter) Put(_ string, _ uint32, write func(io.Writer) error) error 
 
 func (w *blobWriter) Keep(string) bool { return false }
 
-// Failures of a domain in a row are counted over runs that are killed at any moment, whenever the last checkpoint was: the domain is
-// abandoned at the same URL as in one run.
+// Failures of a domain in a row are counted over runs that are killed at any moment, whenever the last checkpoint was:
+// the domain is abandoned at the same URL as in one run.
 func TestFailuresOfADomainOutliveKills(t *testing.T) {
 	const threshold, urls = 5, 12
 	for saved := range 3 { // how many URLs before the kill the fold is saved
@@ -89,7 +89,8 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 					fail()
 				}
 				if _, err := f.Next(t.Context()); err != ErrDrained {
-					t.Errorf("saved %d before, killed after %d: %v, want the domain to be abandoned", saved, killed, err)
+					t.Errorf("saved %d before, killed after %d: %v, want the domain to be abandoned", saved, killed,
+						err)
 				}
 				synctest.Wait()
 				checkInvariants(t, f)
@@ -109,7 +110,8 @@ func TestFoldOfADomain(t *testing.T) {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 		}
 		end := func(c pace.Class) { done(t, next(t, f), Result{Class: c, Finish: &Finish{}, Final: true}) }
-		for _, c := range []pace.Class{pace.ClassOK, pace.ClassNetwork, pace.ClassNetwork, pace.ClassOK, pace.ClassOK, pace.ClassNetwork} {
+		for _, c := range []pace.Class{pace.ClassOK, pace.ClassNetwork, pace.ClassNetwork, pace.ClassOK, pace.ClassOK,
+			pace.ClassNetwork} {
 			end(c)
 		}
 		if got := len(store.evidence); got != 4 {
@@ -137,8 +139,8 @@ func TestFoldOfADomain(t *testing.T) {
 	})
 }
 
-// What a host has done in a row is counted over kills at any request: it is blocked, and its 403s become refusals, at the same request as in one run. A URL that
-// failed counts once, before and after a kill together.
+// What a host has done in a row is counted over kills at any request: it is blocked, and its 403s become refusals, at
+// the same request as in one run. A URL that failed counts once, before and after a kill together.
 func TestRowsOfAHostOutliveKills(t *testing.T) {
 	const requests = 7
 	for name, c := range map[string]struct {
@@ -155,7 +157,8 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 			story := func(kills ...int) (all []string) {
 				synctest.Test(t, func(t *testing.T) {
 					store := &evidenceStore{MemStore: NewMemStore()}
-					o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 100, FailureThreshold: 5, CancelOnThrottle: true, Run: 1, Continues: 1}
+					o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 100, FailureThreshold: 5,
+						CancelOnThrottle: true, Run: 1, Continues: 1}
 					o.Pace.MaxFailures, o.Pace.MaxLearned = 4, time.Millisecond
 					f := newTest(t, o, store)
 					for i := range c.urls {
@@ -177,8 +180,10 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 							t.Fatal(err)
 						}
 						row := fact.Row
-						all = append(all, fmt.Sprintf("%d failures of %d URLs, %d plain 403s, %d refusals, %d at the most; blocked %v, abandoned %v",
-							row.Failures, len(row.Failed), row.Forbidden, row.Refusals, row.AtCap, fact.Blocked, fact.Abandoned))
+						all = append(all, fmt.Sprintf("%d failures of %d URLs, %d plain 403s, %d refusals, %d at the "+
+							"most; blocked %v, abandoned %v",
+							row.Failures, len(row.Failed), row.Forbidden, row.Refusals, row.AtCap, fact.Blocked,
+							fact.Abandoned))
 						if slices.Contains(kills, i) {
 							f.Close()
 							o.Run++
@@ -211,13 +216,15 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 	}
 }
 
-// A run that a user asked for tries a blocked host again, and counts its failures from none. The run that goes on after a kill of it does the same with a host that
-// the killed run had not come to: what the store says of the host is of an earlier run.
+// A run that a user asked for tries a blocked host again, and counts its failures from none. The run that goes on after
+// a kill of it does the same with a host that the killed run had not come to: what the store says of the host is of an
+// earlier run.
 func TestRowsAreOverInANewRun(t *testing.T) {
 	for _, known := range []bool{false, true} { // whether the second run had links of the host
 		synctest.Test(t, func(t *testing.T) {
 			store := NewMemStore()
-			o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off, Run: 1, Continues: 1}
+			o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off, Run: 1,
+				Continues: 1}
 			o.Pace.MaxFailures = 2
 			fail := func(f *Frontier) {
 				t.Helper()
@@ -257,7 +264,8 @@ func TestRowsAreOverInANewRun(t *testing.T) {
 				fail(f)
 			}
 			if _, err := f.Next(t.Context()); err != ErrDrained {
-				t.Errorf("known %v: %v, want the host to be blocked at its second failure since the second run began", known, err)
+				t.Errorf("known %v: %v, want the host to be blocked at its second failure since the second run began",
+					known, err)
 			}
 			f.Close()
 

@@ -9,12 +9,11 @@
 // same record as the end of that page, and queued with its host; from then on it is
 // pending until it is finished, exactly once, whatever happens to the process.
 //
-// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The
-// lease holds one of the host's slots, the URL's memory permit and its page ticket.
-// The worker calls [Lease.Start] before the first byte of the request, and sends nothing
-// if that returns an error. It calls [Lease.Done] when the result is known. And it defers
-// [Lease.Abandon], which returns the lease if a panic prevented the call of Done. Done finishes the URL, or puts it back for
-// another attempt; which of the two it was, it returns.
+// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The lease holds one of the host's
+// slots, the URL's memory permit and its page ticket. The worker calls [Lease.Start] before the first byte of the
+// request, and sends nothing if that returns an error. It calls [Lease.Done] when the result is known. And it defers
+// [Lease.Abandon], which returns the lease if a panic prevented the call of Done. Done finishes the URL, or puts it
+// back for another attempt; which of the two it was, it returns.
 //
 //	for {
 //		l, err := f.Next(ctx)
@@ -87,8 +86,9 @@ type Frontier struct {
 
 	// A permit is taken for every URL in a window, goes with it into its lease and into
 	// its wait for a retry, and is released when the URL leaves memory.
-	permits    limit.Permits
-	tickets    limit.Slots // of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
+	permits limit.Permits
+	// of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
+	tickets    limit.Slots
 	robots     limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
 	holding    atomic.Bool // no sitemap is leased; written by HoldSitemaps
 	gate       gate

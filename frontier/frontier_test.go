@@ -103,7 +103,8 @@ func foundLinks(r *Result) []Link {
 	var links []Link
 	for _, f := range r.Found {
 		o := r.Origin
-		links = append(links, Link{URL: f.URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats, Parent: o.Parent, Discovered: o.At})
+		links = append(links, Link{URL: f.URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats, Parent: o.Parent,
+			Discovered: o.At})
 	}
 	return links
 }
@@ -185,7 +186,8 @@ func (v *visited) check(t testing.TB, want int) {
 func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 	t.Helper()
 	st := f.Stats()
-	if st.Pending != 0 || st.InMemory != 0 || st.OnDisk != 0 || st.Leased != 0 || st.Waiting != 0 || st.Robots != 0 || st.Idle != 0 {
+	if st.Pending != 0 || st.InMemory != 0 || st.OnDisk != 0 || st.Leased != 0 || st.Waiting != 0 || st.Robots != 0 ||
+		st.Idle != 0 {
 		t.Errorf("drained, but %+v", st)
 	}
 	if links, finished := s.Len(); links != finished {
@@ -195,7 +197,8 @@ func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 		t.Errorf("drained with %d in flight as the store counts", n)
 	}
 	if n := f.totals.live.Load() + f.totals.urls.Load() + f.totals.busy.Load(); n != 0 {
-		t.Errorf("drained, but live %d, pages %d, busy %d", f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load())
+		t.Errorf("drained, but live %d, pages %d, busy %d", f.totals.live.Load(), f.totals.urls.Load(),
+			f.totals.busy.Load())
 	}
 }
 
@@ -209,7 +212,8 @@ func TestDrains(t *testing.T) {
 		var seen visited
 		err := crawl(t, f, 3, 10*time.Millisecond, func(l *Lease) Result {
 			seen.add(l.URL().String())
-			return ok(Link{URL: mustURL("http://a.example/2"), Depth: 1}, Link{URL: mustURL("http://c.example/"), Depth: 1})
+			return ok(Link{URL: mustURL("http://a.example/2"), Depth: 1},
+				Link{URL: mustURL("http://c.example/"), Depth: 1})
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Errorf("crawl ended with %v", err)

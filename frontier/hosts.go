@@ -144,7 +144,8 @@ type hostDomain struct {
 }
 
 func newHostTable() hostTable {
-	return hostTable{byID: map[HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}}, gone: map[HostID]Cursor{}}
+	return hostTable{byID: map[HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}},
+		gone: map[HostID]Cursor{}}
 }
 
 // at is the host of an index.

@@ -14,20 +14,25 @@ import (
 func dump(f *Frontier) string {
 	var b strings.Builder
 	asks, loads := f.loader.jobs.Len()
-	fmt.Fprintf(&b, "now %d live %d urls %d busy %d permits %d tickets %d starved %v jobs %d+%d open %d\n", f.clock.now(), f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load(),
+	fmt.Fprintf(&b, "now %d live %d urls %d busy %d permits %d tickets %d starved %v jobs %d+%d open %d\n",
+		f.clock.now(), f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load(),
 		f.permits.Used(), f.tickets.Used(), f.loader.starved(), loads, asks, f.gate.open.Load())
 	for _, s := range f.shards.all {
 		s.mu.Lock()
-		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d active, due %d\n", s.index, s.schedule.ready.Len(), s.schedule.parked.Len(), s.schedule.activeCount(), s.due.Load())
+		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d active, due %d\n", s.index, s.schedule.ready.Len(),
+			s.schedule.parked.Len(), s.schedule.activeCount(), s.due.Load())
 		for i := range s.hosts.end() {
 			h := s.hosts.at(i)
 			if h.id == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d active %d due %d", s.hosts.name(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.active, s.schedule.time(i, h))
+			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d active %d due %d",
+				s.hosts.name(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.active,
+				s.schedule.time(i, h))
 			for j := h.levels; j >= 0; j = s.queues.level(j).next {
 				lv := s.queues.level(j)
-				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.class, lv.n, lv.disk, lv.leased, lv.waiting)
+				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.class, lv.n, lv.disk, lv.leased,
+					lv.waiting)
 			}
 			for j := h.wait; j >= 0; j = s.queues.wait(j).next {
 				fmt.Fprintf(&b, " (wait at %d text %v)", s.queues.wait(j).until, s.queues.wait(j).text != 0)
@@ -54,7 +59,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		leased := map[int32]int{}
 		for _, l := range s.leases.out {
 			leased[l.host]++
-			if sitemap := l.kind == KindSitemap; l.kind.isQueued() && sitemap != (s.queues.level(l.level).class == PrioritySitemap) {
+			if sitemap := l.kind == KindSitemap; l.kind.isQueued() &&
+				sitemap != (s.queues.level(l.level).class == PrioritySitemap) {
 				t.Errorf("%s: a lease of a %v at priority %d", l.url, l.kind, l.class)
 			}
 			if l.kind.isQueued() {
@@ -68,14 +74,18 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			if h.id == 0 {
 				continue
 			}
-			live, urls, pages, busy, mem = live+h.counts.live, urls+h.counts.urls, pages+h.counts.pages, busy+h.counts.busy, mem+int64(h.inMemory)
+			live, urls, pages, busy, mem = live+h.counts.live, urls+h.counts.urls, pages+h.counts.pages,
+				busy+h.counts.busy, mem+int64(h.inMemory)
 			parts[h.id.Partition()] += h.counts.live
 			if limited := h.limited(f.o.MaxURLsPerHost); h.counts != h.count(limited, f.o.SkipSitemaps) {
-				t.Errorf("%s is counted as %+v, want %+v", s.hosts.name(h), h.counts, h.count(limited, f.o.SkipSitemaps))
+				t.Errorf("%s is counted as %+v, want %+v", s.hosts.name(h), h.counts,
+					h.count(limited, f.o.SkipSitemaps))
 			}
 			recountGate(s, h, &gated)
-			if h.flags&hostHeld != 0 && h.counts.givenUp != h.pages()-int64(h.pageLeases) || h.flags&hostHeld == 0 && h.counts.givenUp != 0 {
-				t.Errorf("%s: %d URLs are counted as given up, flags %b, pending %d", s.hosts.name(h), h.counts.givenUp, h.flags, h.pending)
+			if h.flags&hostHeld != 0 && h.counts.givenUp != h.pages()-int64(h.pageLeases) || h.flags&hostHeld == 0 &&
+				h.counts.givenUp != 0 {
+				t.Errorf("%s: %d URLs are counted as given up, flags %b, pending %d", s.hosts.name(h), h.counts.givenUp,
+					h.flags, h.pending)
 			}
 			givenUp += h.counts.givenUp
 			if int(h.leases) != leased[i] {
@@ -89,7 +99,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				if lv.class == PrioritySitemap {
 					sitemaps = int64(lv.pending())
 					if lv.leased != h.sitemapLeases || lv.ticketed != 0 {
-						t.Errorf("%s: %d sitemaps are leased, want %d; %d have tickets", s.hosts.name(h), h.sitemapLeases, lv.leased, lv.ticketed)
+						t.Errorf("%s: %d sitemaps are leased, want %d; %d have tickets", s.hosts.name(h),
+							h.sitemapLeases, lv.leased, lv.ticketed)
 					}
 				}
 				inMemory += lv.n
@@ -113,10 +124,13 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				t.Errorf("%s: %d sitemaps are pending, want %d", s.hosts.name(h), h.sitemaps, sitemaps)
 			}
 			if pending != h.pending || inMemory != h.inMemory || n != h.waiting || waiting != n {
-				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.hosts.name(h), h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
+				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.hosts.name(h),
+					h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
 			}
-			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) || (len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
-				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.hosts.name(h), h.flags, away, len(s.asks.questions[i]))
+			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) ||
+				(len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
+				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.hosts.name(h), h.flags, away,
+					len(s.asks.questions[i]))
 			}
 			if h.active >= 0 {
 				active++
@@ -126,10 +140,12 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			}
 		}
 		if active != s.schedule.activeCount() || active > s.schedule.maxActive {
-			t.Errorf("%d hosts are active, %d by the slab's count, of %d", active, s.schedule.activeCount(), s.schedule.maxActive)
+			t.Errorf("%d hosts are active, %d by the slab's count, of %d", active, s.schedule.activeCount(),
+				s.schedule.maxActive)
 		}
 		if allPending != s.queues.pending || allSitemaps != s.queues.sitemaps || disk != s.queues.disk {
-			t.Errorf("%d URLs are pending and %d on disk by the queues' count, %d and %d by their levels'", s.queues.pending, s.queues.disk, allPending, disk)
+			t.Errorf("%d URLs are pending and %d on disk by the queues' count, %d and %d by their levels'",
+				s.queues.pending, s.queues.disk, allPending, disk)
 		}
 		if givenUp != s.count.hosts.givenUp {
 			t.Errorf("%d URLs are given up by the shard's count, %d by its hosts'", s.count.hosts.givenUp, givenUp)
@@ -167,14 +183,15 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	if counted != pages {
 		t.Errorf("the shards count %d pages that may be leased, want %d", counted, pages)
 	}
-	if live != f.totals.live.Load() || urls != f.totals.urls.Load() || busy != f.totals.busy.Load() || mem != f.permits.Used() {
+	if live != f.totals.live.Load() || urls != f.totals.urls.Load() || busy != f.totals.busy.Load() ||
+		mem != f.permits.Used() {
 		t.Errorf("live %d want %d, urls %d want %d, busy %d want %d, permits %d want %d", f.totals.live.Load(), live,
 			f.totals.urls.Load(), urls, f.totals.busy.Load(), busy, f.permits.Used(), mem)
 	}
 }
 
-// recountGate adds what a host must add to the gate's counts: of each depth the URLs that may be leased in this run and those that are,
-// and its robots leases.
+// recountGate adds what a host must add to the gate's counts: of each depth the URLs that may be leased in this run and
+// those that are, and its robots leases.
 func recountGate(s *shard, h *host, gated *[depths]int64) {
 	for j := h.levels; j >= 0; j = s.queues.level(j).next {
 		lv := s.queues.level(j)

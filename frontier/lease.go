@@ -59,7 +59,8 @@ func (l *Lease) Kind() Kind { return l.kind }
 // only.
 func (l *Lease) Link() Link {
 	return Link{
-		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Repeats: l.repeats, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.place(l.class),
+		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops,
+		Repeats: l.repeats, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.place(l.class),
 	}
 }
 
@@ -193,7 +194,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	end.again = r.Again
 	if l.kind.isQueued() {
 		b.fin = *r.Finish
-		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation, l.visit.before
+		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation,
+			l.visit.before
 		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind == KindSitemap
 	}
 	if err := l.f.recorder.finish(b, s); err != nil {

@@ -127,7 +127,8 @@ func (l *Lease) reserve(h *host) bool {
 	}
 	s.f.parts.of(h.id).grant.used++
 	if s.effects.observed && h.limited(s.f.o.MaxURLsPerHost) {
-		s.effects.note(Notice{Kind: NoticeHostLimit, Host: string(s.hosts.name(h)), Waiting: h.pages() - int64(h.pageLeases) - int64(h.ticketed) - 1})
+		s.effects.note(Notice{Kind: NoticeHostLimit, Host: string(s.hosts.name(h)),
+			Waiting: h.pages() - int64(h.pageLeases) - int64(h.ticketed) - 1})
 	}
 	return true
 }
@@ -218,7 +219,8 @@ func (l *Lease) putBackLocked(at int64, attempts int) {
 			returnTicket(s, h)
 		}
 		s.queues.addWait(&h.hostQueue, wait{
-			queued: l.queued, until: at, level: l.level, attempts: uint8(min(attempts, 255)), ticket: l.ticket && l.spent,
+			queued: l.queued, until: at, level: l.level, attempts: uint8(min(attempts, 255)), ticket: l.ticket &&
+				l.spent,
 		}, l.path())
 		if h.flags&hostHeld != 0 {
 			s.giveBack(h, 0)
@@ -286,7 +288,8 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 	}
 	event := pace.Event{
 		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, s.time()),
-		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire), Slots: l.slots,
+		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire),
+		Slots: l.slots,
 	}
 	if l.kind == KindRobots {
 		event.URL = uint64(l.origin)<<8 | uint64(l.kind)
@@ -319,7 +322,8 @@ func (e *ending) apply(h *host, ch pace.Change, waiting int64) {
 	}
 	l, s := e.lease, e.lease.s
 	if s.effects.observed {
-		s.effects.note(Notice{Kind: NoticePace, Host: string(s.hosts.name(h)), URL: l.url.String(), Change: ch, Waiting: waiting})
+		s.effects.note(Notice{Kind: NoticePace, Host: string(s.hosts.name(h)), URL: l.url.String(), Change: ch,
+			Waiting: waiting})
 	}
 	if ch.Has(pace.EffectBlocked) && h.flags&hostBlocked == 0 {
 		s.block(l.host, h, ch, waiting)
@@ -374,7 +378,8 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 		at = max(at, s.schedule.stateOf(h).pace.RetryAt(&s.f.o.Pace, event, attempts).UnixNano())
 		if s.effects.observed && h.flags&hostHeld == 0 { // only resume tries the URLs of a blocked host again
 			s.effects.note(Notice{
-				Kind: NoticeRetry, Host: string(s.hosts.name(h)), URL: l.url.String(), Attempt: attempts, At: time.Unix(0, at),
+				Kind: NoticeRetry, Host: string(s.hosts.name(h)), URL: l.url.String(), Attempt: attempts,
+				At:      time.Unix(0, at),
 				Waiting: h.pages(),
 			})
 		}
@@ -453,7 +458,8 @@ func (e *ending) finish() {
 			s.asks.answer(l.ask)
 			return
 		}
-		longest := s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay, until: s.f.clock.at(e.until)})
+		longest := s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay,
+			until: s.f.clock.at(e.until)})
 		var ch pace.Change
 		st := s.schedule.stateOf(h)
 		st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, longest)

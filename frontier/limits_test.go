@@ -108,7 +108,8 @@ func TestLimitOrDrained(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true, MaxURLs: tt.limit, URLsUsed: tt.used}, NewMemStore())
+				f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true, MaxURLs: tt.limit, URLsUsed: tt.used},
+					NewMemStore())
 				for i := range tt.urls {
 					add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
 				}
@@ -267,7 +268,8 @@ func TestPanicPaysBack(t *testing.T) {
 			if _, err := l.Done(ok()); !errors.Is(err, ErrDone) {
 				t.Errorf("Done after Abandon: %v", err)
 			}
-			if st := f.Stats(); st.Leased != 0 || st.InMemory != 1 || st.Waiting != 1 || st.Tickets != int64(min(i, 1)) {
+			if st := f.Stats(); st.Leased != 0 || st.InMemory != 1 || st.Waiting != 1 ||
+				st.Tickets != int64(min(i, 1)) {
 				t.Errorf("%+v", st)
 			}
 		}

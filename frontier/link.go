@@ -179,7 +179,8 @@ type Cursor struct {
 
 // Compare orders cursors as the queue is ordered.
 func (c Cursor) Compare(o Cursor) int {
-	return cmp.Or(cmp.Compare(c.Priority, o.Priority), cmp.Compare(c.Position, o.Position), cmp.Compare(c.Index, o.Index))
+	return cmp.Or(cmp.Compare(c.Priority, o.Priority), cmp.Compare(c.Position, o.Position),
+		cmp.Compare(c.Index, o.Index))
 }
 
 // before is the greatest cursor below c, so that reading after it begins with c.

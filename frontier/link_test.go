@@ -8,7 +8,8 @@ func TestSettlePriority(t *testing.T) {
 		link Link
 		want uint8
 	}{
-		{Link{Priority: PriorityStart}, PriorityStart}, {Link{Priority: 14}, 14}, {Link{Priority: PrioritySitemap}, PriorityDepth},
+		{Link{Priority: PriorityStart}, PriorityStart}, {Link{Priority: 14}, 14},
+		{Link{Priority: PrioritySitemap}, PriorityDepth},
 		{Link{Priority: PriorityDepth}, PriorityDepth}, {Link{Priority: 255}, PriorityDepth},
 		{Link{Depth: 1, Priority: PriorityStart}, PriorityDepth + 1}, {Link{Depth: 65535}, 255},
 		{Link{Sitemap: true}, PrioritySitemap}, {Link{Sitemap: true, Depth: 7, Priority: 255}, PrioritySitemap},

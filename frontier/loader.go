@@ -193,13 +193,15 @@ func (q *loader) plan(s *shard, i int32) (loadPlan, bool) {
 			return loadPlan{}, false
 		}
 		lv := s.queues.level(w.level)
-		return loadPlan{id: h.id, opening: part.opening, after: w.place(lv.class).before(), n: 1, level: w.level, wait: p.wait}, true
+		return loadPlan{id: h.id, opening: part.opening, after: w.place(lv.class).before(), n: 1, level: w.level,
+			wait: p.wait}, true
 	}
 	lv := s.queues.level(p.level)
 	if lv.disk == 0 || lv.n >= windowLow {
 		return loadPlan{}, false
 	}
-	return loadPlan{id: h.id, opening: part.opening, after: lv.load(), n: q.fill(lv.disk), level: p.level, disk: lv.disk, wait: -1, early: lv.n > 0}, true
+	return loadPlan{id: h.id, opening: part.opening, after: lv.load(), n: q.fill(lv.disk), level: p.level,
+		disk: lv.disk, wait: -1, early: lv.n > 0}, true
 }
 
 // fill is how many URLs to load into a window: fewer while permits are short, so
@@ -236,7 +238,8 @@ func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (
 	for j := range links[:n] {
 		l := &links[j]
 		if l.At.Compare(lv.load()) <= 0 || l.Key.Host != p.id {
-			return used, fmt.Errorf("read pending links of %x after %v: got %v of %x", p.id, lv.load(), l.At, l.Key.Host)
+			return used, fmt.Errorf("read pending links of %x after %v: got %v of %x", p.id, lv.load(), l.At,
+				l.Key.Host)
 		}
 		e, err := q.entryOf(s, h, l)
 		if err != nil {

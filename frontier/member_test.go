@@ -27,7 +27,8 @@ func TestMayStart(t *testing.T) {
 	startLease(t, l)
 }
 
-// A partition fetches as many pages as it is granted. What it does not use can be taken back only when it has nothing to do.
+// A partition fetches as many pages as it is granted. What it does not use can be taken back only when it has nothing
+// to do.
 func TestGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Closed: true, Grants: true}, NewMemStore())

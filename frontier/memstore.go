@@ -14,9 +14,10 @@ var _ PartitionStore = (*MemStore)(nil)
 // A MemStore is a [Store] in memory, for tests and for crawls that need not
 // outlive their process. It is safe for concurrent use.
 type MemStore struct {
-	mu       sync.Mutex
-	last     Position            // guarded by mu
-	finished map[Key]uint32      // every link ever committed: its last visit that is finished, 0 for none; guarded by mu
+	mu   sync.Mutex
+	last Position // guarded by mu
+	// every link ever committed: its last visit that is finished, 0 for none; guarded by mu
+	finished map[Key]uint32
 	hosts    map[HostID]*memHost // guarded by mu
 	inflight map[Key]struct{}    // guarded by mu
 	sent     []Link              // guarded by mu

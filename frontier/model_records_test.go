@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// found has the model take links that were found together: it returns how many are new. Of links that Admit is shown, which it
-// is once of each, evidence and skips are counted. Self is the page that has the links, if there is one.
+// found has the model take links that were found together: it returns how many are new. Of links that Admit is shown,
+// which it is once of each, evidence and skips are counted. Self is the page that has the links, if there is one.
 func (d *driver) found(links []Link, self Key) (added int) {
 	shown := map[string]bool{}
 	for _, l := range links {

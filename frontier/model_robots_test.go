@@ -31,7 +31,8 @@ type modelQuestion struct {
 // question is the first question of a host that an origin waits for.
 func (h *modelHost) question() *modelQuestion {
 	for _, q := range h.asks.questions {
-		if q.waits = slices.DeleteFunc(q.waits, func(w *modelWait) bool { return w.over }); len(q.waits) > 0 && !h.robotsOut {
+		if q.waits = slices.DeleteFunc(q.waits, func(w *modelWait) bool { return w.over }); len(q.waits) > 0 &&
+			!h.robotsOut {
 			return q
 		}
 	}
@@ -88,8 +89,10 @@ func (d *driver) checkRobots(l *Lease, h *modelHost, now time.Time) bool {
 		for _, w := range q.waits {
 			origins = append(origins, w.origin)
 		}
-		if l.URL().String() != q.url || task.Hops != q.hops || l.Attempt() != q.attempts+1 || !slices.Equal(origins, task.Origins) {
-			d.t.Fatalf("leased %s #%d for %v, want %s #%d for %v", l.URL(), l.Attempt(), task.Origins, q.url, q.attempts+1, origins)
+		if l.URL().String() != q.url || task.Hops != q.hops || l.Attempt() != q.attempts+1 ||
+			!slices.Equal(origins, task.Origins) {
+			d.t.Fatalf("leased %s #%d for %v, want %s #%d for %v", l.URL(), l.Attempt(), task.Origins, q.url,
+				q.attempts+1, origins)
 		}
 		h.asks.questions = slices.DeleteFunc(h.asks.questions, func(o *modelQuestion) bool { return o == q })
 		h.asks.asking++

@@ -122,7 +122,8 @@ func (m *model) add(l Link) bool {
 	u := l.URL
 	h := m.hostOf(u.Host())
 	m.order++
-	added := &modelURL{link: l, url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, sitemap: l.Sitemap, depth: int(l.Depth), order: m.order}
+	added := &modelURL{link: l, url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, sitemap: l.Sitemap,
+		depth: int(l.Depth), order: m.order}
 	if l.Sitemap {
 		added.depth = 0
 	}
@@ -167,7 +168,8 @@ func (m *model) runnable(u *modelURL) bool {
 	if u.sitemap && m.o.SkipSitemaps {
 		return false
 	}
-	return !u.host.blocked && !u.host.abandoned && (u.sitemap || !m.limited(u.host) || u.state == modelWaiting && u.ticket)
+	return !u.host.blocked && !u.host.abandoned && (u.sitemap || !m.limited(u.host) || u.state == modelWaiting &&
+		u.ticket)
 }
 
 // pick is what a host would lease at a time: a URL that goes first, and whether a
@@ -185,7 +187,8 @@ func (m *model) pickWith(h *modelHost, at time.Time, noTicket bool) (u *modelURL
 		}
 		switch {
 		case c.state == modelWaiting && !c.at.After(at):
-			if best == nil || best.state == modelQueued || cmp.Or(c.at.Compare(best.at), cmp.Compare(c.waited, best.waited)) < 0 {
+			if best == nil || best.state == modelQueued || cmp.Or(c.at.Compare(best.at),
+				cmp.Compare(c.waited, best.waited)) < 0 {
 				best = c
 			}
 		case c.state == modelQueued:
@@ -317,7 +320,8 @@ func runModel(t *testing.T, r *rand.Rand) {
 	delay := oneOf(r, 0, 0, time.Second, 700*time.Millisecond)
 	o := Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(4), KeepTurn: 1 + r.IntN(3), MaxInMemory: 200, MaxHosts: 100,
-		Pace:             pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 1 + r.IntN(3), MaxFailures: 2 + r.IntN(5)}.WithDefaults(),
+		Pace: pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 1 + r.IntN(3), MaxFailures: 2 +
+			r.IntN(5)}.WithDefaults(),
 		LevelByLevel:     r.IntN(3) == 0,
 		IgnoreRobots:     r.IntN(3) == 0,
 		MaxRetries:       oneOf(r, Off, 0, 1),
@@ -457,13 +461,16 @@ func (d *driver) check(l *Lease, now time.Time) {
 		d.forget(l, h)
 	}
 	if at, ok := m.earliest(h); !ok || at.After(now) {
-		t.Fatalf("%s was leased at %v, earliest is %v, %v\n%+v\n%s", l.URL().String(), now, at, ok, m.describe(h), dump(d.f))
+		t.Fatalf("%s was leased at %v, earliest is %v, %v\n%+v\n%s", l.URL().String(), now, at, ok, m.describe(h),
+			dump(d.f))
 	}
 	if l.Kind() == KindRobots && d.checkRobots(l, h, now) {
 		return
 	}
 	u, robots := m.pick(h, now)
-	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.URL().Origin() == v.origin || l.Kind() == KindPage && l.URL().String() == v.url) {
+	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil &&
+		(r && l.Kind() == KindRobots && l.URL().Origin() == v.origin || l.Kind() == KindPage &&
+			l.URL().String() == v.url) {
 		// Tickets had run out, one came back, and another host may be told first.
 		u, robots = v, r
 	}
@@ -486,9 +493,12 @@ func (d *driver) check(l *Lease, now time.Time) {
 		want = KindSitemap
 	}
 	if l.Kind() != want || l.URL().String() != u.url || l.Attempt() != u.attempts+1 {
-		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL().String(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
+		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL().String(), l.Attempt(), u.url, u.attempts+1,
+			dump(d.f))
 	}
-	if got, want := l.Link(), u.link; got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats || got.Sitemap != want.Sitemap || got.Visit != max(1, want.Visit) || got.Before != want.Before {
+	if got, want := l.Link(), u.link; got.Source != want.Source || got.Hops != want.Hops ||
+		got.Repeats != want.Repeats || got.Sitemap != want.Sitemap || got.Visit != max(1, want.Visit) ||
+		got.Before != want.Before {
 		t.Fatalf("leased %+v, which was queued as %+v", got, want)
 	}
 	if u.state == modelQueued {
@@ -561,7 +571,9 @@ func (d *driver) end() {
 		d.ended(l, h, Result{}, Returned, true)
 		return
 	}
-	r := Result{Class: oneOf(d.r, pace.ClassOK, pace.ClassOK, pace.ClassOK, pace.ClassNone, pace.ClassForbidden, pace.ClassServerError, pace.ClassNetwork, pace.ClassThrottled, pace.ClassUnavailable, pace.ClassDropped, pace.ClassOurs)}
+	r := Result{Class: oneOf(d.r, pace.ClassOK, pace.ClassOK, pace.ClassOK, pace.ClassNone, pace.ClassForbidden,
+		pace.ClassServerError, pace.ClassNetwork, pace.ClassThrottled, pace.ClassUnavailable, pace.ClassDropped,
+		pace.ClassOurs)}
 	if l.Kind() == KindRobots {
 		if d.r.IntN(4) == 0 {
 			r.RobotsAt = d.redirect()
@@ -605,7 +617,8 @@ func (d *driver) end() {
 func (d *driver) repeat(l *Lease, h *modelHost) {
 	c, now := &d.m.o.Pace, time.Now()
 	var want error
-	if h.blocked || h.abandoned || h.unstarted > 0 && h.pace.Delay(c) > 0 || h.pace.NextStart(c, h.last, 0).After(now) || h.notBefore.After(now) {
+	if h.blocked || h.abandoned || h.unstarted > 0 && h.pace.Delay(c) > 0 ||
+		h.pace.NextStart(c, h.last, 0).After(now) || h.notBefore.After(now) {
 		want = ErrTooSoon
 	}
 	if err := l.Start(); err != want {
@@ -761,7 +774,8 @@ func (d *driver) finish(store *keptStore) {
 		d.t.Errorf("records have %+v, want %+v", store.kept, d.kept)
 	}
 	store.names.want(d.t, d.names)
-	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending+st.Sitemaps != pending {
+	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) ||
+		st.Pending+st.Sitemaps != pending {
 		d.t.Errorf("%+v", st)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A namesStore keeps in one line for each record what it says of names: new links with their sources, names, facts and marks.
+// A namesStore keeps in one line for each record what it says of names: new links with their sources, names, facts and
+// marks.
 type namesStore struct {
 	*MemStore
 	urls  map[Key]string
@@ -134,7 +135,8 @@ func TestNames(t *testing.T) {
 		list(fromSitemap, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), "/a", "/e")
 		list(fromSitemap, time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC), "/a", "/e")
 		list(fromSitemap, time.Time{}, "/a", "/e")
-		store.want(t, "listings with a date", "/e from 2, /a in 0 listed 2024", "/a in 0 listed 2025, /e in 0 listed 2025")
+		store.want(t, "listings with a date", "/e from 2, /a in 0 listed 2024",
+			"/a in 0 listed 2025, /e in 0 listed 2025")
 		list(fromIndex, time.Time{}, "/f", "/a")
 		store.want(t, "an index", "/f from 3")
 		read(Origin{}, "/f")
@@ -155,7 +157,8 @@ func TestNames(t *testing.T) {
 		store.want(t, "its sitemap", "/i from 2, /i in 1 listed, /h in 1 listed")
 
 		p := f.hasher.HostID("a.example").Partition()
-		links := []Link{{URL: url("/i"), Source: fromPage}, {URL: url("/j"), Source: fromSitemap}, {URL: url("/j"), Source: fromPage}, {URL: url("/h"), Source: fromPage}}
+		links := []Link{{URL: url("/i"), Source: fromPage}, {URL: url("/j"), Source: fromSitemap},
+			{URL: url("/j"), Source: fromPage}, {URL: url("/h"), Source: fromPage}}
 		if _, err := f.Receive(t.Context(), links, Mark{Partition: p, Batch: 7}); err != nil {
 			t.Fatal(err)
 		}

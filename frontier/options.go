@@ -150,7 +150,8 @@ func (o Options) Validate() error {
 	bad(o.MaxVerify < 1, "verifications %d is under 1", o.MaxVerify)
 	bad(o.MaxRobots < 1, "robots leases %d is under 1", o.MaxRobots)
 	bad(o.FilterCapacity < 1, "filter capacity %d is under 1", o.FilterCapacity)
-	bad(!(o.FilterFPRate > 0 && o.FilterFPRate < 1), "filter false-positive rate %v is not within 0 and 1", o.FilterFPRate)
+	bad(!(o.FilterFPRate > 0 && o.FilterFPRate < 1), "filter false-positive rate %v is not within 0 and 1",
+		o.FilterFPRate)
 	bad(o.HotSetBytes < 0, "hot set of %d bytes", o.HotSetBytes)
 	bad(o.MaxURLs < 0, "page limit %d is negative", o.MaxURLs)
 	bad(o.URLsUsed < 0, "used pages %d is negative", o.URLsUsed)

@@ -60,7 +60,8 @@ func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
 func TestRefusedIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices []Notice
-		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true, Observe: func(n Notice) { notices = append(notices, n) }}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true,
+			Observe: func(n Notice) { notices = append(notices, n) }}, NewMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		last := time.Now()
 		for i, want := range []time.Duration{0, 1, 2, 4} {
@@ -94,8 +95,9 @@ func TestRefusedIsRetried(t *testing.T) {
 	})
 }
 
-// Every refusal is one notice with its URL, also one that changes nothing: a second one of a burst, and each plain 403 from the fifth on.
-// A Retry-After of a year is honoured and a warning, once for the burst, and again in the run that resumes.
+// Every refusal is one notice with its URL, also one that changes nothing: a second one of a burst, and each plain 403
+// from the fifth on. A Retry-After of a year is honoured and a warning, once for the burst, and again in the run that
+// resumes.
 func TestEveryRefusalIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const year = 365 * 24 * time.Hour
@@ -172,7 +174,8 @@ func TestRetriesEnd(t *testing.T) {
 		leases, ours := map[string]int{}, 0
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
 			leases[l.URL().String()]++
-			r := Result{Class: pace.ClassNetwork, Finish: &Finish{}, Final: l.URL().String() == "http://b.example/final"}
+			r := Result{Class: pace.ClassNetwork, Finish: &Finish{},
+				Final: l.URL().String() == "http://b.example/final"}
 			if l.URL().String() == "http://c.example/ours" {
 				if ours++; ours <= 10 { // not its fault, so it is no attempt
 					return Result{Class: pace.ClassOurs, Finish: &Finish{}, Delay: time.Minute}
@@ -254,7 +257,8 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 // While all hosts rest, nothing runs: the one timer wakes one call of Next, once.
 func TestNobodySpins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true},
+			NewMemStore())
 		for i := range 500 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/1", i), fmt.Sprintf("http://h%d.example/2", i))...)
 		}
@@ -287,7 +291,8 @@ func TestNobodySpins(t *testing.T) {
 func TestBlockedHostIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kinds := map[NoticeKind]int{}
-		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 3, FailureThreshold: Off, Observe: func(n Notice) { kinds[n.Kind]++ }}
+		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 3, FailureThreshold: Off,
+			Observe: func(n Notice) { kinds[n.Kind]++ }}
 		f := newTest(t, o, NewMemStore())
 		for i := range 20 {
 			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
@@ -313,11 +318,12 @@ func TestBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
 		var blocked []Notice
-		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off, Observe: func(n Notice) {
-			if n.Kind != NoticePace {
-				blocked = append(blocked, n)
-			}
-		}}
+		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off,
+			Observe: func(n Notice) {
+				if n.Kind != NoticePace {
+					blocked = append(blocked, n)
+				}
+			}}
 		f := newTest(t, o, store)
 		for i := range 100 {
 			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
@@ -338,7 +344,8 @@ func TestBlocking(t *testing.T) {
 		if st.Pending != 90 || st.Held != 90 || st.GivenUp != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
 			t.Errorf("%+v", st)
 		}
-		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" || blocked[0].Change.Failures != 10 || blocked[0].Waiting != 90 {
+		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" ||
+			blocked[0].Change.Failures != 10 || blocked[0].Waiting != 90 {
 			t.Errorf("notices: %+v", blocked)
 		}
 		if fact, _, _ := store.Host(t.Context(), f.hasher.HostID("down.example")); !fact.Blocked {
@@ -424,7 +431,8 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 		add(t, f, seeds("http://a.test/")...)
 		l := next(t, f)
 		startLease(t, l)
-		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: &Finish{}}); d != Retrying {
+		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute,
+			Finish: &Finish{}}); d != Retrying {
 			t.Fatalf("disposition %v", d)
 		}
 		asked := time.Now()

@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// finishStore counts how often each URL is finished, and keeps the names of URLs, which must be of open partitions. Records of
-// several shards come at once.
+// finishStore counts how often each URL is finished, and keeps the names of URLs, which must be of open partitions.
+// Records of several shards come at once.
 type finishStore struct {
 	*MemStore
 	t        *testing.T
@@ -49,8 +49,8 @@ func (s *finishStore) Commit(recs ...Record) (Position, error) {
 	return s.MemStore.Commit(recs...)
 }
 
-// Partitions are closed, drained and opened while many workers lease and end pages and sitemaps whose links belong to several
-// shards: all of them are finished once, everything that they link to is named, and nothing is left behind.
+// Partitions are closed, drained and opened while many workers lease and end pages and sitemaps whose links belong to
+// several shards: all of them are finished once, everything that they link to is named, and nothing is left behind.
 func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 	seed := testSeed(t)
 	for i := range uint64(rounds() / 4) {
@@ -67,8 +67,10 @@ func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 func crawlPartitions(t *testing.T, r *rand.Rand) {
 	store := &finishStore{MemStore: NewMemStore(), t: t, finishes: map[Key]int{}, names: names{}}
 	f := newTest(t, Options{
-		Seed: r.Uint64(), Shards: 1 + r.IntN(4), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 8, 500), MaxHosts: oneOf(r, 2, 100),
-		Pace: pace.Config{MaxInflight: 4}, FilterCapacity: 1, HotSetBytes: 1, MaxVerify: 1 + r.IntN(8), MaxRetries: 1,
+		Seed: r.Uint64(), Shards: 1 + r.IntN(4), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 8, 500),
+		MaxHosts: oneOf(r, 2, 100),
+		Pace:     pace.Config{MaxInflight: 4}, FilterCapacity: 1, HotSetBytes: 1, MaxVerify: 1 + r.IntN(8),
+		MaxRetries:   1,
 		LevelByLevel: r.IntN(3) == 0, Names: testNames,
 	}, store)
 	store.f = f
@@ -133,7 +135,10 @@ func crawlPartitions(t *testing.T, r *rand.Rand) {
 
 // pageLinks are partLinks without the one to skip. Pages name the same URLs in different ways.
 func pageLinks(host, page int) []Link {
-	links := slices.DeleteFunc(partLinks(host, page), func(l Link) bool { return l.URL.Path() == fmt.Sprintf("/%d", partPages) })
+	links := slices.DeleteFunc(partLinks(host, page), func(l Link) bool {
+		return l.URL.Path() == fmt.Sprintf("/%d",
+			partPages)
+	})
 	for i := range links {
 		links[i].Source = uint8(host + page)
 	}

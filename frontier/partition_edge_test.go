@@ -45,7 +45,8 @@ func (w *savedBlobs) reopen(t *testing.T, o Options, store PartitionStore) *Fron
 		names = append(names, name)
 	}
 	if len(names) > 0 {
-		err := f.RestoreFilters(names, func(name string, fn func(io.Reader) error) error { return fn(bytes.NewReader(w.saved[name])) })
+		err := f.RestoreFilters(names,
+			func(name string, fn func(io.Reader) error) error { return fn(bytes.NewReader(w.saved[name])) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,8 @@ func TestPartitionIsClosedWhileItIsOpened(t *testing.T) {
 		t.Errorf("opened: %v", err)
 	}
 	if st := f.Stats(); st.Pending != 0 || f.parts.list[p].state != partitionClosed || f.parts.notOpen.Load() != 1 {
-		t.Errorf("%d URLs pending, state %d, %d partitions not open", st.Pending, f.parts.list[p].state, f.parts.notOpen.Load())
+		t.Errorf("%d URLs pending, state %d, %d partitions not open", st.Pending, f.parts.list[p].state,
+			f.parts.notOpen.Load())
 	}
 	store.fn = nil
 	if err := f.OpenPartition(t.Context(), p, Opening{}); err != nil {
@@ -192,8 +194,8 @@ func TestOpenPartitionOfAnAbandonedDomain(t *testing.T) {
 	})
 }
 
-// Failures that come after a domain was given up, of leases that were out, do not count for the next run, whether or not they were
-// saved at a checkpoint.
+// Failures that come after a domain was given up, of leases that were out, do not count for the next run, whether or
+// not they were saved at a checkpoint.
 func TestFoldBeyondTheThreshold(t *testing.T) {
 	for _, saved := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -71,8 +71,8 @@ func knownToFilter(f *Frontier, url string) {
 	s.known.filters.Add(k)
 }
 
-// A partition that closes, or opens, while the links of a page are being looked up in the store: what is recorded is right at the
-// moment of recording.
+// A partition that closes, or opens, while the links of a page are being looked up in the store: what is recorded is
+// right at the moment of recording.
 func TestPartitionChangesWhileLinksAreLookedUp(t *testing.T) {
 	const page, other, third = "http://a.example/", "http://b.example/1", "http://c.example/1"
 	for _, tc := range []struct {
@@ -83,13 +83,16 @@ func TestPartitionChangesWhileLinksAreLookedUp(t *testing.T) {
 		links  []string // recorded with the page
 		sent   []string
 	}{
-		{"the page's closes", nil, func(_ *testing.T, f *Frontier, p func(string) uint8) { f.ClosePartition(p(page)) }, ErrPartitionClosed, nil, nil},
-		{"a link's closes", nil, func(_ *testing.T, f *Frontier, p func(string) uint8) { f.ClosePartition(p(other)) }, nil, []string{third}, []string{other}},
-		{"a link's opens", func(f *Frontier, p func(string) uint8) { f.ClosePartition(p(other)) }, func(t *testing.T, f *Frontier, p func(string) uint8) {
-			if err := f.OpenPartition(t.Context(), p(other), Opening{}); err != nil {
-				t.Error(err)
-			}
-		}, nil, []string{other, third}, nil},
+		{"the page's closes", nil, func(_ *testing.T, f *Frontier, p func(string) uint8) { f.ClosePartition(p(page)) },
+			ErrPartitionClosed, nil, nil},
+		{"a link's closes", nil, func(_ *testing.T, f *Frontier, p func(string) uint8) { f.ClosePartition(p(other)) },
+			nil, []string{third}, []string{other}},
+		{"a link's opens", func(f *Frontier, p func(string) uint8) { f.ClosePartition(p(other)) },
+			func(t *testing.T, f *Frontier, p func(string) uint8) {
+				if err := f.OpenPartition(t.Context(), p(other), Opening{}); err != nil {
+					t.Error(err)
+				}
+			}, nil, []string{other, third}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,7 +199,8 @@ func TestOpenPartitionKnowsItsLinks(t *testing.T) {
 		opened := make(chan error)
 		start := time.Now()
 		go func() {
-			opened <- f.OpenPartition(t.Context(), p, Opening{At: start.Add(-30 * time.Second), NotBefore: start.Add(40 * time.Second)})
+			opened <- f.OpenPartition(t.Context(), p, Opening{At: start.Add(-30 * time.Second),
+				NotBefore: start.Add(40 * time.Second)})
 		}()
 		synctest.Wait()
 		got := make(chan *Lease)

@@ -15,8 +15,9 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of others. The
-// first pages of a host are sitemaps too, with the same URLs. A page that does not exist is linked to, and skipped.
+// A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of
+// others. The first pages of a host are sitemaps too, with the same URLs. A page that does not exist is linked to, and
+// skipped.
 const (
 	partHosts = 5
 	partPages = 12 // of each host
@@ -27,14 +28,16 @@ func partURL(host, page int) URL { return mustURL(fmt.Sprintf("http://h%d.exampl
 
 // partLink is a link to a page or sitemap. What is kept with the queued URL follows from the URL.
 func partLink(host, page int, sitemap bool) Link {
-	l := Link{URL: partURL(host, page), Sitemap: sitemap, Depth: 1, Source: uint8(host), Hops: uint8(page % 3), Repeats: uint8(page * 20)}
+	l := Link{URL: partURL(host, page), Sitemap: sitemap, Depth: 1, Source: uint8(host), Hops: uint8(page % 3),
+		Repeats: uint8(page * 20)}
 	if sitemap {
 		l.Vouchers = []HostID{HostID(page + 1)}
 	}
 	return l
 }
 
-// partLinks are the links of a page or sitemap: two of its host, two of other hosts, a sitemap of each, and one to skip.
+// partLinks are the links of a page or sitemap: two of its host, two of other hosts, a sitemap of each, and one to
+// skip.
 func partLinks(host, page int) []Link {
 	var links []Link
 	for _, n := range []int{page*2 + 1, page*2 + 2} {
@@ -48,7 +51,8 @@ func partLinks(host, page int) []Link {
 	return links
 }
 
-// partitionStore notes in which visit URLs are finished, and what records add. While a partition is drained, two goroutines commit.
+// partitionStore notes in which visit URLs are finished, and what records add. While a partition is drained, two
+// goroutines commit.
 type partitionStore struct {
 	*MemStore
 	mu       sync.Mutex // held by Commit; the test reads when nothing commits
@@ -96,9 +100,9 @@ type partitionDriver struct {
 	names   names // likewise
 }
 
-// Partitions are opened, drained, closed and opened again at random while leases are out, links are passed between them, and
-// URLs are visited again: the frontier is never drained early, nothing is lost, nothing is finished twice, counters are right, and
-// pace is held.
+// Partitions are opened, drained, closed and opened again at random while leases are out, links are passed between
+// them, and URLs are visited again: the frontier is never drained early, nothing is lost, nothing is finished twice,
+// counters are right, and pace is held.
 func TestPartitions(t *testing.T) {
 	seed := testSeed(t)
 	for i := range uint64(rounds()) {
@@ -118,12 +122,14 @@ func TestPartitions(t *testing.T) {
 
 func runPartitions(t *testing.T, r *rand.Rand) {
 	d := &partitionDriver{
-		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{}, vouchers: map[Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
+		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{},
+			vouchers: map[Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
 		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
 		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]Link{},
 	}
 	o := Options{
-		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200), MaxHosts: oneOf(r, 2, 100),
+		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200),
+		MaxHosts:     oneOf(r, 2, 100),
 		Pace:         pace.Config{MinDelay: d.delay, MaxDelay: d.delay, MaxInflight: 1 + r.IntN(2)},
 		LevelByLevel: r.IntN(3) == 0, FilterCapacity: 1, HotSetBytes: 1, MaxRetries: 1,
 		Admit: d.admit, Names: testNames,
@@ -153,8 +159,8 @@ func runPartitions(t *testing.T, r *rand.Rand) {
 	d.finish()
 }
 
-// admit skips the page that every host is said to have and has not. It is called for each link once that is new, in the partition
-// that records it.
+// admit skips the page that every host is said to have and has not. It is called for each link once that is new, in the
+// partition that records it.
 func (d *partitionDriver) admit(l *Link, e []Evidence) []Evidence {
 	added := Evidence{Partition: l.Key.Host.Partition(), Kind: 2}
 	d.kept.count(nil, []Evidence{added})
@@ -232,7 +238,10 @@ func (d *partitionDriver) drain() {
 	}()
 	synctest.Wait()
 	out := func() []*Lease {
-		return slices.DeleteFunc(slices.Clone(d.leases), func(l *Lease) bool { return d.partitionOf(l) != p || d.lost[l] })
+		return slices.DeleteFunc(slices.Clone(d.leases), func(l *Lease) bool {
+			return d.partitionOf(l) != p ||
+				d.lost[l]
+		})
 	}
 	for list := out(); len(list) > 0; list = out() {
 		select {
@@ -300,7 +309,8 @@ func (d *partitionDriver) revisit() {
 	var links []Link
 	for k, link := range d.keys {
 		done := d.store.finishes[k]
-		if n := uint32(len(done)); n > 0 && n < 3 && d.visits[k] <= n && !d.closed[k.Host.Partition()] && d.r.IntN(4) == 0 {
+		if n := uint32(len(done)); n > 0 && n < 3 && d.visits[k] <= n && !d.closed[k.Host.Partition()] &&
+			d.r.IntN(4) == 0 {
 			d.visits[k] = n + 1
 			link.Visit, link.Before = n+1, Summary{Outcome: 1}
 			links = append(links, link)
@@ -350,7 +360,8 @@ func (d *partitionDriver) checkLink(l *Lease) {
 	if want.Visit > 1 {
 		want.Before.Outcome = 1
 	}
-	if got.URL != want.URL || got.Sitemap != want.Sitemap || got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats ||
+	if got.URL != want.URL || got.Sitemap != want.Sitemap || got.Source != want.Source || got.Hops != want.Hops ||
+		got.Repeats != want.Repeats ||
 		got.Visit != want.Visit || got.Before.Outcome != want.Before.Outcome {
 		d.t.Errorf("leased %+v, want %+v", got, want)
 	}

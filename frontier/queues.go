@@ -396,7 +396,8 @@ func (q *queues) firstWait(h *hostQueue, noPages, noSitemaps bool) int32 {
 	i := h.wait
 	for ; i >= 0 && (noPages || noSitemaps); i = q.wait(i).next {
 		w := q.wait(i)
-		if sitemap := q.level(w.level).class == PrioritySitemap; sitemap && !noSitemaps || !sitemap && (w.ticket || !noPages) {
+		if sitemap := q.level(w.level).class == PrioritySitemap; sitemap && !noSitemaps || !sitemap &&
+			(w.ticket || !noPages) {
 			break
 		}
 	}

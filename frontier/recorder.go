@@ -468,12 +468,14 @@ func (r *recorder) record(b *batch) error {
 	}
 	r.name(b)
 	rec := &b.rec[0]
-	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers(), Named: b.named, Facts: b.facts}
+	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers(),
+		Named: b.named, Facts: b.facts}
 	if b.end.lease != nil {
 		b.end.conclude(b, rec)
 	}
 	rec.Evidence = b.evidence
-	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 || len(rec.Skips) > 0 || len(rec.Evidence) > 0 ||
+	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 ||
+		len(rec.Skips) > 0 || len(rec.Evidence) > 0 ||
 		len(rec.Named) > 0 || len(rec.Facts) > 0 {
 		at, err := r.store.Commit(b.rec[:]...)
 		if err != nil {

@@ -172,6 +172,7 @@ const (
 func (w Why) String() string {
 	return [whyCount]string{
 		"ready", "idle", "delay", "rest", "backoff", "retry", "in flight", "starting", "robots.txt",
-		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked", "partition", "other crawl",
+		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked",
+		"partition", "other crawl",
 	}[w]
 }

@@ -15,9 +15,8 @@ import (
 // New. Nothing is read but the backlogs: windows are loaded as hosts get their
 // turn, and until a level has been read to its end its count is an estimate.
 //
-// Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host is asked before one delay has
-// passed, also none that becomes known later: the earlier run may have asked it
-// just before it ended.
+// Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host is asked before one delay
+// has passed, also none that becomes known later: the earlier run may have asked it just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
 	// Nothing is leased yet: what is loaded now would only take the processor from the backlogs.
@@ -83,7 +82,8 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	if until := p.RestUntil(); until.Sub(now) > pace.LongRetryAfter && s.effects.observed {
 		s.effects.note(Notice{
 			Kind: NoticePace, Host: string(s.hosts.name(h)), Waiting: h.pages(),
-			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second), RestUntil: until},
+			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second),
+				RestUntil: until},
 		})
 	}
 	if h.active >= 0 {
@@ -193,8 +193,10 @@ type draft struct {
 func (d *draft) factOf(i int32, h *host) HostFact {
 	p := d.schedule.pace(i, h)
 	return HostFact{
-		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted, PagesGeneration: d.generation, Run: d.run, Row: p.Row(),
-		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && d.hosts.denied[h.id], Abandoned: h.flags&hostAbandoned != 0,
+		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted,
+		PagesGeneration: d.generation, Run: d.run, Row: p.Row(),
+		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && d.hosts.denied[h.id],
+		Abandoned: h.flags&hostAbandoned != 0,
 	}
 }
 

@@ -25,8 +25,9 @@ func TestResume(t *testing.T) {
 		runs := 0
 		for drained := false; !drained; runs++ {
 			o := Options{
-				Pace: fast(4), Shards: 1 + r.IntN(5), MaxInMemory: 10 + r.IntN(1000), MaxHosts: 5 + r.IntN(100), FailureThreshold: Off,
-				LevelByLevel: runs%3 == 2,
+				Pace: fast(4), Shards: 1 + r.IntN(5), MaxInMemory: 10 + r.IntN(1000), MaxHosts: 5 + r.IntN(100),
+				FailureThreshold: Off,
+				LevelByLevel:     runs%3 == 2,
 			}
 			f := newTest(t, o, store)
 			if runs == 0 {

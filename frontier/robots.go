@@ -322,7 +322,8 @@ func (r *askRouter) queue(q question) {
 		return
 	}
 	s.unlock()
-	// Its owner asks, and the answer comes through the caller. An error of the store is returned to the next call that records.
+	// Its owner asks, and the answer comes through the caller. An error of the store is returned to the next call that
+	// records.
 	var rec Record
 	for _, w := range q.waits {
 		rec.Asked = append(rec.Asked, RobotsQuestion{Host: id, URL: q.url, Origin: w.origin, Hops: q.hops})
@@ -337,6 +338,7 @@ func (r *askRouter) ask(q RobotsQuestion) error {
 		return err
 	}
 	at, _ := originOf(root)
-	r.queue(question{url: q.URL, hops: q.Hops, waits: []*robotsWait{{host: r.hasher.HostID(root.Host()), at: at, origin: q.Origin, foreign: true}}})
+	r.queue(question{url: q.URL, hops: q.Hops, waits: []*robotsWait{{host: r.hasher.HostID(root.Host()), at: at,
+		origin: q.Origin, foreign: true}}})
 	return nil
 }

@@ -19,7 +19,8 @@ func TestRobotsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
 		f := newTest(t, Options{Pace: fast(4)}, store)
-		origins := []string{"http://a.example", "https://a.example", "https://a.example:8443", "http://b.example", "http://a.example."}
+		origins := []string{"http://a.example", "https://a.example", "https://a.example:8443", "http://b.example",
+			"http://a.example."}
 		for i := range 20 {
 			for _, o := range origins {
 				add(t, f, seeds(fmt.Sprintf("%s/%d", o, i))...)
@@ -120,9 +121,11 @@ func TestCrawlDelay(t *testing.T) {
 			case l.Kind() == KindPage:
 				done(t, l, ok())
 			case l.URL().Origin() == "http://a.example":
-				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour),
+					CrawlDelay: 10 * time.Second})
 			default:
-				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 3 * time.Second})
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour),
+					CrawlDelay: 3 * time.Second})
 			}
 		}
 		if fmt.Sprint(at) != "[0 10 20 30 40]" {
@@ -216,13 +219,16 @@ func TestSitemaps(t *testing.T) {
 			if err != nil {
 				break
 			}
-			log = append(log, fmt.Sprintf("%d:%v#%d", int(time.Since(start).Seconds()), strings.TrimPrefix(l.URL().String(), "http://a.example/"), l.Attempt()))
+			log = append(log, fmt.Sprintf("%d:%v#%d", int(time.Since(start).Seconds()),
+				strings.TrimPrefix(l.URL().String(), "http://a.example/"), l.Attempt()))
 			startLease(t, l)
 			switch {
 			case l.URL() == mustURL("http://a.example/sitemap0.xml") && l.Attempt() == 1:
 				done(t, l, Result{Class: pace.ClassServerError, Finish: &Finish{}})
 			case l.Kind() == KindSitemap:
-				done(t, l, Result{Class: pace.ClassOK, Finish: &Finish{}, Links: []Link{{URL: mustURL("http://a.example/of/" + l.URL().Path()[1:]), Priority: SitemapPriority(0.5)}}})
+				done(t, l, Result{Class: pace.ClassOK, Finish: &Finish{},
+					Links: []Link{{URL: mustURL("http://a.example/of/" + l.URL().Path()[1:]),
+						Priority: SitemapPriority(0.5)}}})
 			default:
 				done(t, l, ok())
 			}
@@ -237,7 +243,8 @@ func TestSitemaps(t *testing.T) {
 	})
 }
 
-// A sitemap that robots.txt names is added before the lease for robots.txt ends, and is not asked for before the Crawl-delay is known.
+// A sitemap that robots.txt names is added before the lease for robots.txt ends, and is not asked for before the
+// Crawl-delay is known.
 func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()

@@ -57,7 +57,8 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s.schedule.init(&f.o.Pace, maxActive)
 	s.effects.observed = f.o.Observe != nil
 	s.sharing.init(s, f.o.Registry)
-	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run, generation: f.o.Generation}
+	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run,
+		generation: f.o.Generation}
 	return s
 }
 
@@ -289,8 +290,8 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 			why = st.whyNot(now)
 		}
 	} else {
-		// Its time has come. Among such hosts the order is that of turns. A host that has requests out goes behind those
-		// that have none: one connection to each of many hosts is better for all than many to one.
+		// Its time has come. Among such hosts the order is that of turns. A host that has requests out goes behind
+		// those that have none: one connection to each of many hosts is better for all than many to one.
 		if at = max(st.fair, p.at); st.inflight > 0 {
 			at = now
 		}

@@ -51,7 +51,8 @@ func TestAssignMovesOnlyToTheNewShard(t *testing.T) {
 		share := 1 / float64(n+1)
 		dev := math.Sqrt(share * (1 - share) * partitions)
 		if math.Abs(float64(moved)-share*partitions) > 3.5*dev {
-			t.Errorf("%d of %d partitions move from %d to %d shards, want about %.0f", moved, partitions, n, n+1, share*partitions)
+			t.Errorf("%d of %d partitions move from %d to %d shards, want about %.0f", moved, partitions, n, n+1,
+				share*partitions)
 		}
 	}
 }

@@ -124,11 +124,13 @@ func (w *sharedWeb) crawl(crawl int, f *Frontier, workers int, took time.Duratio
 	wg.Wait()
 }
 
-// Crawls with different profiles, some of them on the same hosts: the longest delay and the smallest limit of those that have work on a
-// host hold over all of them, all drain, in turns, and no call is woken for nothing more than a few times.
+// Crawls with different profiles, some of them on the same hosts: the longest delay and the smallest limit of those
+// that have work on a host hold over all of them, all drain, in turns, and no call is woken for nothing more than a few
+// times.
 func TestSharedPace(t *testing.T) {
 	profiles := []pace.Config{
-		constant(300*time.Millisecond, 2), constant(0, 8), constant(time.Second, 1), constant(0, 3), constant(200*time.Millisecond, 4),
+		constant(300*time.Millisecond, 2), constant(0, 8), constant(time.Second, 1), constant(0, 3),
+		constant(200*time.Millisecond, 4),
 	}
 	for _, crawls := range []int{2, 10, 50} {
 		t.Run(fmt.Sprint(crawls), func(t *testing.T) {
@@ -142,9 +144,11 @@ func TestSharedPace(t *testing.T) {
 					p := profiles[i%len(profiles)]
 					web.profiles = append(web.profiles, p)
 					store := NewMemStore()
-					f := newTest(t, Options{Seed: uint64(i), Pace: p, IgnoreRobots: true, Registry: registry, Shards: 1 + i%3}, store)
+					f := newTest(t, Options{Seed: uint64(i), Pace: p, IgnoreRobots: true, Registry: registry,
+						Shards: 1 + i%3}, store)
 					var urls []string
-					hosts := []string{"all.example", fmt.Sprintf("pair%d.example", i/2), fmt.Sprintf("own%d.example", i)}
+					hosts := []string{"all.example", fmt.Sprintf("pair%d.example", i/2),
+						fmt.Sprintf("own%d.example", i)}
 					if i%5 == 1 || i%5 == 3 {
 						hosts = append(hosts, "fast.example") // no crawl that asks it has a delay
 					}
@@ -179,7 +183,8 @@ func TestSharedPace(t *testing.T) {
 					}
 				}
 				h := web.at("all.example")
-				t.Logf("all.example: shortest gap %v, at most %d in flight, unfair by %d; %d starts, %d calls woken", h.gap, h.most, h.unfair, starts, wakeups)
+				t.Logf("all.example: shortest gap %v, at most %d in flight, unfair by %d; %d starts, %d calls woken",
+					h.gap, h.most, h.unfair, starts, wakeups)
 				if wakeups > int64(4*starts+crawls*workers) {
 					t.Errorf("%d calls were woken for %d requests", wakeups, starts)
 				}
@@ -207,7 +212,8 @@ func sharedPair(t *testing.T, a, b Options, pages int) (*Frontier, *Frontier) {
 	return both[0], both[1]
 }
 
-// wasServedAfter checks when a crawl was served. It may have waited for the turn of the other one, which calls Next later.
+// wasServedAfter checks when a crawl was served. It may have waited for the turn of the other one, which calls Next
+// later.
 func wasServedAfter(t *testing.T, begin time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(begin); got < want || got > want+10*time.Millisecond {
@@ -286,7 +292,8 @@ func TestStricterCrawlJoins(t *testing.T) {
 		b := newTest(t, Options{Seed: 1, Pace: fast(3), IgnoreRobots: true, Registry: registry}, NewMemStore())
 		add(t, b, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
 		l1, l2 := next(t, b), next(t, b)
-		a := newTest(t, Options{Seed: 2, Pace: constant(time.Second, 3), IgnoreRobots: true, Registry: registry}, NewMemStore())
+		a := newTest(t, Options{Seed: 2, Pace: constant(time.Second, 3), IgnoreRobots: true, Registry: registry},
+			NewMemStore())
 		add(t, a, seeds("http://a.example/1")...)
 		synctest.Wait()
 		startLease(t, l1)

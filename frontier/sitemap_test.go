@@ -16,20 +16,22 @@ import (
 func sitemaps(n int) []Link {
 	var links []Link
 	for i := range n {
-		links = append(links, Link{URL: mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i)), Sitemap: true, Depth: 3, Source: 7})
+		links = append(links, Link{URL: mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i)), Sitemap: true,
+			Depth: 3, Source: 7})
 	}
 	return links
 }
 
-// Start pages go first; then sitemaps and pages take turns, whatever the priority and the depth of the pages is, and however little
-// memory there is.
+// Start pages go first; then sitemaps and pages take turns, whatever the priority and the depth of the pages is, and
+// however little memory there is.
 func TestPagesAndSitemapsTakeTurns(t *testing.T) {
 	for _, memory := range []int{1, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			store := NewMemStore()
 			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: memory}, store)
 			add(t, f, sitemaps(4)...)
-			add(t, f, Link{URL: mustURL("http://a.example/deep"), Depth: 5}, Link{URL: mustURL("http://a.example/listed"), Priority: SitemapPriority(1)})
+			add(t, f, Link{URL: mustURL("http://a.example/deep"), Depth: 5},
+				Link{URL: mustURL("http://a.example/listed"), Priority: SitemapPriority(1)})
 			add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 			var got []string
 			for {
@@ -37,14 +39,16 @@ func TestPagesAndSitemapsTakeTurns(t *testing.T) {
 				if err != nil {
 					break
 				}
-				if link := l.Link(); link.Sitemap && (link.Depth != 3 || link.Source != 7 || link.Key != SitemapKey(f.hasher, link.URL)) {
+				if link := l.Link(); link.Sitemap && (link.Depth != 3 || link.Source != 7 ||
+					link.Key != SitemapKey(f.hasher, link.URL)) {
 					t.Errorf("%+v", link)
 				}
 				got = append(got, l.URL().Path())
 				startLease(t, l)
 				done(t, l, ok())
 			}
-			want := []string{"/1", "/2", "/sitemap0.xml", "/listed", "/sitemap1.xml", "/deep", "/sitemap2.xml", "/sitemap3.xml"}
+			want := []string{"/1", "/2", "/sitemap0.xml", "/listed", "/sitemap1.xml", "/deep", "/sitemap2.xml",
+				"/sitemap3.xml"}
 			if !slices.Equal(got, want) {
 				t.Errorf("memory for %d\n got %v\nwant %v", memory, got, want)
 			}
@@ -60,7 +64,8 @@ func TestPagesAndSitemapsTakeTurns(t *testing.T) {
 func TestSitemapAndPageWithOneURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
-		page, sitemap := Link{URL: mustURL("http://a.example/x")}, Link{URL: mustURL("http://a.example/x"), Sitemap: true}
+		page, sitemap := Link{URL: mustURL("http://a.example/x")},
+			Link{URL: mustURL("http://a.example/x"), Sitemap: true}
 		for i, want := range []int{2, 0} {
 			if n, err := f.Add(t.Context(), []Link{page, sitemap, sitemap}); n != want || err != nil {
 				t.Errorf("time %d: %d are new, %v, want %d", i, n, err, want)
@@ -161,7 +166,8 @@ func TestSkipSitemaps(t *testing.T) {
 	})
 }
 
-// Sitemaps that are held stay queued: pages are leased, the crawl is not drained, and the end of the hold wakes a call that waits.
+// Sitemaps that are held stay queued: pages are leased, the crawl is not drained, and the end of the hold wakes a call
+// that waits.
 func TestHoldSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, levels := range []bool{false, true} {

@@ -33,7 +33,8 @@ func TestStartAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A further request of a lease is allowed when the host's pace would allow a new lease, and counts for the delay like any other.
+// A further request of a lease is allowed when the host's pace would allow a new lease, and counts for the delay like
+// any other.
 func TestFurtherStartWaitsForThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 5 * time.Second
@@ -72,7 +73,8 @@ func TestFurtherStartOfABlockedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := fast(2)
 		profile.MaxFailures = 1
-		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off}, NewMemStore())
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off},
+			NewMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l, other := next(t, f), next(t, f)
 		startLease(t, l)
@@ -86,13 +88,15 @@ func TestFurtherStartOfABlockedHost(t *testing.T) {
 	})
 }
 
-// A lease whose request was refused returns its URL: no attempt is used, the ticket is free again, and the host's pace is as before.
+// A lease whose request was refused returns its URL: no attempt is used, the ticket is free again, and the host's pace
+// is as before.
 func TestRefusedStartReturnsTheURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 5 * time.Second
 		var notices []Notice
 		profile := pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 1}
-		o := Options{Pace: profile, IgnoreRobots: true, MaxURLs: 1, Observe: func(n Notice) { notices = append(notices, n) }}
+		o := Options{Pace: profile, IgnoreRobots: true, MaxURLs: 1,
+			Observe: func(n Notice) { notices = append(notices, n) }}
 		f := newTest(t, o, NewMemStore())
 		add(t, f, seeds("http://a.example/1")...)
 		paceOf := func(l *Lease) pace.Pace {

@@ -18,7 +18,9 @@ type Stats struct {
 	Waiting  int64 // URLs that wait for another attempt
 	Held     int64 // pages that are not tried in this run: blocked, abandoned, over the host limit
 	GivenUp  int64 // of them, those of blocked and abandoned hosts
-	Open     int64 // pages that can be leased in this run without opening another level, leased ones included; an estimate like Pending
+	// pages that can be leased in this run without opening another level, leased ones included; an estimate like
+	// Pending
+	Open     int64
 	Sitemaps int64 // sitemaps not finished, leased ones included; an estimate like Pending
 	Unwanted int64 // of them, those that are not tried in this run: of blocked and abandoned hosts, or skipped
 	Sources  int64 // source tokens held
@@ -155,7 +157,8 @@ func (f *Frontier) Busy(n int) []HostView {
 			add(l.host)
 		}
 		for _, node := range s.schedule.soonest(most) {
-			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.active >= 0 && s.schedule.stateOf(h).crawled > 0 {
+			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.active >= 0 &&
+				s.schedule.stateOf(h).crawled > 0 {
 				add(node.Item)
 			}
 		}
@@ -193,8 +196,9 @@ func (s *shard) view(i int32, now int64) HostView {
 	h := s.hosts.at(i)
 	st, c := s.schedule.stateOf(h), &s.f.o.Pace
 	v := HostView{
-		Host: string(s.hosts.name(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.schedule.limit(h, st), Pending: h.pages(),
-		Leases: st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),
+		Host: string(s.hosts.name(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.schedule.limit(h, st),
+		Pending: h.pages(),
+		Leases:  st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),
 	}
 	v.Refusals, _ = st.pace.Refusals()
 	if at := s.schedule.time(i, h); at != never {

@@ -35,7 +35,8 @@ func (q *queued) place(class uint8) Cursor {
 // entryOf is the entry of a link that has its place.
 func entryOf(l *Link, o origin) entry {
 	return entry{path: textOf(l.URL.RequestURI()), queued: queued{
-		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats, visit: visitOf(l), index: l.At.Index, position: l.At.Position,
+		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats, visit: visitOf(l),
+		index: l.At.Index, position: l.At.Position,
 	}}
 }
 

@@ -29,8 +29,10 @@ func TestWindow(t *testing.T) {
 		case n < 55:
 			seq += r.Uint64N(3)
 			e := entry{
-				path: bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(1+r.IntN(300))), queued: queued{origin: origin(r.UintN(4)),
-					depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)), position: Position(seq), index: r.Uint32()},
+				path: bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(1+r.IntN(300))),
+				queued: queued{origin: origin(r.UintN(4)),
+					depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)),
+					position: Position(seq), index: r.Uint32()},
 			}
 			if r.IntN(10) == 0 {
 				e.origin |= originPort | origin(r.UintN(1<<16))<<16
@@ -40,7 +42,8 @@ func TestWindow(t *testing.T) {
 			}
 			if r.IntN(3) == 0 {
 				e.visit = laterVisit{2 + r.Uint32N(math.MaxUint32-1), Summary{
-					Outcome: uint8(r.UintN(256)), Status: uint16(r.UintN(1 << 16)), Counted: r.IntN(2) == 0, Bytes: r.Uint64() >> r.UintN(64),
+					Outcome: uint8(r.UintN(256)), Status: uint16(r.UintN(1 << 16)), Counted: r.IntN(2) == 0,
+					Bytes: r.Uint64() >> r.UintN(64),
 				}}
 			}
 			if r.IntN(1000) == 0 {
@@ -120,7 +123,8 @@ func TestRestingHostsGiveBack(t *testing.T) {
 		}
 		// The resting ones come back with all they had.
 		n := 0
-		if err := crawl(t, f, 1, 0, func(l *Lease) Result { n++; return ok() }); !errors.Is(err, ErrDrained) || n != 6000 {
+		if err := crawl(t, f, 1, 0, func(l *Lease) Result { n++; return ok() }); !errors.Is(err, ErrDrained) ||
+			n != 6000 {
 			t.Errorf("%d pages: %v", n, err)
 		}
 		checkEmpty(t, f, store)
@@ -141,8 +145,10 @@ func TestBetterPriorityComesFirst(t *testing.T) {
 		for range 100 { // by now windows have been loaded from the store
 			done(t, next(t, f), ok())
 		}
-		add(t, f, Link{URL: mustURL("http://a.example/sitemap"), Priority: SitemapPriority(1)}, Link{URL: mustURL("http://a.example/start")},
-			Link{URL: mustURL("http://a.example/shallow"), Depth: 1}, Link{URL: mustURL("http://a.example/low"), Priority: SitemapPriority(0)})
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap"), Priority: SitemapPriority(1)},
+			Link{URL: mustURL("http://a.example/start")},
+			Link{URL: mustURL("http://a.example/shallow"), Depth: 1},
+			Link{URL: mustURL("http://a.example/low"), Priority: SitemapPriority(0)})
 		for _, want := range []string{"start", "sitemap", "low", "shallow", "deep100"} {
 			l := next(t, f)
 			if l.URL().String() != "http://a.example/"+want {
@@ -189,7 +195,8 @@ func TestOnePermit(t *testing.T) {
 func TestParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		f := newTest(t, Options{Pace: pace.Config{MinDelay: 10 * time.Second, MaxDelay: 10 * time.Second, MaxInflight: 1}, MaxHosts: 10, Shards: 2}, store)
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: 10 * time.Second, MaxDelay: 10 * time.Second,
+			MaxInflight: 1}, MaxHosts: 10, Shards: 2}, store)
 		const hosts, pages = 1000, 5
 		for i := range hosts * pages {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%hosts, i))...)
@@ -232,7 +239,8 @@ func TestParking(t *testing.T) {
 // A parked host keeps its row of failures, and so is blocked in the end.
 func TestParkedHostsAreBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxHosts: 2, Shards: 1, MaxRetries: Off, FailureThreshold: Off}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxHosts: 2, Shards: 1, MaxRetries: Off,
+			FailureThreshold: Off}, NewMemStore())
 		for i := range 50 * 20 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%50, i))...)
 		}
@@ -286,7 +294,8 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 // A URL held in memory costs at most 120 bytes, with everything that its host
 // needs; what makes it known forever after is not counted.
 func TestMemoryPerURL(t *testing.T) {
-	f := newTest(t, Options{IgnoreRobots: true, HotSetBytes: 1, Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}}, &nullStore{})
+	f := newTest(t, Options{IgnoreRobots: true, HotSetBytes: 1,
+		Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}}, &nullStore{})
 	heap := func() int {
 		var m runtime.MemStats
 		runtime.GC()
@@ -298,7 +307,8 @@ func TestMemoryPerURL(t *testing.T) {
 	for i := range hosts {
 		links := make([]Link, pages)
 		for j := range links {
-			links[j].URL = mustURL(fmt.Sprintf("https://www.host-%d.example/articles/%d/title-of-number-%d.html", i, j%7, j))
+			links[j].URL = mustURL(fmt.Sprintf("https://www.host-%d.example/articles/%d/title-of-number-%d.html", i,
+				j%7, j))
 		}
 		add(t, f, links...)
 	}

@@ -23,7 +23,8 @@ func TestTextWithoutOwnMeans(t *testing.T) {
 			case 0:
 				b.WriteString(strings.Repeat("word ", r.IntN(30)))
 			case 1:
-				b.WriteString([]string{"<b>", "&amp;", "é", "\n ", "0.5", "1.2.2026", "77777", "88888.5", "3,5"}[r.IntN(9)])
+				b.WriteString([]string{"<b>", "&amp;", "é", "\n ", "0.5", "1.2.2026", "77777", "88888.5",
+					"3,5"}[r.IntN(9)])
 			case 2:
 				fmt.Fprintf(&b, "%d", r.Uint64()>>r.IntN(64))
 			case 3:

@@ -19,7 +19,8 @@ func expiryDate(d []byte) (date []byte, ok bool) {
 	return trimSpace(date[1:]), true
 }
 
-// isWeekday reports whether a date consists of the name of a weekday, short or not: the rest of it stands behind a comma.
+// isWeekday reports whether a date consists of the name of a weekday, short or not: the rest of it stands behind a
+// comma.
 func isWeekday(date []byte) bool {
 	for day := time.Sunday; day <= time.Saturday; day++ {
 		if name := strings.ToLower(day.String()); equalFold(date, name) || equalFold(date, name[:3]) {
@@ -64,8 +65,8 @@ func parseExpiry(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// cutZone takes the time zone off the end of a date: Z, a name that RFC 822 has, or an offset such as +02:00. Other names
-// count as UTC.
+// cutZone takes the time zone off the end of a date: Z, a name that RFC 822 has, or an offset such as +02:00. Other
+// names count as UTC.
 func cutZone(text string) (rest string, offset time.Duration) {
 	if day, ok := strings.CutSuffix(strings.ToUpper(text), "Z"); ok && strings.ContainsAny(day, ":") {
 		return text[:len(day)], 0
@@ -96,6 +97,7 @@ func cutZone(text string) (rest string, offset time.Duration) {
 			return text, 0
 		}
 	}
-	hours := map[string]int{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2, "BST": 1}
+	hours := map[string]int{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+		"CET": 1, "CEST": 2, "BST": 1}
 	return text[:i], time.Duration(hours[name]) * time.Hour
 }

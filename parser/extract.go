@@ -30,7 +30,8 @@ func (e Extractor) Name() string { return e.name }
 // attribute where there is one. SELECTOR[@attr] means the same. Selectors with regular expressions are refused.
 func ParseExtractor(s string) (Extractor, error) {
 	if len(s) > maxExtractor {
-		return Extractor{}, fmt.Errorf("parse extractor %.40q…: it has %d bytes, at most %d are allowed", s, len(s), maxExtractor)
+		return Extractor{}, fmt.Errorf("parse extractor %.40q…: it has %d bytes, at most %d are allowed", s, len(s),
+			maxExtractor)
 	}
 	name, selector, ok := strings.Cut(s, "=")
 	name, selector = strings.TrimSpace(name), strings.TrimSpace(selector)
@@ -86,13 +87,13 @@ const (
 
 // Bounds of the work for the extractors of one page, and of the memory that the trees of all pages take at once.
 const (
-	// maxTree is the memory of one tree, and allTrees that of all trees of a Parser, in bytes. Text of the page itself is
-	// not counted.
+	// maxTree is the memory of one tree, and allTrees that of all trees of a Parser, in bytes. Text of the page itself
+	// is not counted.
 	maxTree  = 128 << 20
 	allTrees = 512 << 20
 
-	// A page of n bytes reserves treeFloor + n*treeFactor bytes. The densest markup, <p>x, takes 52 bytes of tree for each
-	// of its own.
+	// A page of n bytes reserves treeFloor + n*treeFactor bytes. The densest markup, <p>x, takes 52 bytes of tree for
+	// each of its own.
 	treeFloor  = 1 << 20
 	treeFactor = 64
 
@@ -121,7 +122,8 @@ func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
 	defer func() { p.trees.Release(limit) }()
 
 	deadline := time.Now().Add(p.opts.ExtractTimeout)
-	root, size, err := htmltree.Parse(bytes.NewReader(body), htmltree.Limits{Bytes: limit, Deadline: deadline, Context: ctx})
+	root, size, err := htmltree.Parse(bytes.NewReader(body),
+		htmltree.Limits{Bytes: limit, Deadline: deadline, Context: ctx})
 	if err != nil {
 		return err
 	}

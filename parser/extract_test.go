@@ -32,7 +32,8 @@ func TestExtract(t *testing.T) {
 			continue
 		}
 		pg := read(t, Options{Extract: []Extractor{x}}, body)
-		if len(pg.Extracted) != 1 || pg.Extracted[0].Name != x.Name() || fmt.Sprintf("%q", pg.Extracted[0].Values) != tt.want {
+		if len(pg.Extracted) != 1 || pg.Extracted[0].Name != x.Name() ||
+			fmt.Sprintf("%q", pg.Extracted[0].Values) != tt.want {
 			t.Errorf("%s: extracted %q, want %s", tt.extractor, pg.Extracted, tt.want)
 		}
 	}
@@ -68,7 +69,8 @@ func TestExtractFails(t *testing.T) {
 	}
 	p := newParser(t, Options{Extract: []Extractor{x}})
 	var pg Page
-	err = p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title>" + strings.Repeat("<div>", 1000) + "<a href=x>")})
+	err = p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title>" + strings.Repeat("<div>", 1000) +
+		"<a href=x>")})
 	if err == nil {
 		t.Fatal("a page nested 1,000 deep gave a tree")
 	}
@@ -77,8 +79,9 @@ func TestExtractFails(t *testing.T) {
 	}
 }
 
-// TestExtractMemory makes sure that pages whose tree is too large give a reason instead of values, and that they return the
-// memory that they reserve. Misnested formatting elements, which the HTML standard copies into each paragraph, cost no more than others.
+// TestExtractMemory makes sure that pages whose tree is too large give a reason instead of values, and that they return
+// the memory that they reserve. Misnested formatting elements, which the HTML standard copies into each paragraph, cost
+// no more than others.
 func TestExtractMemory(t *testing.T) {
 	x, err := ParseExtractor("x=p")
 	if err != nil {
@@ -99,7 +102,8 @@ func TestExtractMemory(t *testing.T) {
 	} {
 		var pg Page
 		err := p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title><a href=/x>l</a>" + tt.body)})
-		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) || len(pg.Extracted[0].Values) != tt.values {
+		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) ||
+			len(pg.Extracted[0].Values) != tt.values {
 			t.Errorf("%s: %v, %d values", name, err, len(pg.Extracted[0].Values))
 		}
 		if pg.Title != "t" || len(pg.Links) != 1 {
@@ -118,10 +122,12 @@ func TestTreeLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, markup := range []string{"<p>x", "<td>x", "<li>x</li>", "<br>", "<i>x</i>", "<a b c d e f>x</a>", "<tr><td>", "<!>"} {
+	for _, markup := range []string{"<p>x", "<td>x", "<li>x</li>", "<br>", "<i>x</i>", "<a b c d e f>x</a>", "<tr><td>",
+		"<!>"} {
 		body := []byte("<title>t</title><table>" + strings.Repeat(markup, 20_000))
 		var pg Page
-		if err := newParser(t, Options{Extract: []Extractor{x}}).Parse(&pg, Input{URL: canonical(t, home), Body: body}); err != nil || len(pg.Extracted[0].Values) != 1 {
+		if err := newParser(t, Options{Extract: []Extractor{x}}).Parse(&pg,
+			Input{URL: canonical(t, home), Body: body}); err != nil || len(pg.Extracted[0].Values) != 1 {
 			t.Errorf("%s: %v, %q", markup, err, pg.Extracted)
 		}
 	}
@@ -135,8 +141,10 @@ func TestExtractTimeout(t *testing.T) {
 		}
 		p := newParser(t, Options{Extract: []Extractor{x}, ExtractTimeout: 1})
 		var pg Page
-		err = p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title>" + strings.Repeat("<p>x", 1000))})
-		if err == nil || !strings.Contains(err.Error(), "took too long") || pg.Title != "t" || pg.Extracted[0].Values != nil {
+		err = p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title>" +
+			strings.Repeat("<p>x", 1000))})
+		if err == nil || !strings.Contains(err.Error(), "took too long") || pg.Title != "t" ||
+			pg.Extracted[0].Values != nil {
 			t.Errorf("%s: %v, %+v", selector, err, pg.Extracted)
 		}
 	}
@@ -179,7 +187,8 @@ func TestExtractEndsWithTheContext(t *testing.T) {
 		t.Errorf("waiting: %v, want %v", err, over)
 	}
 
-	root, _, err := htmltree.Parse(strings.NewReader("<p>text"), htmltree.Limits{Bytes: maxTree, Deadline: time.Now().Add(time.Hour)})
+	root, _, err := htmltree.Parse(strings.NewReader("<p>text"),
+		htmltree.Limits{Bytes: maxTree, Deadline: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func TestForeign(t *testing.T) {
 		"<div><svg></div><style><a href=1></a></style>",
 		"<svg><svg></svg><style><a href=1></a></style></svg><style><a href=2></a></style>",
 		"<math><mi><style><a href=1></a></style></mi><style><a href=2></a></style></math>",
-		"<math><annotation-xml encoding='Text/HTML'><style><a href=1></a></style></annotation-xml><style><a href=2></a></style></math>",
+		"<math><annotation-xml encoding='Text/HTML'><style><a href=1></a></style></annotation-xml><style><a " +
+			"href=2></a></style></math>",
 		"<math><annotation-xml encoding='text&sol;html'><style><a href=1></a></style></annotation-xml></math>",
 		"<math><annotation-xml><style><a href=1></a></style></annotation-xml></math>",
 		"<math><svg><title><style><a href=1></a></style></title></svg></math>",

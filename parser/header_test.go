@@ -9,8 +9,10 @@ func TestLinkHeader(t *testing.T) {
 	for _, tt := range []struct{ field, want string }{
 		{"<x>; rel=next", "header x https://example.com/dir/x rel:next"},
 		{`<x>;REL="Next  prev"`, "header x https://example.com/dir/x rel:next prev"},
-		{"<a>; rel=next, <b>; rel=prev", "header a https://example.com/dir/a rel:next; header b https://example.com/dir/b rel:prev"},
-		{`<a,b;c>; title="x, <y>; rel=next"; rel=canonical`, "header a,b;c https://example.com/dir/a,b;c rel:canonical"},
+		{"<a>; rel=next, <b>; rel=prev",
+			"header a https://example.com/dir/a rel:next; header b https://example.com/dir/b rel:prev"},
+		{`<a,b;c>; title="x, <y>; rel=next"; rel=canonical`,
+			"header a,b;c https://example.com/dir/a,b;c rel:canonical"},
 		{`<x>; title="a\"; rel=next"; rel=prev`, "header x https://example.com/dir/x rel:prev"},
 		{"<x>; rel=next; rel=canonical", "header x https://example.com/dir/x rel:next"},
 		{`<x>; rel=next; anchor="#part"`, ""},

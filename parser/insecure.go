@@ -25,10 +25,12 @@ func (w *walker) loadsSet() {
 	}
 }
 
-// noteInsecure keeps the address if it leads to http. Only such an address, or any on a page whose base is http, is resolved.
+// noteInsecure keeps the address if it leads to http. Only such an address, or any on a page whose base is http, is
+// resolved.
 func (w *walker) noteInsecure(address []byte) {
 	f := &w.facts
-	if len(f.insecure) >= maxInsecure || len(address) > maxHref || len(trimSpace(address)) == 0 || !hasScheme(address, "http") && w.base.Scheme() != "http" {
+	if len(f.insecure) >= maxInsecure || len(address) > maxHref || len(trimSpace(address)) == 0 ||
+		!hasScheme(address, "http") && w.base.Scheme() != "http" {
 		return
 	}
 	u, err := w.base.Resolve(string(address))

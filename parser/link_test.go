@@ -54,18 +54,24 @@ func TestLinks(t *testing.T) {
 		{"<meta http-equiv=refresh content='5; URL=x'>", "refresh x https://example.com/dir/x"},
 		{"<meta http-equiv=refresh content=5>", ""},
 
-		{"<a href=x><base href=/b/><base href=/c/><a href=y>", "a x https://example.com/b/x; a y https://example.com/b/y"},
+		{"<a href=x><base href=/b/><base href=/c/><a href=y>",
+			"a x https://example.com/b/x; a y https://example.com/b/y"},
 		{"<base target=x><base href=b/><a href=y>", "a y https://example.com/dir/b/y"},
 		{"<base href=//other.example><a href=y>", "a y https://other.example/y"},
 		{"<base href=javascript:x><a href=y>", "a y https://example.com/dir/y"},
-		{"<base href=ftp://x/><a href=y><a href=https://e.com/>", "a y  fault:invalid; a https://e.com/ https://e.com/"},
+		{"<base href=ftp://x/><a href=y><a href=https://e.com/>",
+			"a y  fault:invalid; a https://e.com/ https://e.com/"},
 		{"<base href='https://[x'><a href=y>", "a y https://example.com/dir/y"},
-		{"<noscript><base href=/b/><a href=x></noscript><a href=y>", "a x https://example.com/dir/x; a y https://example.com/dir/y"},
+		{"<noscript><base href=/b/><a href=x></noscript><a href=y>",
+			"a x https://example.com/dir/x; a y https://example.com/dir/y"},
 		{"<template><noscript></template><base href=/b/><a href=y>", "a y https://example.com/b/y"},
 		{"<template><base href=/b/></template><a href=y>", "a y https://example.com/dir/y"},
-		{"<template><a href=x><template><a href=y></template><a href=z></template><a href=w>", "a w https://example.com/dir/w"},
-		{"<template shadowrootmode=open><a href=x></a></template><a href=y>", "a x https://example.com/dir/x; a y https://example.com/dir/y"},
-		{"<template shadowrootmode=odd><a href=x></a></template></template><a href=y>", "a y https://example.com/dir/y"},
+		{"<template><a href=x><template><a href=y></template><a href=z></template><a href=w>",
+			"a w https://example.com/dir/w"},
+		{"<template shadowrootmode=open><a href=x></a></template><a href=y>",
+			"a x https://example.com/dir/x; a y https://example.com/dir/y"},
+		{"<template shadowrootmode=odd><a href=x></a></template></template><a href=y>",
+			"a y https://example.com/dir/y"},
 		{"<noscript><a href=x></noscript>", "a x https://example.com/dir/x"},
 		{"<textarea><a href=x></textarea><!-- <a href=y> --><a href=z", ""},
 	} {
@@ -84,7 +90,8 @@ func TestImages(t *testing.T) {
 		{"<img src=x alt=' a &lt; b '>", "image x https://example.com/dir/x text:a < b"},
 		{"<image src=x><svg><image src=y></svg>", "image x https://example.com/dir/x"},
 		{"<img><img src=''>", ""},
-		{"<img src=data:image/png;base64,xx srcset='a.png 1x, b.png 2x, c.png 1.5x'>", "image b.png https://example.com/dir/b.png"},
+		{"<img src=data:image/png;base64,xx srcset='a.png 1x, b.png 2x, c.png 1.5x'>",
+			"image b.png https://example.com/dir/b.png"},
 		{"<img srcset='a.png, b.png 640w, ,c.png 320w'>", "image b.png https://example.com/dir/b.png"},
 		{"<img srcset='a.png future(1, 2) 640w, c.png 320w'>", "image c.png https://example.com/dir/c.png"},
 		{"<img srcset=' a.png,'>", "image a.png https://example.com/dir/a.png"},
@@ -129,7 +136,8 @@ func TestLinkLimits(t *testing.T) {
 
 	long := strings.Repeat("é", 10_000)
 	pg = read(t, Options{}, "<a href="+long+">"+long+"</a>")
-	if l := pg.Links[0]; len(l.Href) != maxHref || l.Fault != FaultTooLong || !l.URL.IsZero() || len(l.Text) != maxText {
+	if l := pg.Links[0]; len(l.Href) != maxHref || l.Fault != FaultTooLong || !l.URL.IsZero() ||
+		len(l.Text) != maxText {
 		t.Errorf("href of %d bytes, fault %q, URL %q, text of %d bytes", len(l.Href), l.Fault, l.URL, len(l.Text))
 	}
 	huge := "<a href='" + strings.Repeat("&amp;", 1<<20) + "' rel=" + strings.Repeat("x", 1<<20) + "><a href=y>"
@@ -149,7 +157,8 @@ func TestBuffersShrink(t *testing.T) {
 	}
 	parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte("<a href=x>t</a>")})
 	if cap(pg.Links) > keepLinks || cap(pg.walker.links) > keepLinks || cap(pg.walker.arena) > keepArena {
-		t.Errorf("a small page keeps memory for %d links, %d records, %d bytes", cap(pg.Links), cap(pg.walker.links), cap(pg.walker.arena))
+		t.Errorf("a small page keeps memory for %d links, %d records, %d bytes", cap(pg.Links), cap(pg.walker.links),
+			cap(pg.walker.arena))
 	}
 }
 

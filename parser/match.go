@@ -9,7 +9,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A tree is the nodes of a page in document order, with the places of their relatives in that order, -1 where there is none.
+// A tree is the nodes of a page in document order, with the places of their relatives in that order, -1 where there is
+// none.
 type tree struct {
 	nodes    []*html.Node
 	parent   []int32
@@ -35,7 +36,8 @@ func newTree(root *html.Node) *tree {
 		}
 		t.nodes = append(t.nodes, n)
 		last = append(last, -1)
-		t.parent, t.previous, t.adjacent = append(t.parent, parent), append(t.previous, previous), append(t.adjacent, adjacent)
+		t.parent, t.previous, t.adjacent = append(t.parent, parent), append(t.previous, previous),
+			append(t.adjacent, adjacent)
 		if n.FirstChild != nil {
 			n, parent = n.FirstChild, i
 			continue
@@ -122,7 +124,8 @@ func (w *treeWalk) matchCompound(c compoundSelector) []bool {
 	return found
 }
 
-// A test says of each node of a tree whether a simple selector matches it. It visits each node a bounded number of times.
+// A test says of each node of a tree whether a simple selector matches it. It visits each node a bounded number of
+// times.
 type test func(w *treeWalk) []bool
 
 // each asks about one node after the other, in document order, until the deadline.
@@ -162,14 +165,16 @@ func inherited(sel cascadia.Sel) test {
 			if !w.tick() {
 				break
 			}
-			alone := html.Node{Type: n.Type, Data: n.Data, DataAtom: n.DataAtom, Attr: n.Attr} // cascadia would look at all that it is in
+			// cascadia would look at all that it is in
+			alone := html.Node{Type: n.Type, Data: n.Data, DataAtom: n.DataAtom, Attr: n.Attr}
 			found[i] = w.parent[i] >= 0 && found[w.parent[i]] || sel.Match(&alone)
 		}
 		return found
 	}
 }
 
-// nth is the test of :nth-child(an+b) and the like: last counts from the last sibling, and ofType counts siblings of the same name.
+// nth is the test of :nth-child(an+b) and the like: last counts from the last sibling, and ofType counts siblings of
+// the same name.
 func nth(a, b int, last, ofType bool) test {
 	type siblings struct {
 		parent int32

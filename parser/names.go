@@ -63,7 +63,8 @@ func newNames() *names {
 		}
 	}
 	for name, a := range map[string]attrName{
-		"alt": attrAlt, "color": attrFont, "content": attrContent, "data": attrData, "data-src": attrData, "encoding": attrEncoding, "face": attrFont,
+		"alt": attrAlt, "color": attrFont, "content": attrContent, "data": attrData, "data-src": attrData,
+		"encoding": attrEncoding, "face": attrFont,
 		"href": attrHref, "hreflang": attrHreflang, "http-equiv": attrHTTPEquiv, "id": attrID, "lang": attrLang,
 		"name": attrNamed, "property": attrProperty, "rel": attrRel, "shadowrootmode": attrShadowRootMode,
 		"size": attrFont, "src": attrSrc, "srcset": attrSrcset, "type": attrType,

@@ -80,7 +80,8 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("option MaxLinks is %d, must not be negative", o.MaxLinks))
 	}
 	if o.MaxLinkBytes < 0 || o.MaxLinkBytes > maxMaxLinkBytes {
-		errs = append(errs, fmt.Errorf("option MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes, maxMaxLinkBytes))
+		errs = append(errs, fmt.Errorf("option MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes,
+			maxMaxLinkBytes))
 	}
 	if o.ExtractTimeout < 0 {
 		errs = append(errs, fmt.Errorf("option ExtractTimeout is %v, must not be negative", o.ExtractTimeout))
@@ -97,10 +98,12 @@ func (o Options) Validate() error {
 		names[e.name] = true
 	}
 	if len(o.Extract) > maxExtractors {
-		errs = append(errs, fmt.Errorf("there are %d extractors, at most %d are allowed", len(o.Extract), maxExtractors))
+		errs = append(errs, fmt.Errorf("there are %d extractors, at most %d are allowed", len(o.Extract),
+			maxExtractors))
 	}
 	if tests > maxTests {
-		errs = append(errs, fmt.Errorf("the extractors have %d simple selectors, such as .price or :first-child, at most %d are allowed", tests, maxTests))
+		errs = append(errs, fmt.Errorf("the extractors have %d simple selectors, such as .price or :first-child, at "+
+			"most %d are allowed", tests, maxTests))
 	}
 	return errors.Join(errs...)
 }

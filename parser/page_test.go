@@ -80,16 +80,21 @@ func TestFacts(t *testing.T) {
 		{canonical, "<link rel=canonical href=c><base href=/b/>", "https://example.com/b/c"},
 		{canonical, "<template><link rel=canonical href=c></template>", ""},
 
-		{graph, "<meta property=og:title content='a  b'><meta name=OG:type content=c><meta property=x content=d>", "[{og:title a b} {og:type c}]"},
+		{graph, "<meta property=og:title content='a  b'><meta name=OG:type content=c><meta property=x content=d>",
+			"[{og:title a b} {og:type c}]"},
 
-		{hreflang, "<link rel=alternate hreflang=de href=/de><link rel=alternate href=/feed><link rel=alternate hreflang=x href=mailto:x>",
+		{hreflang, "<link rel=alternate hreflang=de href=/de><link rel=alternate href=/feed><link rel=alternate " +
+			"hreflang=x href=mailto:x>",
 			"[{de https://example.com/de}]"},
 
 		{modified, "<meta property=article:modified_time content=2024-02-03T04:05:06+01:00>", "2024-02-03T03:05:06Z"},
 		{modified, "<meta name=last-modified content='Sat, 03 Feb 2024 04:05:06 GMT'>", "2024-02-03T04:05:06Z"},
-		{modified, "<meta property=article:modified_time content=2024-02-03><meta property=og:updated_time content=2025-01-01>", "2024-02-03T00:00:00Z"},
-		{modified, "<meta property=og:updated_time content=2025-01-01><meta property=article:modified_time content=2024-02-03>", "2024-02-03T00:00:00Z"},
-		{modified, "<script type=application/ld+json>{\"dateModified\":\"2024-02-03T04:05\"}</script>", "2024-02-03T04:05:00Z"},
+		{modified, "<meta property=article:modified_time content=2024-02-03><meta property=og:updated_time " +
+			"content=2025-01-01>", "2024-02-03T00:00:00Z"},
+		{modified, "<meta property=og:updated_time content=2025-01-01><meta property=article:modified_time " +
+			"content=2024-02-03>", "2024-02-03T00:00:00Z"},
+		{modified, "<script type=application/ld+json>{\"dateModified\":\"2024-02-03T04:05\"}</script>",
+			"2024-02-03T04:05:00Z"},
 		{modified, "<meta http-equiv=last-modified content=yesterday>", none},
 	} {
 		pg := read(t, Options{}, tt.html)
@@ -100,11 +105,14 @@ func TestFacts(t *testing.T) {
 }
 
 func TestHeaderFacts(t *testing.T) {
-	pg := read(t, Options{}, "<p>", "Content-Language", "da", "Link", "</h>; rel=canonical", "Link", "</de>; rel=alternate; hreflang=de")
-	if pg.Language != "da" || pg.Canonical != "https://example.com/h" || fmt.Sprint(pg.Hreflang) != "[{de https://example.com/de}]" {
+	pg := read(t, Options{}, "<p>", "Content-Language", "da", "Link", "</h>; rel=canonical", "Link",
+		"</de>; rel=alternate; hreflang=de")
+	if pg.Language != "da" || pg.Canonical != "https://example.com/h" ||
+		fmt.Sprint(pg.Hreflang) != "[{de https://example.com/de}]" {
 		t.Errorf("language %q, canonical %q, hreflang %v", pg.Language, pg.Canonical, pg.Hreflang)
 	}
-	pg = read(t, Options{}, "<html lang=en><link rel=canonical href=/e>", "Content-Language", "da", "Link", "</h>; rel=canonical")
+	pg = read(t, Options{}, "<html lang=en><link rel=canonical href=/e>", "Content-Language", "da", "Link",
+		"</h>; rel=canonical")
 	if pg.Language != "en" || pg.Canonical != "https://example.com/e" {
 		t.Errorf("the page's own language is %q and its canonical %q", pg.Language, pg.Canonical)
 	}
@@ -113,7 +121,8 @@ func TestHeaderFacts(t *testing.T) {
 func TestBoundsOfFacts(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	var b strings.Builder
-	fmt.Fprintf(&b, "<html lang=%s><title>%[1]s</title><h1>%[1]s</h1><meta name=description content=%[1]s><meta name=robots content=%[1]s>", long)
+	fmt.Fprintf(&b, "<html lang=%s><title>%[1]s</title><h1>%[1]s</h1><meta name=description content=%[1]s><meta "+
+		"name=robots content=%[1]s>", long)
 	for i := range 1000 {
 		fmt.Fprintf(&b, "<meta property=og:%d content=%s><link rel=alternate hreflang=%d href=x>", i, long, i)
 	}
@@ -212,12 +221,14 @@ func TestOptions(t *testing.T) {
 	if err == nil {
 		t.Fatal("bad options were accepted")
 	}
-	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "option ExtractTimeout", "extractor 0", `two extractors are named "a"`} {
+	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "option ExtractTimeout", "extractor 0",
+		`two extractors are named "a"`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not name %s", err, part)
 		}
 	}
-	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{ExtractTimeout: 10 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
+	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts,
+		Options{ExtractTimeout: 10 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 }

@@ -46,7 +46,8 @@ func pageBody(tb testing.TB, shape pageShape) []byte {
 	if !strings.HasPrefix(shape.name, "testweb") {
 		return generatePage(shape)
 	}
-	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links, Numbers: shape.name == "testweb-numbers"})
+	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links,
+		Numbers: shape.name == "testweb-numbers"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,6 +123,7 @@ func prose(b *bytes.Buffer, r *rand.Rand) {
 
 func pick(r *rand.Rand) string {
 	words := []string{"the", "harbour", "at", "dawn", "a", "narrow", "path", "follows", "cliff", "and", "of", "sea",
-		"lighthouse", "keeper's", "tide", "rises", "in", "slowly", "to", "village", "with", "stone", "walls", "fishing", "boats"}
+		"lighthouse", "keeper's", "tide", "rises", "in", "slowly", "to", "village", "with", "stone", "walls", "fishing",
+		"boats"}
 	return words[r.IntN(len(words))]
 }

@@ -33,7 +33,8 @@ type peerLink struct{ Href, URL, Text, Kind string }
 func ourFacts(pg *Page) peerFacts {
 	f := peerFacts{
 		Title: pg.Title, Description: pg.Description, H1: pg.H1, Canonical: pg.Canonical, Language: pg.Language,
-		Types: pg.JSONLDTypes, OpenGraph: pg.OpenGraph, Hreflang: len(pg.Hreflang), Words: pg.WordCount, Hash: pg.ContentHash,
+		Types: pg.JSONLDTypes, OpenGraph: pg.OpenGraph, Hreflang: len(pg.Hreflang), Words: pg.WordCount,
+		Hash: pg.ContentHash,
 	}
 	for _, l := range pg.Links {
 		if l.Fault != FaultNone {

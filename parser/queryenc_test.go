@@ -20,7 +20,8 @@ func TestQueryEncoding(t *testing.T) {
 		{"/a?b=c", "https://example.com/a?b=c"},
 	} {
 		var pg Page
-		parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte("<a href='" + tt.href + "'>"), Encoding: charmap.Windows1252})
+		parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte("<a href='" + tt.href + "'>"),
+			Encoding: charmap.Windows1252})
 		if got := pg.Links[0].URL.String(); got != tt.want {
 			t.Errorf("%s in windows-1252 is %s, want %s", tt.href, got, tt.want)
 		}

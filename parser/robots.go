@@ -22,8 +22,8 @@ func (r *robots) add(list []byte) {
 	}
 }
 
-// cutDirective takes the first directive off a list that is separated by commas. The date of unavailable_after may have a
-// comma behind its weekday.
+// cutDirective takes the first directive off a list that is separated by commas. The date of unavailable_after may have
+// a comma behind its weekday.
 func cutDirective(list []byte) (directive, rest []byte) {
 	directive, rest, found := bytes.Cut(list, []byte(","))
 	name := directive

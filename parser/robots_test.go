@@ -30,8 +30,10 @@ func TestRobots(t *testing.T) {
 		{"", "otherbot: noindex, mapwright: nofollow", "nofollow", false, true},
 		{"", "Mapwright: none", "none", true, true},
 		{"", "max-image-preview: large, noindex", "max-image-preview: large, noindex", true, false},
-		{"", "unavailable_after: 25 Jun 2010 15:00:00 PST", "unavailable_after: 25 jun 2010 15:00:00 pst", false, false},
-		{"", "unavailable_after: Sat, 25 Jun 2010 15:00:00 GMT, noindex", "unavailable_after: sat, 25 jun 2010 15:00:00 gmt, noindex", true, false},
+		{"", "unavailable_after: 25 Jun 2010 15:00:00 PST", "unavailable_after: 25 jun 2010 15:00:00 pst", false,
+			false},
+		{"", "unavailable_after: Sat, 25 Jun 2010 15:00:00 GMT, noindex",
+			"unavailable_after: sat, 25 jun 2010 15:00:00 gmt, noindex", true, false},
 		{"<meta name=robots content=nofollow>", "noindex", "noindex, nofollow", true, true},
 	} {
 		pg := read(t, Options{}, tt.html, "X-Robots-Tag", tt.header)
@@ -71,7 +73,8 @@ func TestUnavailableAfter(t *testing.T) {
 		{"unavailable_after: 2020-06-25", "2020-06-26T00:00:00Z", ""},
 		{"unavailable_after: 25 Jun 2020", "2020-06-26T00:00:00Z", ""},
 		{"unavailable_after: 2021-06-25, noarchive, unavailable_after: 2020-06-25", "2020-06-26T00:00:00Z", ""},
-		{"unavailable_after: Thu, 25 Jun 2020 15:00:00 GMT, noarchive", three, "unavailable_after: thu, 25 jun 2020 15:00:00 gmt, noarchive"},
+		{"unavailable_after: Thu, 25 Jun 2020 15:00:00 GMT, noarchive", three,
+			"unavailable_after: thu, 25 jun 2020 15:00:00 gmt, noarchive"},
 		{"unavailable_after: never", "", ""},
 		{"unavailable_after: Thu, noarchive", "", ""},
 		{"unavailable_after: Thu", "", ""},

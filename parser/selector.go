@@ -9,9 +9,10 @@ import (
 	"github.com/andybalholm/cascadia"
 )
 
-// A selector is a CSS selector, taken apart into simple ones, such as .price or :nth-child(2). treeWalk.match visits each node
-// once for each of them. Cascadia would search the tree again for every element at combinators, at :not, :has and :haschild, and at
-// those simple selectors that look at other elements: the time would grow with a power of the size of the page.
+// A selector is a CSS selector, taken apart into simple ones, such as .price or :nth-child(2). treeWalk.match visits
+// each node once for each of them. Cascadia would search the tree again for every element at combinators, at :not, :has
+// and :haschild, and at those simple selectors that look at other elements: the time would grow with a power of the
+// size of the page.
 type selector []complexSelector // matches what one of them matches
 
 // A complexSelector is a row of compound selectors, joined by combinators.
@@ -47,7 +48,8 @@ func parseSelector(text string) (sel selector, tests int, err error) {
 // Errors of selectors.
 var (
 	errSelectorForm = errors.New("it cannot be read")
-	errRegexp       = errors.New("regular expressions (:matches, :matchesOwn and #=) are not allowed, because the time that they take is not bounded by the size of a page; " +
+	errRegexp       = errors.New("regular expressions (:matches, :matchesOwn and #=) are not allowed, because the " +
+		"time that they take is not bounded by the size of a page; " +
 		":contains and [attr*=value] look for a text")
 )
 
@@ -193,8 +195,8 @@ func (p *selectorParser) char() {
 	}
 }
 
-// pseudo passes over a pseudo-class. It returns its test if the pseudo-class is about other elements too, and nil if cascadia can
-// match it.
+// pseudo passes over a pseudo-class. It returns its test if the pseudo-class is about other elements too, and nil if
+// cascadia can match it.
 func (p *selectorParser) pseudo() test {
 	start := p.i
 	p.i++
@@ -227,7 +229,8 @@ func (p *selectorParser) pseudo() test {
 		return both(nth(0, 1, false, false), nth(0, 1, true, false))
 	case "only-of-type":
 		return both(nth(0, 1, false, true), nth(0, 1, true, true))
-	case "contains", "lang", "nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type", "first-child", "last-child", "first-of-type", "last-of-type":
+	case "contains", "lang", "nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type", "first-child",
+		"last-child", "first-of-type", "last-of-type":
 		if sel := p.simple(p.s[start:p.i]); sel != nil {
 			return wideTest(name, sel)
 		}
@@ -235,7 +238,8 @@ func (p *selectorParser) pseudo() test {
 	return nil
 }
 
-// wideTest is the test of a pseudo-class that is about other elements too. Cascadia has read its argument, and shows it in one form.
+// wideTest is the test of a pseudo-class that is about other elements too. Cascadia has read its argument, and shows it
+// in one form.
 func wideTest(name string, sel cascadia.Sel) test {
 	_, argument, _ := strings.Cut(sel.String(), "(")
 	argument = strings.TrimSuffix(argument, ")")

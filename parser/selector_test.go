@@ -21,12 +21,16 @@ func randomSelector(r *rand.Rand, depth int) string {
 			case 0, 1:
 				s += pick(".c0", ".c1", ".c2", `.c\31 `, `.\63 0`)
 			case 2:
-				s += pick("#x", "[id]", `[class="c1"]`, `[class~='c0']`, "[class^=c]", `[class$="]"]`, `[title="a > b, (c"]`, `[class!=c1]`, `[class*="#="]`)
+				s += pick("#x", "[id]", `[class="c1"]`, `[class~='c0']`, "[class^=c]", `[class$="]"]`,
+					`[title="a > b, (c"]`, `[class!=c1]`, `[class*="#="]`)
 			case 3:
-				s += pick(":nth-child(2n+1)", ":first-child", ":last-child", ":nth-last-child( 2 )", ":only-child", ":nth-of-type(2)",
-					":nth-last-of-type(-2n+3)", ":nth-child(even)", ":nth-child(-n + 2)", ":nth-child(3n-1)", ":nth-child(0n+2)", ":first-of-type", ":last-of-type", ":only-of-type", ":nth-last-child(1)")
+				s += pick(":nth-child(2n+1)", ":first-child", ":last-child", ":nth-last-child( 2 )", ":only-child",
+					":nth-of-type(2)",
+					":nth-last-of-type(-2n+3)", ":nth-child(even)", ":nth-child(-n + 2)", ":nth-child(3n-1)",
+					":nth-child(0n+2)", ":first-of-type", ":last-of-type", ":only-of-type", ":nth-last-child(1)")
 			case 4:
-				s += pick(":contains(x)", `:contains("x y")`, `:containsOwn('y')`, ":contains(X)", ":contains('')", `:contains("y\"")`, ":empty", ":root", ":lang(en)", ":Lang(de)", ":hover", ":input")
+				s += pick(":contains(x)", `:contains("x y")`, `:containsOwn('y')`, ":contains(X)", ":contains('')",
+					`:contains("y\"")`, ":empty", ":root", ":lang(en)", ":Lang(de)", ":hover", ":input")
 			case 5, 6:
 				if depth > 0 {
 					s += pick(":not(", ":has(", ":haschild(", ":HAS( ") + randomSelector(r, depth-1) + pick(")", " )")
@@ -52,7 +56,8 @@ func randomTree(r *rand.Rand) string {
 	for range r.IntN(60) {
 		switch name := []string{"p", "b", "div", "i"}[r.IntN(4)]; r.IntN(6) {
 		case 0, 1, 2:
-			fmt.Fprintf(&b, "<%s class='c%d%s' %s>", name, r.IntN(3), []string{"", " c0", "]"}[r.IntN(3)], []string{"", "id=x", "title='a > b, (c'", "lang=de-AT"}[r.IntN(4)])
+			fmt.Fprintf(&b, "<%s class='c%d%s' %s>", name, r.IntN(3), []string{"", " c0", "]"}[r.IntN(3)],
+				[]string{"", "id=x", "title='a > b, (c'", "lang=de-AT"}[r.IntN(4)])
 		case 3, 4:
 			fmt.Fprintf(&b, "</%s>", name)
 		default:
@@ -102,8 +107,8 @@ func TestSelectorsMatchAsCascadiaDoes(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreLinear makes sure that the work of a selector grows with the page and not with a power of it: by the visits that
-// it makes. With cascadia alone some of these take longer than the age of the universe.
+// TestSelectorsAreLinear makes sure that the work of a selector grows with the page and not with a power of it: by the
+// visits that it makes. With cascadia alone some of these take longer than the age of the universe.
 func TestSelectorsAreLinear(t *testing.T) {
 	const depth, width = 400, 2000
 	pages := strings.Repeat("<div lang=de>", depth) + strings.Repeat("<i>x</i>", width)
@@ -116,7 +121,8 @@ func TestSelectorsAreLinear(t *testing.T) {
 		"p ~ " + strings.Repeat("i ~ ", 12) + "i",
 		strings.Repeat("div:has(", 8) + "p" + strings.Repeat(")", 8),
 		strings.Repeat("*:not(:has(", 4) + "p ~ p" + strings.Repeat("))", 4),
-		strings.Repeat(":contains(x)", 40), strings.Repeat(":contains(y)", 40), strings.Repeat(":nth-last-child(2n+1)", 40), strings.Repeat(":nth-of-type(3)", 40),
+		strings.Repeat(":contains(x)", 40), strings.Repeat(":contains(y)", 40),
+		strings.Repeat(":nth-last-child(2n+1)", 40), strings.Repeat(":nth-of-type(3)", 40),
 		strings.Repeat(":only-of-type", 40), strings.Repeat(":lang(en)", 40),
 	} {
 		s, tests, err := parseSelector(text)
@@ -131,7 +137,8 @@ func TestSelectorsAreLinear(t *testing.T) {
 	}
 }
 
-// TestSelectorBounds makes sure that no extractor is accepted whose work the size of a page does not bound, however it is written.
+// TestSelectorBounds makes sure that no extractor is accepted whose work the size of a page does not bound, however it
+// is written.
 func TestSelectorBounds(t *testing.T) {
 	for name, text := range map[string]string{
 		"regular expression":     `x=p:matches((?:a?){1000}b)`,
@@ -154,7 +161,8 @@ func TestSelectorBounds(t *testing.T) {
 			t.Errorf("%s: %.60s is accepted", name, text)
 		}
 	}
-	for _, text := range []string{`x=a[title="#="]`, `x=p:contains(":matches(a)")`, `x=.matches`, `x=#matches`, `x=a[href*='#=']`, `x=*|*.c`, `x=*|* b`} {
+	for _, text := range []string{`x=a[title="#="]`, `x=p:contains(":matches(a)")`, `x=.matches`, `x=#matches`,
+		`x=a[href*='#=']`, `x=*|*.c`, `x=*|* b`} {
 		if _, err := ParseExtractor(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -181,7 +189,8 @@ func TestSelectorBounds(t *testing.T) {
 	}
 }
 
-// TestExtractedBytes makes sure that nested elements, each of which has the text of all that are inside, do not make much of a small page.
+// TestExtractedBytes makes sure that nested elements, each of which has the text of all that are inside, do not make
+// much of a small page.
 func TestExtractedBytes(t *testing.T) {
 	var extract []Extractor
 	for i := range maxExtractors {

@@ -20,7 +20,8 @@ func randomWords(r *rand.Rand, words int) []string {
 func simHashOf(t *testing.T, body string) uint64 {
 	t.Helper()
 	var pg Page
-	if err := newParser(t, Options{SimHash: true}).Parse(&pg, Input{URL: canonical(t, "https://x.test/"), Body: []byte(body)}); err != nil {
+	if err := newParser(t, Options{SimHash: true}).Parse(&pg,
+		Input{URL: canonical(t, "https://x.test/"), Body: []byte(body)}); err != nil {
 		t.Fatal(err)
 	}
 	return pg.SimHash
@@ -36,7 +37,8 @@ func TestSimHash(t *testing.T) {
 		is := simHashOf(t, "<p>"+text+"<p>Made 2026-03-01 12:00:07, visit 99, request 8f3a9c1d")
 		for _, near := range []string{
 			"<p>" + text + "<p>Made 2027-11-30 09:15:44, visit 100, request 77b0e2aa",
-			"<div class=x data-at=17>" + text + "</div><p>Made <b>2026-03-02</b> 12:00:07, visit 1,234, request 0d0d0d0d<script>f(1)</script>",
+			"<div class=x data-at=17>" + text +
+				"</div><p>Made <b>2026-03-02</b> 12:00:07, visit 1,234, request 0d0d0d0d<script>f(1)</script>",
 		} {
 			if d := Distance(is, simHashOf(t, near)); d > 3 {
 				t.Errorf("%d words: a text with other numbers has distance %d", len(words), d)
@@ -62,10 +64,12 @@ func TestSimHashIsOff(t *testing.T) {
 	}
 }
 
-// The visible text is another one exactly if a reader sees another: in each list pages are alike, and those of two lists are not.
+// The visible text is another one exactly if a reader sees another: in each list pages are alike, and those of two
+// lists are not.
 func TestVisibleHash(t *testing.T) {
 	lists := [][]string{
-		{"<p>5 in stock", "<p id=7 nonce=abc>5 in stock<script>g(5)</script>", "<div><p>5 in stock</div><style>b{}</style>", "<a href=/p?sid=9><p>5 in stock</a>"},
+		{"<p>5 in stock", "<p id=7 nonce=abc>5 in stock<script>g(5)</script>",
+			"<div><p>5 in stock</div><style>b{}</style>", "<a href=/p?sid=9><p>5 in stock</a>"},
 		{"<p>6 in stock"},
 		{"<p>Open from 9 to 17"}, {"<p>Open from 10 to 18"},
 		{"<p>made in 0.034 s"}, {"<p>made in 0.035 s"},
@@ -81,7 +85,8 @@ func TestVisibleHash(t *testing.T) {
 		var want uint64
 		for i, body := range list {
 			var pg Page
-			if err := p.Parse(&pg, Input{URL: canonical(t, "https://x.test/77777/88888"), Body: []byte(body)}); err != nil {
+			if err := p.Parse(&pg, Input{URL: canonical(t, "https://x.test/77777/88888"),
+				Body: []byte(body)}); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {

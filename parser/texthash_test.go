@@ -22,8 +22,10 @@ func textHashOf(t *testing.T, url, body string) uint64 {
 func TestTextHash(t *testing.T) {
 	prose := strings.Repeat("It was a bright cold day in April, and the clocks were striking. ", 4)
 	lists := [][]string{
-		{"", " ", "<p></p>", "<script>a()</script>", "<style>b{}</style>", "<template>text</template>", "<!-- text -->", "<p>12</p><p>2024 9</p>"},
-		{"<p>hello world", "<div>  hello world</div>", "<p id=x class=y><i>hello world</i>", "<a href=/other?sid=1>hello world</a>", "<p>hello world</p><script>x</script>"},
+		{"", " ", "<p></p>", "<script>a()</script>", "<style>b{}</style>", "<template>text</template>", "<!-- text -->",
+			"<p>12</p><p>2024 9</p>"},
+		{"<p>hello world", "<div>  hello world</div>", "<p id=x class=y><i>hello world</i>",
+			"<a href=/other?sid=1>hello world</a>", "<p>hello world</p><script>x</script>"},
 		{"<p>March 2031 <td>1<td>2<td>31", "<p>March 2032 <td>1<td>2<td>30", "<p>March 1999 <td>", "<p>March 12 "},
 		{"<p>April 2031 <td>1<td>2<td>31"},
 		{"<p>300 items", "<p>300 items <b>7</b>"},
@@ -51,13 +53,16 @@ func TestTextHash(t *testing.T) {
 		{"<a href=/p?sid=abcdef>/p?sid=abcdef</a> text", "<a href='/p?sid=ghijkl'>\n/p?sid=ghijkl </a>text"},
 		{"<a href=a.txt>a.txt</a>"},
 		{"<a href=b.txt>b.txt</a>"},
-		{"<video src=/v/1.mp4></video>", "<video><source src=/v/1.mp4?t=1 type=video/mp4></video>", "<embed src=/v/1.mp4>", "<object data=/v/1.mp4></object>"},
+		{"<video src=/v/1.mp4></video>", "<video><source src=/v/1.mp4?t=1 type=video/mp4></video>",
+			"<embed src=/v/1.mp4>", "<object data=/v/1.mp4></object>"},
 		{"<video src=/v/2.mp4></video>"},
 		{"<img src=/blank.gif data-src=/i/1.png>"},
 		{"<img src=/blank.gif data-src=/i/2.png>"},
 		{"<picture><source srcset='/i/1.webp 1x, /i/1-large.webp 2x'></picture>"},
 		{"<picture><source srcset='/i/2.webp 1x, /i/2-large.webp 2x'></picture>"},
-		{"<meta name=description content='A shop for hats'>", "<meta property=og:description content='A shop for hats'>", "<meta property=og:url content=/p/1><meta name=Description content='A shop for hats'>"},
+		{"<meta name=description content='A shop for hats'>",
+			"<meta property=og:description content='A shop for hats'>",
+			"<meta property=og:url content=/p/1><meta name=Description content='A shop for hats'>"},
 		{"<meta name=description content='A shop for shoes'>"},
 		{"<meta property=og:image content=/i/1.png?v=2>", "<meta property=og:image content=/i/1.png>"},
 		{"<textarea>hello</textarea>", "hello"},
@@ -76,7 +81,8 @@ func TestTextHash(t *testing.T) {
 		{"<p>house, 1.260.000 EUR"},
 		{"<p>hat: 129 EUR"},
 		{"<p>hat: 139 EUR"},
-		{"<p>hat, &euro;&nbsp;19", "<p>hat, &euro;&nbsp;20"}, // whole prices of 1, 2 or 4 digits look like days and years
+		// whole prices of 1, 2 or 4 digits look like days and years
+		{"<p>hat, &euro;&nbsp;19", "<p>hat, &euro;&nbsp;20"},
 		{"<p>hat: 5 EUR", "<p>hat: 6 EUR", "<p>hat: 1500 EUR"},
 		// Products.
 		{"<p>screw M4, 1,000 pieces, item 40112"},
@@ -87,7 +93,8 @@ func TestTextHash(t *testing.T) {
 		// Paging.
 		{"<p>Page 1 of 9", "<p>Page 9 of 12", "<p>Page 10 of 1024"},
 		{"<p>Results 1-10 for hats", "<p>Results 11-20 for hats", "<p>Results 91-99 for hats"},
-		{"<li>1<li>2<li>3<b>next</b>", "<li>41<li>42<li>43<li>44<b>next</b>", "1 2 3 4 <b>next</b>", "<pre>17 18\n</pre><b>next</b>"},
+		{"<li>1<li>2<li>3<b>next</b>", "<li>41<li>42<li>43<li>44<b>next</b>", "1 2 3 4 <b>next</b>",
+			"<pre>17 18\n</pre><b>next</b>"},
 		// Dates and times.
 		{"<p>Mo 02.03.2026", "<p>Mo 9.3.26", "<p>Mo 2026.12.31", "<p>Mo 28.12.2037"},
 		{"<p>Woche vom 02.03.2026 bis 08.03.2026", "<p>Woche vom 28.12.2026 bis 3.1.2027"},
@@ -165,7 +172,10 @@ func modelText(text string, inURL ...string) (words, counted, all []string) {
 // Texts have the same hashes exactly if the model finds the same in them, wherever numbers stand in blocks.
 func TestTextHashModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	pieces := []string{"a", "word ", " and ", " ", "x's", ". ", ", ", "'", ".", ",", "7", "12", "345", "6789", "12345", "1.5", "0.25", "0,5", "3.12.2026", "1'000", "1,2", "00", "long words that go on for more than a block of sixty-four characters, and a little further still ", "1234567890123456789", "77777"}
+	pieces := []string{"a", "word ", " and ", " ", "x's", ". ", ", ", "'", ".", ",", "7", "12", "345", "6789", "12345",
+		"1.5", "0.25", "0,5", "3.12.2026", "1'000", "1,2", "00",
+		"long words that go on for more than a block of sixty-four characters, and a little further still ",
+		"1234567890123456789", "77777"}
 	p := newParser(t, Options{})
 	u := canonical(t, "https://x.test/p/77777?n=88888.5&m=12")
 	type example struct {
@@ -185,7 +195,8 @@ func TestTextHashModel(t *testing.T) {
 		for i, h := range []struct {
 			parts [2][]string
 			got   uint64
-		}{{[2][]string{words, counted}, pg.TextHash}, {[2][]string{words, nil}, pg.WordHash}, {[2][]string{words, all}, pg.VisibleHash}} {
+		}{{[2][]string{words, counted}, pg.TextHash}, {[2][]string{words, nil}, pg.WordHash},
+			{[2][]string{words, all}, pg.VisibleHash}} {
 			model := fmt.Sprintf("%q", h.parts)
 			if want, ok := seen[i][model]; ok && want.hash != h.got {
 				t.Fatalf("hash %d of %q is not that of %q, both with %s", i, text, want.text, model)
@@ -219,8 +230,10 @@ func TestTextHashReadsNoFurther(t *testing.T) {
 func TestTextHashOfData(t *testing.T) {
 	hash := func(o Options, text string) uint64 {
 		var pg Page
-		body := `<title>Shop</title><script id=__NEXT_DATA__ type=application/json>{"buildId":"` + text + `","props":{"name":"` + text + `","href":"/p?` + text + `"}}</script>`
-		if err := newParser(t, o).Parse(&pg, Input{URL: canonical(t, "https://x.test/"), Body: []byte(body)}); err != nil {
+		body := `<title>Shop</title><script id=__NEXT_DATA__ type=application/json>{"buildId":"` + text +
+			`","props":{"name":"` + text + `","href":"/p?` + text + `"}}</script>`
+		if err := newParser(t, o).Parse(&pg, Input{URL: canonical(t, "https://x.test/"),
+			Body: []byte(body)}); err != nil {
 			t.Fatal(err)
 		}
 		return pg.TextHash
@@ -237,18 +250,21 @@ func TestTextHashOfData(t *testing.T) {
 func TestWordHash(t *testing.T) {
 	hash := func(body string) (text, words uint64) {
 		var pg Page
-		if err := newParser(t, Options{}).Parse(&pg, Input{URL: canonical(t, "https://x.test/"), Body: []byte(body)}); err != nil {
+		if err := newParser(t, Options{}).Parse(&pg, Input{URL: canonical(t, "https://x.test/"),
+			Body: []byte(body)}); err != nil {
 			t.Fatal(err)
 		}
 		return pg.TextHash, pg.WordHash
 	}
 	text, words := hash("<p>seen 12345 times <b>678</b>")
 	for body, same := range map[string]bool{
-		"<p>seen 12346 times <b>678</b>": true, "<p>seen 12345 times <b>679</b>": true, "<p>seen 678 times <b>12345</b>": true,
+		"<p>seen 12346 times <b>678</b>": true, "<p>seen 12345 times <b>679</b>": true,
+		"<p>seen 678 times <b>12345</b>": true,
 		"<p>read 12345 times <b>678</b>": false, "<p>seen 12345 times <b>678</b>more": false,
 	} {
 		if gotText, gotWords := hash(body); gotText == text || (gotWords == words) != same {
-			t.Errorf("%s: the text is the same: %v; the words are the same: %v, want %v", body, gotText == text, gotWords == words, same)
+			t.Errorf("%s: the text is the same: %v; the words are the same: %v, want %v", body, gotText == text,
+				gotWords == words, same)
 		}
 	}
 }

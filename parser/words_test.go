@@ -100,8 +100,10 @@ func TestClassify(t *testing.T) {
 // FuzzWords holds the counter that takes many characters at a time to the one that
 // takes one.
 func FuzzWords(f *testing.F) {
-	for _, s := range []string{"", "one two", "don't 'x' ''", "Привет мир", "日本語 text", "0123456789abcdef0123456789abcdef'x y'z",
-		"a\xff'b\xc3\x28", "exactly sixteen.'s and then some more of it", strings.Repeat("a", blockSize-1) + "'s x", strings.Repeat("a", blockSize) + "b",
+	for _, s := range []string{"", "one two", "don't 'x' ''", "Привет мир", "日本語 text",
+		"0123456789abcdef0123456789abcdef'x y'z",
+		"a\xff'b\xc3\x28", "exactly sixteen.'s and then some more of it", strings.Repeat("a", blockSize-1) + "'s x",
+		strings.Repeat("a", blockSize) + "b",
 		strings.Repeat("a", blockSize-2) + " 's"} {
 		f.Add(s, uint8(3))
 	}

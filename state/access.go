@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// An access is what every call and every goroutine of a store needs to use Badger: it keeps Badger open while it is used, waits
-// until records are applied, and fails the store.
+// An access is what every call and every goroutine of a store needs to use Badger: it keeps Badger open while it is
+// used, waits until records are applied, and fails the store.
 type access struct {
 	badgerDir string
 	queue     *queue
@@ -41,9 +41,9 @@ func (a *access) close(v *view) error {
 	return v.db.Close()
 }
 
-// guard is deferred by every call that reads from Badger. A panic inside Badger, which does not expect damaged data, becomes an
-// error that fails the store. If the store failed while the call ran, that error says more than the call's own: Badger logs what
-// it could not read and returns an empty value.
+// guard is deferred by every call that reads from Badger. A panic inside Badger, which does not expect damaged data,
+// becomes an error that fails the store. If the store failed while the call ran, that error says more than the call's
+// own: Badger logs what it could not read and returns an empty value.
 func (a *access) guard(err *error) {
 	if p := recover(); p != nil {
 		damage := &CorruptError{What: a.badgerDir, Reason: fmt.Sprintf("reading it caused a panic: %v", p)}

@@ -32,7 +32,10 @@ func (a *applier) visitor() record.Visitor {
 			a.cursors = append(a.cursors, c)
 			return nil
 		},
-		Origin: func(o record.Stored) error { return a.putPart(record.AppendOriginKey(nil, o.Host, o.Origin), o.Value) },
+		Origin: func(o record.Stored) error {
+			return a.putPart(record.AppendOriginKey(nil, o.Host, o.Origin),
+				o.Value)
+		},
 		Voucher: func(v frontier.Voucher) error {
 			a.buf = record.AppendVoucher(a.buf[:0], &v)
 			return a.put(record.AppendVoucherKey(nil, v.Key, v.Host), a.buf)
@@ -71,7 +74,8 @@ func (a *applier) beginPart(h record.PartHead) error {
 	a.changed.Add(h.Partition)
 	if h.Kind != record.KindEvents {
 		a.next.parts[h.Partition].open = h.Kind == record.KindOpened
-		a.inflight = append(a.inflight, inflightChange{frontier.Key{Host: frontier.HostID(h.Partition) << 56}, opOpened})
+		a.inflight = append(a.inflight, inflightChange{frontier.Key{Host: frontier.HostID(h.Partition) << 56},
+			opOpened})
 	}
 	return nil
 }

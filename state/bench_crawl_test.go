@@ -154,9 +154,9 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkRecrawl is what the store does for pages that have not changed: visits are queued in no order of the URLs, read from
-// the queue, and for each page what is known of it is read and a finish committed that keeps the facts. It says how many bytes were
-// written to the log, padding of batches included, and how much CPU time each page took.
+// BenchmarkRecrawl is what the store does for pages that have not changed: visits are queued in no order of the URLs,
+// read from the queue, and for each page what is known of it is read and a finish committed that keeps the facts. It
+// says how many bytes were written to the log, padding of batches included, and how much CPU time each page took.
 func BenchmarkRecrawl(b *testing.B) {
 	ctx := context.Background()
 	n := benchSize(b, 2_000_000) / 2
@@ -170,7 +170,8 @@ func BenchmarkRecrawl(b *testing.B) {
 		for from := 0; from < n; from += 4096 {
 			var r frontier.Record
 			for _, i := range order[from:min(n, from+4096)] {
-				r.Visits = append(r.Visits, frontier.Link{Key: w.key(i), Depth: 3, Priority: 20, Source: 1, Visit: visit, Before: before})
+				r.Visits = append(r.Visits, frontier.Link{Key: w.key(i), Depth: 3, Priority: 20, Source: 1,
+					Visit: visit, Before: before})
 			}
 			if _, err := s.Commit(r); err != nil {
 				b.Fatal(err)
@@ -189,7 +190,8 @@ func BenchmarkRecrawl(b *testing.B) {
 					b.Fatal(err)
 				}
 				f := *p.Finish
-				f.Visit, f.Generation, f.Before, f.Facts, f.KeepFacts, f.NotModified, f.Change, f.CheckedAt = visit, visit-1, l.Before, nil, true, true, 3, time.Now()
+				f.Visit, f.Generation, f.Before, f.Facts, f.KeepFacts, f.NotModified, f.Change, f.CheckedAt = visit,
+					visit-1, l.Before, nil, true, true, 3, time.Now()
 				if err := s.Ready(ctx); err != nil {
 					b.Fatal(err)
 				}

@@ -36,7 +36,8 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		}
 		if i+30 <= n/2 && i+60 > n/2 {
 			for _, h := range w.ids {
-				cursors.Cursors = append(cursors.Cursors, frontier.HostCursor{Host: h, Low: frontier.Cursor{Priority: r.Links[0].Priority, Position: at, Index: ^uint32(0)}})
+				cursors.Cursors = append(cursors.Cursors, frontier.HostCursor{Host: h,
+					Low: frontier.Cursor{Priority: r.Links[0].Priority, Position: at, Index: ^uint32(0)}})
 			}
 		}
 	}
@@ -44,7 +45,8 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		if err := s.Ready(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Commit(frontier.Record{Finish: &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, CheckedAt: w.now, Facts: make([]byte, 200)}}); err != nil {
+		if _, err := s.Commit(frontier.Record{Finish: &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200,
+			CheckedAt: w.now, Facts: make([]byte, 200)}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -170,7 +172,8 @@ func BenchmarkReopen(b *testing.B) {
 				b.StopTimer()
 				copies++
 				dir := fmt.Sprintf("%s/copy%d", root, copies)
-				if out, err := exec.Command("cp", "-r", "--sparse=always", root+"/s", dir).CombinedOutput(); err != nil {
+				if out, err := exec.Command("cp", "-r", "--sparse=always", root+"/s",
+					dir).CombinedOutput(); err != nil {
 					b.Fatalf("%v %s", err, out)
 				}
 				if err := os.WriteFile(filepath.Join(dir, badgerDir, syncedName), synced, 0o644); err != nil {

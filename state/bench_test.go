@@ -178,7 +178,8 @@ func benchWrite(b *testing.B, links int, finish bool, hosts, total int) {
 			w.links(&r, i, i+links)
 		}
 		if finish {
-			r.Finish = &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, Attempts: 1, CheckedAt: w.now, Bytes: 10_000, Facts: facts}
+			r.Finish = &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, Attempts: 1, CheckedAt: w.now,
+				Bytes: 10_000, Facts: facts}
 		}
 		if err := s.Ready(ctx); err != nil {
 			b.Fatal(err)

@@ -394,7 +394,8 @@ func TestMissingValueLog(t *testing.T) {
 	}
 	damaged := readTree(t, dir)
 	_, err = Open(dir, small())
-	if damage := wantErrAs[*CorruptError](t, err); damage != nil && (damage.What != newest || damage.Reason != "it is missing") {
+	if damage := wantErrAs[*CorruptError](t, err); damage != nil &&
+		(damage.What != newest || damage.Reason != "it is missing") {
 		t.Errorf("a store without its newest value log: %v", damage)
 	}
 	if diff := differs(damaged, readTree(t, dir)); diff != "" {
@@ -406,7 +407,8 @@ func TestMissingValueLog(t *testing.T) {
 	}
 	damaged = readTree(t, dir)
 	_, err = Open(dir, small())
-	if damage := wantErrAs[*CorruptError](t, err); damage != nil && (damage.What != newest || !strings.HasPrefix(damage.Reason, "it is empty")) {
+	if damage := wantErrAs[*CorruptError](t, err); damage != nil &&
+		(damage.What != newest || !strings.HasPrefix(damage.Reason, "it is empty")) {
 		t.Errorf("a store whose newest value log is empty: %v", damage)
 	}
 	if diff := differs(damaged, readTree(t, dir)); diff != "" {

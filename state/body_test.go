@@ -27,10 +27,12 @@ func TestOriginBodies(t *testing.T) {
 		least int // bytes of the stored value
 		most  int
 	}{
-		"none": {nil, 0, 20}, "small": {rules[:record.PackFrom-1], record.PackFrom - 1, record.PackFrom + 20}, "larger": {rules[:record.PackFrom], 0, 100},
+		"none": {nil, 0, 20}, "small": {rules[:record.PackFrom-1], record.PackFrom - 1, record.PackFrom + 20},
+		"larger":             {rules[:record.PackFrom], 0, 100},
 		"as large as can be": {rules, 0, 1000}, "not to be compressed": {noise, len(noise), len(noise) + 20},
 	} {
-		fact := frontier.OriginFact{Host: s.Hasher().HostID(name), Origin: name, State: frontier.OriginAnswered, Status: 200, Body: c.body}
+		fact := frontier.OriginFact{Host: s.Hasher().HostID(name), Origin: name, State: frontier.OriginAnswered,
+			Status: 200, Body: c.body}
 		if n := len(codec.AppendOrigin(nil, &fact)); n < c.least || n > c.most {
 			t.Errorf("%s: %d bytes stored, want %d to %d", name, n, c.least, c.most)
 		}

@@ -186,7 +186,8 @@ func (c *checkpoints) EarlierSnapshots() (list []Snapshot, at frontier.Position)
 // nil, what read has seen must not be used: the checksum is known to be right
 // only at the end.
 func (c *checkpoints) ReadSnapshot(snap Snapshot, read func(io.Reader) error) error {
-	err := disk.ReadFrame(filepath.Join(c.dir, snap.file), snapshotMagic, func(_ uint32, r io.Reader) error { return read(r) })
+	err := disk.ReadFrame(filepath.Join(c.dir, snap.file), snapshotMagic,
+		func(_ uint32, r io.Reader) error { return read(r) })
 	if err != nil {
 		return fmt.Errorf("read snapshot %q: %w", snap.Name, err)
 	}

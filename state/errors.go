@@ -23,7 +23,8 @@ var (
 
 	// ErrView is returned by Open for the view of a crawl of several machines, which only
 	// they can use.
-	ErrView = errors.New("directory holds a machine's view of a crawl of several machines, whose data is in their database")
+	ErrView = errors.New("directory holds a machine's view of a crawl of several machines, whose data is in their " +
+		"database")
 
 	// ErrTooLarge is returned by Commit for a record over MaxRecordSize, or a run
 	// fact or origin with a name over MaxName.
@@ -34,12 +35,12 @@ var (
 	ErrDiskFull = disk.ErrFull
 )
 
-// A LockedError says that another process has the directory open: Dir is the directory, PID its owner or zero if that could
-// not be read.
+// A LockedError says that another process has the directory open: Dir is the directory, PID its owner or zero if that
+// could not be read.
 type LockedError = disk.LockedError
 
-// A VersionError says that something on disk has another format version than this program reads: What it is, and the versions
-// Found and Known. Nothing was changed.
+// A VersionError says that something on disk has another format version than this program reads: What it is, and the
+// versions Found and Known. Nothing was changed.
 type VersionError = disk.VersionError
 
 // An IdentityError says that the keys of the store in Dir were computed by other
@@ -51,10 +52,12 @@ type IdentityError struct {
 
 // Error implements error.
 func (e *IdentityError) Error() string {
-	return fmt.Sprintf("%s was made by a version of the program that identifies URLs by other rules (%s; this one: %s): "+
-		"finish the crawl with the version that began it, or begin a new one in another directory", e.Dir, e.Found, e.Known)
+	return fmt.Sprintf("%s was made by a version of the program that identifies URLs by other rules (%s; this one: "+
+		"%s): "+
+		"finish the crawl with the version that began it, or begin a new one in another directory", e.Dir, e.Found,
+		e.Known)
 }
 
-// A CorruptError says that something that had been made durable is damaged or missing: What is the file or the kind of entry,
-// Reason the fault.
+// A CorruptError says that something that had been made durable is damaged or missing: What is the file or the kind of
+// entry, Reason the fault.
 type CorruptError = disk.CorruptError

@@ -99,7 +99,8 @@ func TestLogFails(t *testing.T) {
 	}
 	fault := error(syscall.EIO)
 	fs.err.Store(&fault)
-	if _, err := s.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "lost", Value: []byte("?")}}}); err != nil {
+	if _, err := s.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "lost",
+		Value: []byte("?")}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, syscall.EIO, s.Flush(ctx), "flush")

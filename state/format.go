@@ -195,7 +195,8 @@ func removeOurs(root *os.Root, sub string) error {
 // to a file.
 func isStoreFile(name string) bool {
 	switch name {
-	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName, durableName:
+	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName,
+		durableName:
 		return true
 	}
 	name = strings.TrimSuffix(name, disk.TempSuffix)
@@ -204,7 +205,8 @@ func isStoreFile(name string) bool {
 	}
 	ext := filepath.Ext(name)
 	number := strings.Trim(strings.TrimSuffix(name, ext), "0123456789abcdef-")
-	return number == "" && slices.Contains([]string{".sst", ".vlog", ".mem", ".wal", snapshotExt, filepath.Ext(checkpointName(0))}, ext)
+	return number == "" && slices.Contains([]string{".sst", ".vlog", ".mem", ".wal", snapshotExt,
+		filepath.Ext(checkpointName(0))}, ext)
 }
 
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The

@@ -148,12 +148,14 @@ func TestDamagedFormat(t *testing.T) {
 }
 
 func TestOptionsNameEveryFault(t *testing.T) {
-	_, err := Open(t.TempDir(), Options{Mode: 9, BatchRecords: -1, QueueBytes: -2, MemTableSize: 5, ValueLogFileSize: 6, MinFree: -7})
+	_, err := Open(t.TempDir(), Options{Mode: 9, BatchRecords: -1, QueueBytes: -2, MemTableSize: 5, ValueLogFileSize: 6,
+		MinFree: -7})
 	if err == nil {
 		t.Fatal("no fault")
 	}
 	want := "state options: batch records -1 is negative\nqueue bytes -2 is negative\nleast free disk -7 is negative\n" +
-		"memtable size 5 is less than 1048576\nvalue log file size 6 is not between 1048576 and 1073741824\nmode 9 is unknown"
+		"memtable size 5 is less than 1048576\nvalue log file size 6 is not between 1048576 and 1073741824\nmode 9 " +
+		"is unknown"
 	if err.Error() != want {
 		t.Errorf("got %q\nwant %q", err, want)
 	}
@@ -231,7 +233,8 @@ func TestOtherIdentity(t *testing.T) {
 	for _, mode := range []Mode{OpenOrCreate, ExistingOnly} {
 		o.Mode = mode
 		_, err := Open(dir, o)
-		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity || e.Known != frontier.Identity() {
+		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity ||
+			e.Known != frontier.Identity() {
 			t.Errorf("mode %d: %+v", mode, e)
 		}
 	}

@@ -53,7 +53,8 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkGolden(t, open(t, filepath.Join(root, life), Options{Mode: ExistingOnly}), string(want), life == "killed")
+				checkGolden(t, open(t, filepath.Join(root, life), Options{Mode: ExistingOnly}), string(want),
+					life == "killed")
 			})
 		}
 	}
@@ -95,7 +96,10 @@ func checkGolden(t *testing.T, s *Store, want string, killed bool) {
 	// Before anything else is written: what the log holds since the checkpoint.
 	_, at := s.Snapshots()
 	evidence := ""
-	err := s.EvidenceSince(t.Context(), at, func(_ frontier.Position, run uint64, e frontier.Evidence) { evidence += fmt.Sprintln(run, brief(e)) })
+	err := s.EvidenceSince(t.Context(), at, func(_ frontier.Position, run uint64,
+		e frontier.Evidence) {
+		evidence += fmt.Sprintln(run, brief(e))
+	})
 	if err != nil || evidence != "2 {Partition:3 Kind:4 Subject:5 Words:[1:6]}\n" {
 		t.Errorf("evidence %q, %v", evidence, err)
 	}
@@ -131,8 +135,8 @@ func checkGolden(t *testing.T, s *Store, want string, killed bool) {
 	}
 }
 
-// dumpContents writes down all that a store says of URLs, hosts, origins and the crawl. Fields and counters that are zero are left out, so that those added later
-// do not change it.
+// dumpContents writes down all that a store says of URLs, hosts, origins and the crawl. Fields and counters that are
+// zero are left out, so that those added later do not change it.
 func dumpContents(t *testing.T, s *Store) string {
 	t.Helper()
 	ctx := t.Context()
@@ -320,13 +324,15 @@ func pack(t *testing.T, dir, path string) {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(rel), Mode: 0o644, Size: int64(len(content))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(rel), Mode: 0o644,
+			Size: int64(len(content))}); err != nil {
 			return err
 		}
 		_, err = w.Write(content)
 		return err
 	})
-	if err := errors.Join(err, w.Close(), z.Close(), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(err, w.Close(), z.Close(), os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -355,7 +361,8 @@ func unpack(t *testing.T, path, dir string) {
 			t.Fatalf("odd name %s", h.Name)
 		}
 		content, err := io.ReadAll(r)
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, content, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

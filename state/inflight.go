@@ -28,8 +28,8 @@ const (
 )
 
 // mapInFlight maps the file that has for each worker the page or sitemap that it reads, and the run in which it does.
-// Nothing in it is synced: it outlives the process, and a machine that loses its power does not point to a page. Its space
-// on the disk is taken before it is mapped.
+// Nothing in it is synced: it outlives the process, and a machine that loses its power does not point to a page. Its
+// space on the disk is taken before it is mapped.
 func mapInFlight(path string, workers int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

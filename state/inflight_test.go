@@ -33,8 +33,8 @@ func crashCount(s *Store, k frontier.Key) int {
 	return n
 }
 
-// A page that was in flight alone at an unclean end is known by that until it is finished. Neither a clean end nor a return counts, and neither voids
-// what was counted.
+// A page that was in flight alone at an unclean end is known by that until it is finished. Neither a clean end nor a
+// return counts, and neither voids what was counted.
 func TestInFlightAlone(t *testing.T) {
 	s, err := Open(t.TempDir()+"/store", still())
 	if err != nil {

@@ -215,7 +215,8 @@ func TestLocalJournal(t *testing.T) {
 	if err := j.Append(ctx, batchOf(2, testRecord(1))); err == nil {
 		t.Error("a position that is not the next one was accepted")
 	}
-	if err := j.Append(ctx, batchOf(1, testRecord(1, 2), testRecord(2), testRecord(1, 2, 3), testRecord(3))); err != nil {
+	if err := j.Append(ctx, batchOf(1, testRecord(1, 2), testRecord(2), testRecord(1, 2, 3),
+		testRecord(3))); err != nil {
 		t.Fatal(err)
 	}
 	type part struct {

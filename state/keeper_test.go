@@ -17,7 +17,8 @@ func TestValueLogIsCollected(t *testing.T) {
 	const facts, rounds = 100, 200
 	fact := func(i, round int) frontier.OriginFact {
 		// Long keys fill memtables soon.
-		return frontier.OriginFact{Origin: fmt.Sprintf("https://h%0600d.example", i), Body: []byte(fmt.Sprintf("%80d", round))}
+		return frontier.OriginFact{Origin: fmt.Sprintf("https://h%0600d.example", i),
+			Body: []byte(fmt.Sprintf("%80d", round))}
 	}
 	for round := range rounds {
 		var r frontier.Record
@@ -55,7 +56,8 @@ func TestValueLogIsCollected(t *testing.T) {
 	s = open(t, dir, still())
 	for i := range facts {
 		want := fact(i, rounds-1)
-		if got, ok, err := s.Origin(t.Context(), want.Host, want.Origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
+		if got, ok, err := s.Origin(t.Context(), want.Host, want.Origin); err != nil || !ok ||
+			!reflect.DeepEqual(got, want) {
 			t.Fatalf("got %v, %v, %v\nwant %v", got, ok, err, want)
 		}
 	}

@@ -53,9 +53,13 @@ type changeID struct {
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
-		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{}, finishes: map[frontier.Key]*frontier.Finish{},
-		held: map[frontier.Key]*frontier.Finish{}, named: map[frontier.Key][2]NamedIn{}, changes: map[changeID]Change{},
-		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{}, vouchers: map[frontier.Key]map[frontier.HostID]uint32{}, visit: map[frontier.Key]uint32{},
+		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{},
+		finishes: map[frontier.Key]*frontier.Finish{},
+		held:     map[frontier.Key]*frontier.Finish{}, named: map[frontier.Key][2]NamedIn{},
+		changes: map[changeID]Change{},
+		hosts:   map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{},
+		facts: map[string][]byte{}, vouchers: map[frontier.Key]map[frontier.HostID]uint32{},
+		visit: map[frontier.Key]uint32{},
 		skips: map[uint8]*[NumSkipReasons]uint64{},
 	}
 }
@@ -73,7 +77,8 @@ func (m *model) record() frontier.Record {
 		m.open = slices.Delete(m.open, i, i+1)
 		parent = m.links[k].URL
 		r.Finish = &frontier.Finish{
-			Key: k, Outcome: uint8(m.rng.IntN(20)), Counted: m.rng.IntN(2) > 0, Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CheckedAt: now,
+			Key: k, Outcome: uint8(m.rng.IntN(20)), Counted: m.rng.IntN(2) > 0, Status: uint16(m.rng.IntN(6) * 100),
+			Attempts: 1, CheckedAt: now,
 			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300),
 		}
 		r.Finish.Sitemap = m.links[k].Sitemap
@@ -97,7 +102,8 @@ func (m *model) record() frontier.Record {
 	}
 	for range m.rng.IntN(3) {
 		if len(m.done) > 0 {
-			n := frontier.Named{Key: m.done[m.rng.IntN(len(m.done))], Linked: m.rng.IntN(2) == 0, Generation: uint32(m.n)}
+			n := frontier.Named{Key: m.done[m.rng.IntN(len(m.done))], Linked: m.rng.IntN(2) == 0,
+				Generation: uint32(m.n)}
 			if n.Listed = m.rng.IntN(2) == 0; n.Listed {
 				n.LastMod = now
 			}
@@ -106,17 +112,20 @@ func (m *model) record() frontier.Record {
 	}
 	for _, l := range r.Links {
 		if l.Sitemap && m.rng.IntN(2) == 0 {
-			r.Vouchers = append(r.Vouchers, frontier.Voucher{Key: l.Key, Host: frontier.HostID(m.rng.Uint64()), Visit: m.rng.Uint32()})
+			r.Vouchers = append(r.Vouchers, frontier.Voucher{Key: l.Key, Host: frontier.HostID(m.rng.Uint64()),
+				Visit: m.rng.Uint32()})
 		}
 	}
 	if m.rng.IntN(8) == 0 {
 		h := m.rng.IntN(12)
 		name := fmt.Sprintf("h%d.example", h)
-		r.Hosts = append(r.Hosts, frontier.HostFact{Host: m.hasher.HostID(name), Name: name, Pages: m.rng.Int64N(9), Learned: pace.Learned{Delay: time.Duration(m.rng.IntN(1e4)) * time.Millisecond, LastSuccess: now}})
+		r.Hosts = append(r.Hosts, frontier.HostFact{Host: m.hasher.HostID(name), Name: name, Pages: m.rng.Int64N(9),
+			Learned: pace.Learned{Delay: time.Duration(m.rng.IntN(1e4)) * time.Millisecond, LastSuccess: now}})
 	}
 	if m.rng.IntN(8) == 0 {
 		host := fmt.Sprintf("h%d.example", m.rng.IntN(12))
-		r.Origins = append(r.Origins, frontier.OriginFact{Host: m.hasher.HostID(host), Origin: "https://" + host, Fetched: now, Body: m.blob(200)})
+		r.Origins = append(r.Origins, frontier.OriginFact{Host: m.hasher.HostID(host), Origin: "https://" + host,
+			Fetched: now, Body: m.blob(200)})
 	}
 	if m.rng.IntN(8) == 0 {
 		n := m.rng.IntN(4)
@@ -127,7 +136,8 @@ func (m *model) record() frontier.Record {
 		r.Facts = append(r.Facts, f)
 	}
 	for range m.rng.IntN(3) {
-		r.Skips = append(r.Skips, frontier.Skip{Partition: uint8(m.rng.IntN(4) * 50), Reason: uint8(m.rng.IntN(NumSkipReasons)), Count: m.rng.Uint64N(1000)})
+		r.Skips = append(r.Skips, frontier.Skip{Partition: uint8(m.rng.IntN(4) * 50),
+			Reason: uint8(m.rng.IntN(NumSkipReasons)), Count: m.rng.Uint64N(1000)})
 	}
 	r.Facts = append(r.Facts, frontier.CrawlFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
 	m.apply(&r)
@@ -157,7 +167,8 @@ func (m *model) later(f *frontier.Finish, now time.Time) {
 func (m *model) nextVisit(f *frontier.Finish) frontier.Link {
 	l := m.links[f.Key]
 	m.visit[f.Key] = max(1, f.Visit) + 1
-	return frontier.Link{Key: f.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Sitemap: l.Sitemap, Visit: m.visit[f.Key], Before: f.Summary()}
+	return frontier.Link{Key: f.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source,
+		Sitemap: l.Sitemap, Visit: m.visit[f.Key], Before: f.Summary()}
 }
 
 // revisits are some links that are finished, to be visited once more; none that is just being finished.
@@ -198,7 +209,8 @@ func (m *model) link(parent frontier.URL, now time.Time) frontier.Link {
 		l.Sitemap, l.Priority, l.Key = true, frontier.PrioritySitemap, frontier.SitemapKey(m.hasher, l.URL)
 	}
 	if m.rng.IntN(6) == 0 {
-		l.Finish = &frontier.Finish{Sitemap: l.Sitemap, Outcome: uint8(m.rng.IntN(20)), CheckedAt: now, Facts: m.blob(50)}
+		l.Finish = &frontier.Finish{Sitemap: l.Sitemap, Outcome: uint8(m.rng.IntN(20)), CheckedAt: now,
+			Facts: m.blob(50)}
 	}
 	return l
 }
@@ -303,7 +315,9 @@ func (m *model) pending(h frontier.HostID) []frontier.Link {
 	var links []frontier.Link
 	for _, l := range m.order[h] {
 		if f := m.finishes[l.Key]; f == nil || f.Visit < l.Visit {
-			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops, Repeats: l.Repeats, Sitemap: l.Sitemap, Visit: l.Visit, Before: l.Before})
+			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority,
+				Source: l.Source, Hops: l.Hops, Repeats: l.Repeats, Sitemap: l.Sitemap, Visit: l.Visit,
+				Before: l.Before})
 		}
 	}
 	slices.SortStableFunc(links, func(a, b frontier.Link) int { return cmp.Compare(a.Priority, b.Priority) })
@@ -449,7 +463,8 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 func (m *model) checkChanges(t *testing.T, s *Store) {
 	t.Helper()
 	since := uint32(1 + m.n%3)
-	want := slices.DeleteFunc(slices.Collect(maps.Values(m.changes)), func(c Change) bool { return c.Generation < since })
+	want := slices.DeleteFunc(slices.Collect(maps.Values(m.changes)),
+		func(c Change) bool { return c.Generation < since })
 	slices.SortFunc(want, func(a, b Change) int {
 		return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
 	})
@@ -468,11 +483,13 @@ func (m *model) checkChanges(t *testing.T, s *Store) {
 		if want.Link.Sitemap {
 			continue
 		}
-		if got, ok, err := s.Found(k); err != nil || ok == want.Link.URL.IsZero() || !reflect.DeepEqual(got, want.Link) {
+		if got, ok, err := s.Found(k); err != nil || ok == want.Link.URL.IsZero() ||
+			!reflect.DeepEqual(got, want.Link) {
 			t.Fatalf("how it was found\n got %+v, %v, %v\nwant %+v", got, ok, err, want.Link)
 		}
 		want.Link, want.Linked, want.Listed = frontier.Link{Key: k}, NamedIn{}, NamedIn{}
-		if got, ok, err := s.Before(context.Background(), k, want.Finish.Visit+1); err != nil || !ok || !reflect.DeepEqual(got, want) {
+		if got, ok, err := s.Before(context.Background(), k, want.Finish.Visit+1); err != nil || !ok ||
+			!reflect.DeepEqual(got, want) {
 			t.Fatalf("before the next visit\n got %+v, %v, %v\nwant %+v", got, ok, err, want)
 		}
 	}

@@ -8,19 +8,21 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// A partition is closed and opened again while others go on. What is said of its hosts at closing comes back, what was in flight of it
-// is not, and marks are kept.
+// A partition is closed and opened again while others go on. What is said of its hosts at closing comes back, what was
+// in flight of it is not, and marks are kept.
 func TestPartitionIsClosedAndOpened(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	s := open(t, dir, small())
 	mine, other := frontier.Key{Host: 7<<56 | 1, Lo: 1}, frontier.Key{Host: 8<<56 | 1, Lo: 2}
 	session := [16]byte{1, 2, 3}
 	commit(t, s, frontier.Record{
-		Links:  []frontier.Link{{Key: mine, URL: mustURL("https://a.example/")}, {Key: other, URL: mustURL("https://b.example/")}},
+		Links: []frontier.Link{{Key: mine, URL: mustURL("https://a.example/")},
+			{Key: other, URL: mustURL("https://b.example/")}},
 		Leased: []frontier.Key{mine, other}, Marks: []frontier.Mark{{Partition: 7, Session: session, Batch: 5}},
 		Sent: []frontier.Link{{Key: frontier.Key{Host: 9 << 56, Lo: 3}, URL: mustURL("https://c.example/")}},
 	})
-	said := frontier.Closed{At: time.UnixMilli(5).UTC(), Hosts: []frontier.HostNotBefore{{Host: mine.Host, At: time.UnixMilli(9).UTC()}}}
+	said := frontier.Closed{At: time.UnixMilli(5).UTC(), Hosts: []frontier.HostNotBefore{{Host: mine.Host,
+		At: time.UnixMilli(9).UTC()}}}
 	if err := s.ClosePartition(t.Context(), 7, said); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func TestEvidenceSince(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	var at []frontier.Position
 	for i := range uint64(20) {
-		at = append(at, commit(t, s, frontier.Record{Evidence: []frontier.Evidence{{Partition: uint8(i * 10), Kind: 4, Subject: i}}}))
+		at = append(at, commit(t, s, frontier.Record{Evidence: []frontier.Evidence{{Partition: uint8(i * 10), Kind: 4,
+			Subject: i}}}))
 	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)

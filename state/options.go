@@ -160,7 +160,8 @@ func (o Options) validate() (Options, error) {
 
 // badger are the options of the Badger below the store. Fail is called with each error that Badger logs.
 func (o *Options) badger(fail func(error)) badgerfiles.Options {
-	return badgerfiles.Options{MemTableSize: o.MemTableSize, ValueLogFileSize: o.ValueLogFileSize, Logger: o.Logger, Failed: fail}
+	return badgerfiles.Options{MemTableSize: o.MemTableSize, ValueLogFileSize: o.ValueLogFileSize, Logger: o.Logger,
+		Failed: fail}
 }
 
 // view is what the store is a view of; nil for a store of its own.

@@ -121,7 +121,8 @@ func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error)
 	done, err := p.readFinishes(txn, finished, math.MaxUint32)
 	for _, flag := range []byte{record.NamedListed, record.NamedLinked} {
 		if err == nil {
-			_, err = getValue(txn, record.AppendNamedKey(nil, k, flag), func(b []byte) error { return p.readNamed(flag, b) })
+			_, err = getValue(txn, record.AppendNamedKey(nil, k, flag),
+				func(b []byte) error { return p.readNamed(flag, b) })
 		}
 	}
 	return p, named || done, err

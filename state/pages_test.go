@@ -163,20 +163,24 @@ func TestFinishWithoutDiscovery(t *testing.T) {
 	}
 }
 
-// A raw page decodes to what Page returns, and none that is cut off decodes to a part of it without an error, unless it ends with a whole value.
+// A raw page decodes to what Page returns, and none that is cut off decodes to a part of it without an error, unless it
+// ends with a whole value.
 func TestRawPage(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	u := mustURL("https://a.example/b")
 	k := s.Hasher().Key(u)
-	commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: u, Depth: 3, Parent: mustURL("https://a.example/")}}})
+	commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: u, Depth: 3,
+		Parent: mustURL("https://a.example/")}}})
 	for visit := range uint32(3) {
 		commit(t, s, frontier.Record{
-			Finish: &frontier.Finish{Key: k, Status: 200, Visit: visit + 1, Generation: visit, KeepFacts: visit == 2, Facts: []byte{1, 2, byte(visit)}},
-			Named:  []frontier.Named{{Key: k, Linked: true, Listed: true, Generation: visit}},
+			Finish: &frontier.Finish{Key: k, Status: 200, Visit: visit + 1, Generation: visit, KeepFacts: visit == 2,
+				Facts: []byte{1, 2, byte(visit)}},
+			Named: []frontier.Named{{Key: k, Linked: true, Listed: true, Generation: visit}},
 		})
 	}
 	want, ok, err := s.Page(t.Context(), k)
-	if err != nil || !ok || want.Finish == nil || !want.Linked.Named || !want.Listed.Named || len(want.VisitFacts) == 0 {
+	if err != nil || !ok || want.Finish == nil || !want.Linked.Named || !want.Listed.Named ||
+		len(want.VisitFacts) == 0 {
 		t.Fatalf("page %+v (%v, %v)", want, ok, err)
 	}
 	for _, fetchAhead := range []bool{false, true} {

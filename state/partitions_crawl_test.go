@@ -20,7 +20,8 @@ const (
 )
 
 func webLink(host, page int, sitemap bool) frontier.Link {
-	return frontier.Link{URL: mustURL(fmt.Sprintf("http://h%d.example/%d", host, page)), Sitemap: sitemap, Depth: 1, Repeats: uint8(page)}
+	return frontier.Link{URL: mustURL(fmt.Sprintf("http://h%d.example/%d", host, page)), Sitemap: sitemap, Depth: 1,
+		Repeats: uint8(page)}
 }
 
 // webLinks are the links of a page: two of its host, and a page and a sitemap of the next host.
@@ -60,12 +61,13 @@ type partitionCrawl struct {
 	batch  uint64
 }
 
-// A frontier over a store on disk opens, drains and closes partitions while leases are out, and the process is killed in between:
-// every page and sitemap is finished once, and the counters say so.
+// A frontier over a store on disk opens, drains and closes partitions while leases are out, and the process is killed
+// in between: every page and sitemap is finished once, and the counters say so.
 func TestPartitionsOfACrawl(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := &partitionCrawl{t: t, r: rand.New(rand.NewPCG(seed, 0)), store: &sentStore{Store: open(t, t.TempDir()+"/store", still())}}
+	c := &partitionCrawl{t: t, r: rand.New(rand.NewPCG(seed, 0)),
+		store: &sentStore{Store: open(t, t.TempDir()+"/store", still())}}
 	c.begin()
 	for h := range webHosts {
 		c.parts = append(c.parts, c.store.Hasher().HostID(fmt.Sprintf("h%d.example", h)).Partition())
@@ -83,18 +85,23 @@ func TestPartitionsOfACrawl(t *testing.T) {
 	}
 	c.finish()
 	counters := c.store.Counters()
-	if want := uint64(webHosts * webPages); counters.Discovered != want || counters.Finished != want || counters.Pending() != 0 {
-		t.Errorf("%d pages found, %d finished, %d pending, want %d", counters.Discovered, counters.Finished, counters.Pending(), want)
+	if want := uint64(webHosts * webPages); counters.Discovered != want || counters.Finished != want ||
+		counters.Pending() != 0 {
+		t.Errorf("%d pages found, %d finished, %d pending, want %d", counters.Discovered, counters.Finished,
+			counters.Pending(), want)
 	}
-	if want := uint64(webHosts * webMaps); counters.Sitemaps != want || counters.SitemapsRead != want || counters.PendingSitemaps() != 0 {
-		t.Errorf("%d sitemaps found, %d read, %d pending, want %d", counters.Sitemaps, counters.SitemapsRead, counters.PendingSitemaps(), want)
+	if want := uint64(webHosts * webMaps); counters.Sitemaps != want || counters.SitemapsRead != want ||
+		counters.PendingSitemaps() != 0 {
+		t.Errorf("%d sitemaps found, %d read, %d pending, want %d", counters.Sitemaps, counters.SitemapsRead,
+			counters.PendingSitemaps(), want)
 	}
 }
 
 // begin makes a frontier that knows what the store has, with all partitions open.
 func (c *partitionCrawl) begin() {
 	ctx := c.t.Context()
-	o := frontier.Options{Seed: c.store.Seed(), Shards: 3, IgnoreRobots: true, Pace: pace.Config{MaxInflight: 4}, MaxInMemory: 20}
+	o := frontier.Options{Seed: c.store.Seed(), Shards: 3, IgnoreRobots: true, Pace: pace.Config{MaxInflight: 4},
+		MaxInMemory: 20}
 	f, err := frontier.New(o, c.store)
 	if err == nil {
 		err = f.Resume(ctx, c.store.Backlogs(ctx, 0, 255))
@@ -162,8 +169,8 @@ func (c *partitionCrawl) open(p uint8) {
 	c.closed[p] = false
 }
 
-// next leases something, if there is anything. While leases are out, nothing may be left but them: then Next waits for their ends, and
-// is given up after a moment. At most four leases are out, as many as one host may have.
+// next leases something, if there is anything. While leases are out, nothing may be left but them: then Next waits for
+// their ends, and is given up after a moment. At most four leases are out, as many as one host may have.
 func (c *partitionCrawl) next() {
 	if len(c.leases) > 3 {
 		return
@@ -199,7 +206,8 @@ func (c *partitionCrawl) end() {
 	if l.Link().Repeats != uint8(page) {
 		c.t.Errorf("%s has %d repeats", l.URL(), l.Link().Repeats)
 	}
-	_, err = l.Done(frontier.Result{Class: pace.ClassOK, Finish: &frontier.Finish{Outcome: 1}, Links: webLinks(host, page)})
+	_, err = l.Done(frontier.Result{Class: pace.ClassOK, Finish: &frontier.Finish{Outcome: 1},
+		Links: webLinks(host, page)})
 	if err != nil && !errors.Is(err, frontier.ErrPartitionClosed) {
 		c.t.Fatal(err)
 	}
@@ -216,7 +224,8 @@ func (c *partitionCrawl) deliver() {
 			continue
 		}
 		c.batch++
-		_, err := c.f.Receive(c.t.Context(), []frontier.Link{l}, frontier.Mark{Partition: p, Session: [16]byte{1}, Batch: c.batch})
+		_, err := c.f.Receive(c.t.Context(), []frontier.Link{l},
+			frontier.Mark{Partition: p, Session: [16]byte{1}, Batch: c.batch})
 		c.must(err)
 		if got, err := c.store.Received(c.t.Context(), p, [16]byte{1}); err != nil || got != c.batch {
 			c.t.Fatalf("partition %d received batch %d, %v, want %d", p, got, err, c.batch)

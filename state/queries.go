@@ -19,7 +19,8 @@ import (
 // committed before the call. The queue is at its end if fewer than n links
 // come back. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set;
 // [Store.Page] has the rest.
-func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link, _ frontier.Cursor, err error) {
+func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link,
+	_ frontier.Cursor, err error) {
 	defer q.guard(&err)
 	if err := q.flush(ctx); err != nil {
 		return nil, after, err

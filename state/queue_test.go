@@ -134,8 +134,8 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// After raise, the last record is still the one that was put: a call that waits for everything does not wait for a position that no
-// record has.
+// After raise, the last record is still the one that was put: a call that waits for everything does not wait for a
+// position that no record has.
 func TestQueueRaise(t *testing.T) {
 	q := testQueue(10, 1000)
 	last := func(want frontier.Position) {

@@ -13,7 +13,8 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// A RawPage is a [Page] as it is stored: its key, then each value with a byte before it that says what it is, and its length.
+// A RawPage is a [Page] as it is stored: its key, then each value with a byte before it that says what it is, and its
+// length.
 type RawPage []byte
 
 // What a value of a RawPage is. Those of a page are in this order.
@@ -100,8 +101,10 @@ func decoded(pages iter.Seq2[RawPage, error], sitemaps bool) iter.Seq2[Page, err
 	}
 }
 
-// each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if including is true.
-func each(ctx context.Context, q *queries, from frontier.Key, including bool, last frontier.HostID, sitemaps bool) iter.Seq2[RawPage, error] {
+// each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if
+// including is true.
+func each(ctx context.Context, q *queries, from frontier.Key, including bool, last frontier.HostID,
+	sitemaps bool) iter.Seq2[RawPage, error] {
 	return func(yield func(RawPage, error) bool) {
 		after := from
 		var some rawPages
@@ -133,8 +136,9 @@ func each(ctx context.Context, q *queries, from frontier.Key, including bool, la
 	}
 }
 
-// fetchAhead is from which size of the value log on values are read by several goroutines, one for each value. It pays where they must come from a disk. Smaller logs are in the memory of
-// the operating system after a crawl, or soon after they are read: there the goroutines were an eighth of the CPU of an export of 50,000 pages.
+// fetchAhead is from which size of the value log on values are read by several goroutines, one for each value. It pays
+// where they must come from a disk. Smaller logs are in the memory of the operating system after a crawl, or soon after
+// they are read: there the goroutines were an eighth of the CPU of an export of 50,000 pages.
 const fetchAhead = 1 << 30
 
 // One transaction reads pages until there are pagesChunk of them, or pagesBytes. They are all in memory at once.
@@ -156,7 +160,8 @@ type rawPages struct {
 	ends []int // of each page in buf
 }
 
-// read reads the next pages or sitemaps after a key, and that of the key itself if first is true. It closes the merge. If it fails, those before are there.
+// read reads the next pages or sitemaps after a key, and that of the key itself if first is true. It closes the merge.
+// If it fails, those before are there.
 func (b *rawPages) read(m *pageMerge, after frontier.Key, first bool) (err error) {
 	defer m.close()
 	m.seek(after, first)

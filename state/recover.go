@@ -190,7 +190,8 @@ func (s opening) recover() (err error) {
 	if err := disk.SyncDir(s.dir); err != nil {
 		return err
 	}
-	s.checkpoints, s.found.Snapshots, err = openCheckpoints(s.access, s.journal, filepath.Join(s.dir, snapDir), s.opts.CheckpointBytes)
+	s.checkpoints, s.found.Snapshots, err = openCheckpoints(s.access, s.journal, filepath.Join(s.dir, snapDir),
+		s.opts.CheckpointBytes)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,8 @@ func (s opening) openJournal(synced frontier.Position) (end frontier.Position, e
 	}
 	s.journal, s.found.TornTail = local, local.log.Recovery()
 	if first := local.first(); synced == 0 && first > 1 {
-		return 0, &CorruptError{What: filepath.Join(s.badgerDir, syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
+		return 0, &CorruptError{What: filepath.Join(s.badgerDir, syncedName),
+			Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
 	}
 	return local.last(), nil
 }
@@ -261,7 +263,8 @@ func (s opening) replay(synced, end frontier.Position) error {
 		return err
 	}
 	if applied < synced {
-		return &CorruptError{What: s.badgerDir, Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
+		return &CorruptError{What: s.badgerDir,
+			Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
 	}
 	if applied > end {
 		return s.lostRecords(applied, end)

@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A frontier over the store visits pages again and again, three times in a generation where Result.Again asks for it, and the store is
-// killed at any place: no visit is lost and none comes twice.
+// A frontier over the store visits pages again and again, three times in a generation where Result.Again asks for it,
+// and the store is killed at any place: no visit is lost and none comes twice.
 func TestVisitsAfterKills(t *testing.T) {
 	const pages, generations = 12, 3
 	s, err := Open(t.TempDir()+"/s", still())
@@ -42,7 +42,8 @@ func TestVisitsAfterKills(t *testing.T) {
 				l.Visit, l.Before = p.Finish.Visit+1, p.Finish.Summary()
 				visits = append(visits, l)
 			}
-			if err := f.Revisit(t.Context(), visits, frontier.CrawlFact{Name: "queued", Value: []byte{byte(generation)}}); err != nil {
+			if err := f.Revisit(t.Context(), visits, frontier.CrawlFact{Name: "queued",
+				Value: []byte{byte(generation)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +64,8 @@ func TestVisitsAfterKills(t *testing.T) {
 			}
 			last[link.Key] = link.Visit
 			again := link.Visit%3 != 0 // until the third visit of the generation
-			fin := &frontier.Finish{Outcome: 1, Status: 200, Bytes: uint64(link.Visit), KeepFacts: link.Visit%2 == 0, Facts: fmt.Appendf(nil, "%d", link.Visit)}
+			fin := &frontier.Finish{Outcome: 1, Status: 200, Bytes: uint64(link.Visit), KeepFacts: link.Visit%2 == 0,
+				Facts: fmt.Appendf(nil, "%d", link.Visit)}
 			if _, err := l.Done(frontier.Result{Class: pace.ClassOK, Finish: fin, Again: again}); err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +80,8 @@ func TestVisitsAfterKills(t *testing.T) {
 		if err := errors.Join(f.Close(), s.Flush(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		if c := s.Counters(); c.Pending() != 0 || c.Finished != pages || c.Generation != generation || c.Counted != 3*pages {
+		if c := s.Counters(); c.Pending() != 0 || c.Finished != pages || c.Generation != generation ||
+			c.Counted != 3*pages {
 			t.Fatalf("after generation %d: %+v", generation, c)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// recrawled are the URLs that the tests below visit again and again. What each visit of each records follows from the two numbers.
+// recrawled are the URLs that the tests below visit again and again. What each visit of each records follows from the
+// two numbers.
 const recrawled = 200
 
 // A revisitedURL is one of them, by its number.
@@ -37,8 +38,10 @@ func (u revisitedURL) page(h frontier.Hasher, visit uint32) Page {
 		}
 	}
 	f := &frontier.Finish{
-		Key: u.link(h).Key, Visit: visit, Generation: visit - 1, Outcome: 1, Status: 200, Attempts: 1, CheckedAt: time.UnixMilli(int64(visit) * 1000).UTC(),
-		Bytes: uint64(read), Facts: fmt.Appendf(nil, "facts of page %d as read in visit %d", u, read), KeepFacts: read != visit, Changes: changes,
+		Key: u.link(h).Key, Visit: visit, Generation: visit - 1, Outcome: 1, Status: 200, Attempts: 1,
+		CheckedAt: time.UnixMilli(int64(visit) * 1000).UTC(),
+		Bytes:     uint64(read), Facts: fmt.Appendf(nil, "facts of page %d as read in visit %d", u, read),
+		KeepFacts: read != visit, Changes: changes,
 	}
 	p := Page{Link: u.link(h), Finish: f, FactsGeneration: read - 1, FactsAt: time.UnixMilli(int64(read) * 1000).UTC()}
 	if changes > 0 {
@@ -76,7 +79,8 @@ func (u revisitedURL) check(h frontier.Hasher, p Page) (visit uint32, err error)
 		return 0, nil
 	}
 	if want := u.page(h, p.Finish.Visit); !reflect.DeepEqual(p, want) {
-		return 0, fmt.Errorf("page %d is a mixture\n got %+v %+v %q\nwant %+v %+v %q", u, p, p.Finish, p.Finish.Facts, want, want.Finish, want.Finish.Facts)
+		return 0, fmt.Errorf("page %d is a mixture\n got %+v %+v %q\nwant %+v %+v %q", u, p, p.Finish, p.Finish.Facts,
+			want, want.Finish, want.Finish.Facts)
 	}
 	return p.Finish.Visit, nil
 }
@@ -130,8 +134,8 @@ func childRecrawl(dir string) error {
 	}
 }
 
-// TestKillRecrawl kills a process that visits URLs again and again. After each kill every URL has the facts of one generation or
-// of the next, and what was said to be durable is there.
+// TestKillRecrawl kills a process that visits URLs again and again. After each kill every URL has the facts of one
+// generation or of the next, and what was said to be durable is there.
 func TestKillRecrawl(t *testing.T) {
 	dir, acked := t.TempDir()+"/store", 0
 	for range 5 {
@@ -188,7 +192,8 @@ func checkRecrawl(t *testing.T, s *Store) (n int) {
 			t.Fatal(err)
 		}
 		id := fmt.Sprint(int(urls[c.Key]), " ", c.Generation+1)
-		if want := fmt.Sprintf("differences of visit %d", c.Generation+1); !changes[id] || string(c.Differences) != want {
+		if want := fmt.Sprintf("differences of visit %d", c.Generation+1); !changes[id] ||
+			string(c.Differences) != want {
 			t.Errorf("change of page and visit %s: %q", id, c.Differences)
 		}
 		delete(changes, id)
@@ -301,7 +306,8 @@ func TestPendingVisits(t *testing.T) {
 		for u := range revisitedURL(recrawled) {
 			want := u.page(h, visit)
 			l, pending := got[want.Link.URL]
-			if pending != (u >= recrawled/2) || pending && (l.Visit != visit || l.Before != want.Finish.Before || l.Key != want.Link.Key) {
+			if pending != (u >= recrawled/2) || pending && (l.Visit != visit || l.Before != want.Finish.Before ||
+				l.Key != want.Link.Key) {
 				t.Fatalf("visit %d of page %d: pending %v, %+v", visit, u, pending, l)
 			}
 		}

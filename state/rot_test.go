@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// TestRotOfTheLastBatch damages the last batch of the log of a store that was killed, after the batch was applied. It is not taken for a write that was cut
-// short: the store is refused, and the positions are not given to other records.
+// TestRotOfTheLastBatch damages the last batch of the log of a store that was killed, after the batch was applied. It
+// is not taken for a write that was cut short: the store is refused, and the positions are not given to other records.
 func TestRotOfTheLastBatch(t *testing.T) {
 	s, err := Open(t.TempDir()+"/store", still())
 	if err != nil {
@@ -52,7 +52,11 @@ func TestRotOfTheLastBatch(t *testing.T) {
 		{"damaged position", with(func(f map[string][]byte) { f[durable] = []byte("mwdurabl") }), false},
 		{"a byte of the last batch", with(func(f map[string][]byte) { f[segment][end-20] ^= 4 }), true},
 		{"the last batch is zero", with(func(f map[string][]byte) { clear(f[segment][(end-1)&^4095 : end]) }), true},
-		{"a byte of the last batch, and no position", with(func(f map[string][]byte) { delete(f, durable); f[segment][end-20] ^= 4 }), true},
+		{"a byte of the last batch, and no position", with(func(f map[string][]byte) {
+			delete(f,
+				durable)
+			f[segment][end-20] ^= 4
+		}), true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +73,8 @@ func TestRotOfTheLastBatch(t *testing.T) {
 					}
 					continue
 				}
-				if e := wantErrAs[*wal.CorruptError](t, err); e.Offset == 0 && tt.tree[durable] != nil || !strings.HasPrefix(e.Segment, filepath.Join(dir, walDir)) {
+				if e := wantErrAs[*wal.CorruptError](t, err); e.Offset == 0 && tt.tree[durable] != nil ||
+					!strings.HasPrefix(e.Segment, filepath.Join(dir, walDir)) {
 					t.Errorf("the error does not say where: %v", err)
 				}
 				if changed := differs(tt.tree, readTree(t, dir)); changed != "" && tt.tree[durable] != nil {

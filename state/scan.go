@@ -81,7 +81,8 @@ func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontie
 }
 
 // familyKeys yields the keys of one family, and reports whether to go on.
-func (q *queries) familyKeys(ctx context.Context, family, first, last uint8, yield func(frontier.Key, error) bool) bool {
+func (q *queries) familyKeys(ctx context.Context, family, first, last uint8,
+	yield func(frontier.Key, error) bool) bool {
 	for key, err := range q.scan(ctx, []byte{family}, []byte{family, first}) {
 		if err != nil {
 			yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))

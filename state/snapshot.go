@@ -41,22 +41,23 @@ type checkpoint struct {
 func checkpointName(number uint64) string { return fmt.Sprintf("%016x%s", number, checkpointExt) }
 
 func writeCheckpoint(dir string, c checkpoint) error {
-	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, record.Version, func(w io.Writer) error {
-		b := binary.AppendUvarint(nil, c.number)
-		b = binary.AppendUvarint(b, uint64(c.position))
-		b = binary.AppendUvarint(b, uint64(len(c.snapshots)))
-		for _, s := range c.snapshots {
-			var body int
-			b, body = record.BeginSized(b)
-			b = record.AppendString(b, s.Name)
-			b = record.AppendString(b, s.file)
-			b = binary.BigEndian.AppendUint32(b, s.Version)
-			b = binary.AppendUvarint(b, uint64(s.Size))
-			b = record.EndSized(b, body)
-		}
-		_, err := w.Write(b)
-		return err
-	})
+	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, record.Version,
+		func(w io.Writer) error {
+			b := binary.AppendUvarint(nil, c.number)
+			b = binary.AppendUvarint(b, uint64(c.position))
+			b = binary.AppendUvarint(b, uint64(len(c.snapshots)))
+			for _, s := range c.snapshots {
+				var body int
+				b, body = record.BeginSized(b)
+				b = record.AppendString(b, s.Name)
+				b = record.AppendString(b, s.file)
+				b = binary.BigEndian.AppendUint32(b, s.Version)
+				b = binary.AppendUvarint(b, uint64(s.Size))
+				b = record.EndSized(b, body)
+			}
+			_, err := w.Write(b)
+			return err
+		})
 	return err
 }
 
@@ -129,7 +130,8 @@ func sweepSnapshots(dir string, keep ...checkpoint) error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		ours := strings.HasSuffix(name, snapshotExt) || strings.HasSuffix(name, checkpointExt) || strings.HasSuffix(name, disk.TempSuffix)
+		ours := strings.HasSuffix(name, snapshotExt) || strings.HasSuffix(name, checkpointExt) ||
+			strings.HasSuffix(name, disk.TempSuffix)
 		if !ours || wanted[name] {
 			continue
 		}

@@ -141,7 +141,8 @@ func (s *Store) canSplit(r *frontier.Record) bool {
 	case 0:
 		return false
 	case 1:
-		return len(record.Append(nil, s.run, &frontier.Record{Links: r.Links, Sent: r.Sent}, &s.bodies)) <= MaxRecordSize
+		return len(record.Append(nil, s.run, &frontier.Record{Links: r.Links, Sent: r.Sent},
+			&s.bodies)) <= MaxRecordSize
 	}
 	return true
 }

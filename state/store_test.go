@@ -218,7 +218,8 @@ func TestSplitRecord(t *testing.T) {
 		if c.Discovered != 100 || c.Finished != 51 || c.Skips[1] != 11 {
 			t.Errorf("counters %+v", c)
 		}
-		if links := drain(t, s, 1, 7); len(links) != 50 || links[0].URL != big.Links[1].URL || links[49].URL != big.Links[99].URL {
+		if links := drain(t, s, 1, 7); len(links) != 50 || links[0].URL != big.Links[1].URL ||
+			links[49].URL != big.Links[99].URL {
 			t.Errorf("%d links are pending", len(links))
 		}
 	}
@@ -233,10 +234,12 @@ func TestSplitRecord(t *testing.T) {
 func TestLargeRecordOfSentLinks(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	before := commit(t, s, frontier.Record{})
-	rec := frontier.Record{Finish: &frontier.Finish{}, Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}}}
+	rec := frontier.Record{Finish: &frontier.Finish{}, Links: []frontier.Link{{Key: key(1),
+		URL: mustURL("https://a.example/")}}}
 	long := strings.Repeat("p", 60_000)
 	for i := range 400 { // 24 MB
-		rec.Sent = append(rec.Sent, frontier.Link{Key: frontier.Key{Host: 9 << 56, Lo: uint64(i)}, URL: mustURL(fmt.Sprintf("https://c.example/%d/%s", i, long))})
+		rec.Sent = append(rec.Sent, frontier.Link{Key: frontier.Key{Host: 9 << 56, Lo: uint64(i)},
+			URL: mustURL(fmt.Sprintf("https://c.example/%d/%s", i, long))})
 	}
 	if last := commit(t, s, rec); last < before+3 {
 		t.Errorf("the record became %d, want at least 3", last-before)
@@ -255,7 +258,8 @@ func TestTooLargeRecord(t *testing.T) {
 	_, err := s.Commit(frontier.Record{}, frontier.Record{Finish: &frontier.Finish{Facts: make([]byte, MaxRecordSize)}})
 	wantErr(t, ErrTooLarge, err, "commit")
 	finished := &frontier.Finish{Facts: make([]byte, MaxRecordSize)}
-	_, err = s.Commit(frontier.Record{Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/"), Finish: finished}}})
+	_, err = s.Commit(frontier.Record{Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/"),
+		Finish: finished}}})
 	wantErr(t, ErrTooLarge, err, "commit one link")
 	for _, r := range []frontier.Record{
 		{Facts: []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
@@ -305,7 +309,8 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 	var last frontier.Position
 	for i := range 3000 {
 		k := frontier.Key{Host: h, Lo: uint64(i)}
-		last = commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://h.example/"), Priority: uint8(i % 4)}}})
+		last = commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://h.example/"),
+			Priority: uint8(i % 4)}}})
 	}
 	for i := range 3000 {
 		last = commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: frontier.Key{Host: h, Lo: uint64(i)}}})
@@ -314,7 +319,8 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 	// it in the queue.
 	commit(t, s,
 		frontier.Record{Cursors: []frontier.HostCursor{{Host: h, Low: frontier.Cursor{Priority: 3, Position: last}}}},
-		frontier.Record{Links: []frontier.Link{{Key: frontier.Key{Host: h, Lo: 5000}, URL: mustURL("https://h.example/new"), Priority: 0}}})
+		frontier.Record{Links: []frontier.Link{{Key: frontier.Key{Host: h, Lo: 5000},
+			URL: mustURL("https://h.example/new"), Priority: 0}}})
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,8 @@ func childFill(dir string) error {
 		return fmt.Errorf("%s: %w", noMount, err)
 	}
 	o := small()
-	// What is queued is still written when less than MinFree is left, and a compaction writes its tables before it removes the old ones: as for the
-	// default, it is several times both.
+	// What is queued is still written when less than MinFree is left, and a compaction writes its tables before it
+	// removes the old ones: as for the default, it is several times both.
 	o.MinFree = 64 << 20
 	if s, err = Open(dir, o); err != nil {
 		return err
@@ -84,7 +84,8 @@ func childFill(dir string) error {
 		}
 		r := m.record()
 		for i := range 20 {
-			r.Origins = append(r.Origins, frontier.OriginFact{Origin: fmt.Sprintf("https://h%d-%d.example", m.n, i), Body: make([]byte, 4000)})
+			r.Origins = append(r.Origins, frontier.OriginFact{Origin: fmt.Sprintf("https://h%d-%d.example", m.n, i),
+				Body: make([]byte, 4000)})
 		}
 		_, err = s.Commit(r)
 	}

@@ -13,18 +13,21 @@ import (
 // logOverhead is what the log adds to a record, without the end of its batch.
 const logOverhead = 9
 
-// A page that has not changed costs a recrawl under 200 bytes in the log and in Badger together: a visit that is queued, and a
-// finish that keeps the facts. The visits are in no order of the URLs, as those of a recrawl.
+// A page that has not changed costs a recrawl under 200 bytes in the log and in Badger together: a visit that is
+// queued, and a finish that keeps the facts. The visits are in no order of the URLs, as those of a recrawl.
 func TestUnchangedPageIsSmall(t *testing.T) {
 	const pages = 5000
 	s := open(t, t.TempDir()+"/s", still())
 	var links []frontier.Link
 	for i := range pages {
-		u := mustURL(fmt.Sprintf("https://www.shop.example/products/department-%d/some-long-name-of-a-product-%d.html", i%97, i*7919))
-		links = append(links, frontier.Link{URL: u, Key: s.Hasher().Key(u), Priority: frontier.PriorityDepth + 3, Depth: 3, Source: 1, Discovered: time.Now()})
+		u := mustURL(fmt.Sprintf("https://www.shop.example/products/department-%d/some-long-name-of-a-product-%d.html",
+			i%97, i*7919))
+		links = append(links, frontier.Link{URL: u, Key: s.Hasher().Key(u), Priority: frontier.PriorityDepth + 3,
+			Depth: 3, Source: 1, Discovered: time.Now()})
 	}
 	commit(t, s, frontier.Record{Links: append([]frontier.Link{}, links...)})
-	finish := frontier.Finish{Outcome: 1, Status: 200, Bytes: 48_000, Counted: true, Attempts: 1, CheckedAt: time.Now(), Facts: make([]byte, 400)}
+	finish := frontier.Finish{Outcome: 1, Status: 200, Bytes: 48_000, Counted: true, Attempts: 1, CheckedAt: time.Now(),
+		Facts: make([]byte, 400)}
 	for _, l := range links {
 		f := finish
 		f.Key, f.Visit = l.Key, 1
@@ -40,7 +43,8 @@ func TestUnchangedPageIsSmall(t *testing.T) {
 		}
 		return total
 	}
-	families := []byte{record.FamQueue, record.FamFinish, record.FamVisit, record.FamURL, record.FamChange, record.FamNamed}
+	families := []byte{record.FamQueue, record.FamFinish, record.FamVisit, record.FamURL, record.FamChange,
+		record.FamNamed}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,12 @@ type view struct {
 	dir    string
 	newest readView // of what is applied
 
-	mu       sync.Mutex
-	reached  progress                            // guarded by mu; as of the last transaction
-	crashes  map[frontier.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
-	closings map[uint8]frontier.Closed           // guarded by mu; what was last said when a partition was closed, as far as it is known
-	facts    map[string][]byte                   // guarded by mu; facts of the crawl as committed
+	mu      sync.Mutex
+	reached progress                            // guarded by mu; as of the last transaction
+	crashes map[frontier.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
+	// guarded by mu; what was last said when a partition was closed, as far as it is known
+	closings map[uint8]frontier.Closed
+	facts    map[string][]byte // guarded by mu; facts of the crawl as committed
 }
 
 // applied returns the position that Badger says it has reached.

@@ -258,8 +258,9 @@ func TestDamagedSegments(t *testing.T) {
 			s.files[s.last][8] = 2
 			resum(s.files[s.last])
 		}, "has format version 2, this program knows up to 1"},
-		"other log":     {func(s sample) { s.files[first] = other.files[first] }, "another log"},
-		"renamed":       {func(s sample) { s.files[segmentPath(testDir, 2)] = s.files[first]; delete(s.files, first) }, "record 1 is the first"},
+		"other log": {func(s sample) { s.files[first] = other.files[first] }, "another log"},
+		"renamed": {func(s sample) { s.files[segmentPath(testDir, 2)] = s.files[first]; delete(s.files, first) },
+			"record 1 is the first"},
 		"record zero":   {func(s sample) { s.files[first][32] = 0; resum(s.files[first]) }, "first record number is 0"},
 		"not a segment": {func(s sample) { s.files[first][0]++ }, "not a log segment"},
 		"short header":  {func(s sample) { s.files[first] = s.files[first][:100] }, "header has 100 of 4096 bytes"},
@@ -360,7 +361,8 @@ func TestDurableRecordsMissing(t *testing.T) {
 			if name == "first segment missing" {
 				known = LSN(s.safe) - 3 // the records after it begin in the first segment
 			}
-			options := []Options{{FS: fs, Durable: known}, {FS: fs, Written: known}, {FS: fs, Durable: 1, Written: known}}
+			options := []Options{{FS: fs, Durable: known}, {FS: fs, Written: known},
+				{FS: fs, Durable: 1, Written: known}}
 			if name == "first segment missing" {
 				options = options[:1] // what was written before Durable need not be in the log
 			}
@@ -371,7 +373,8 @@ func TestDurableRecordsMissing(t *testing.T) {
 				}
 				err = (&Log{dir: testDir, opts: o}).recover()
 				if !corrupt(err) || fs.touched() {
-					t.Errorf("clean=%v %s, durable %d, written %d: %v, changed %v", clean, name, o.Durable, o.Written, err, fs.touched())
+					t.Errorf("clean=%v %s, durable %d, written %d: %v, changed %v", clean, name, o.Durable, o.Written,
+						err, fs.touched())
 				}
 			}
 		}

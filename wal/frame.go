@@ -64,7 +64,8 @@ func (h *header) appendBarrier(dst []byte, off int64, lsn LSN) []byte {
 // barrierAt reports whether b begins with a barrier of this segment that was
 // written at off, and the LSN it carries.
 func (h *header) barrierAt(b []byte, off int64) (LSN, bool) {
-	if len(b) < barrierSize || off%pageSize != 0 || b[0] != typeBarrier || binary.LittleEndian.Uint32(b[1:]) != barrierPayload {
+	if len(b) < barrierSize || off%pageSize != 0 || b[0] != typeBarrier ||
+		binary.LittleEndian.Uint32(b[1:]) != barrierPayload {
 		return 0, false
 	}
 	body, sum := b[:barrierSize-frameTrailer], b[barrierSize-frameTrailer:barrierSize]

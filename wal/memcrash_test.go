@@ -142,7 +142,8 @@ func (fs *memFS) clone() *memFS {
 	nodes := map[*memNode]*memNode{}
 	node := func(n *memNode) *memNode {
 		if n != nil && nodes[n] == nil {
-			nodes[n] = &memNode{data: bytes.Clone(n.data), stable: bytes.Clone(n.stable), pending: slices.Clone(n.pending)}
+			nodes[n] = &memNode{data: bytes.Clone(n.data), stable: bytes.Clone(n.stable),
+				pending: slices.Clone(n.pending)}
 		}
 		return nodes[n]
 	}

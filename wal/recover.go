@@ -79,7 +79,8 @@ func (l *Log) readHeaders() error {
 			return err
 		}
 		if h.base != s.base {
-			return &CorruptError{Segment: s.path, Reason: fmt.Sprintf("header says that record %d is the first", h.base)}
+			return &CorruptError{Segment: s.path, Reason: fmt.Sprintf("header says that record %d is the first",
+				h.base)}
 		}
 		s.header = h
 		if s.log != l.segments[0].log {

@@ -12,7 +12,8 @@ import (
 	"github.com/mapwright/mapwright/bench"
 )
 
-// facts are what figures depend on beside the code. The CPU's model is printed by go test itself. Nothing here names a machine.
+// facts are what figures depend on beside the code. The CPU's model is printed by go test itself. Nothing here names a
+// machine.
 type facts struct {
 	date   time.Time
 	commit string // short; with -dirty when the tree has changes that are not committed
@@ -23,7 +24,8 @@ type facts struct {
 }
 
 func readFacts(root string, now time.Time) (facts, error) {
-	f := facts{date: now.UTC().Truncate(time.Second), goVer: runtime.Version(), cores: runtime.NumCPU(), memory: memory(), smoke: bench.Smoke()}
+	f := facts{date: now.UTC().Truncate(time.Second), goVer: runtime.Version(), cores: runtime.NumCPU(),
+		memory: memory(), smoke: bench.Smoke()}
 	commit, err := git(root, "rev-parse", "--short=10", "HEAD")
 	if err != nil {
 		return f, err
@@ -73,7 +75,8 @@ func (f facts) file() string { return f.date.Format("2006-01-02") + "-" + f.comm
 // lines are the facts in Go's benchmark format, with the directions that benchstat cannot know.
 func (f facts) lines() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "date: %s\ncommit: %s\ngo: %s\ncores: %d\n", f.date.Format(time.RFC3339), f.commit, f.goVer, f.cores)
+	fmt.Fprintf(&b, "date: %s\ncommit: %s\ngo: %s\ncores: %d\n", f.date.Format(time.RFC3339), f.commit, f.goVer,
+		f.cores)
 	if f.memory != "" {
 		fmt.Fprintf(&b, "memory: %s\n", f.memory)
 	}

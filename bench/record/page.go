@@ -16,7 +16,8 @@ the crawler that one writes in a hundred lines, colly is gocolly/colly.
 
 `
 
-// page writes RESULTS.md. The newest recording stands in full, and the newest with the scenarios if that is another; older ones have a line each.
+// page writes RESULTS.md. The newest recording stands in full, and the newest with the scenarios if that is another;
+// older ones have a line each.
 func page(all []*recording, changes string) string {
 	b := &strings.Builder{}
 	b.WriteString(pageHead)
@@ -64,9 +65,11 @@ func writeRecording(b *strings.Builder, r *recording, withGrowth bool) {
 	if m := r.facts["memory"]; m != "" {
 		machine += ", " + m
 	}
-	fmt.Fprintf(b, "%s, %s/%s, %s. Raw output: [%s](%s).\n\n", machine, r.facts["goos"], r.facts["goarch"], r.facts["go"], r.file, r.file)
+	fmt.Fprintf(b, "%s, %s/%s, %s. Raw output: [%s](%s).\n\n", machine, r.facts["goos"], r.facts["goarch"],
+		r.facts["go"], r.file, r.file)
 	if r.facts["smoke"] != "" {
-		b.WriteString("**This was a smoke run: every scenario was tiny, and the figures show only that everything runs.**\n\n")
+		b.WriteString("**This was a smoke run: every scenario was tiny, and the figures show only that everything " +
+			"runs.**\n\n")
 	} else {
 		writeBars(b, r)
 	}
@@ -107,7 +110,10 @@ func writeFailures(b *strings.Builder, r *recording) {
 	for _, run := range r.runs {
 		// A benchmark fails with its parts.
 		parts := slices.DeleteFunc(slices.Clone(run.failed), func(name string) bool {
-			return slices.ContainsFunc(run.failed, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+			return slices.ContainsFunc(run.failed, func(other string) bool {
+				return strings.HasPrefix(other,
+					name+"/")
+			})
 		})
 		switch {
 		case len(parts) > 0:
@@ -120,7 +126,9 @@ func writeFailures(b *strings.Builder, r *recording) {
 
 // writeHistory shows what older recordings amounted to: figures of different days cannot be compared, ratios nearly.
 func writeHistory(b *strings.Builder, all []*recording) {
-	b.WriteString("## All recordings\n\n| recording | runs | bars held in every run | (a) pages/s | × naive | × bare | CPU µs/page | (b) × naive | × bare | (c) × bare | (d) × naive |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("## All recordings\n\n| recording | runs | bars held in every run | (a) pages/s | × naive | × bare " +
+		"| CPU µs/page | (b) × naive | × bare | (c) × bare | (d) × naive " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	columns := []bar{
 		{name: scenarioA + "ours", unit: perSecond},
 		{name: scenarioA + "ours", unit: perSecond, over: scenarioA + "naive"},

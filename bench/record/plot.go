@@ -50,9 +50,12 @@ func plotGrowth(all []*recording) string {
 	fmt.Fprintf(b, `<title>Growth, %s</title>`+"\n", title(r))
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	at100k := median(r.gather(growth+"100000", perSecond))
-	drawPanel(b, r, panel{top: 40, head: "pages/s", unit: perSecond, colour: "#1f5fa8", bar: 0.8 * at100k, barText: "0.8 × that at 100 thousand"})
-	drawPanel(b, r, panel{top: 310, head: "anonymous RSS, MB", unit: "anon-MB", colour: "#a8501f", bar: 1024, barText: "1 GB"})
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">URLs of one host</text>`+"\n", panelLeft+panelWidth/2, plotHeight-12)
+	drawPanel(b, r, panel{top: 40, head: "pages/s", unit: perSecond, colour: "#1f5fa8", bar: 0.8 * at100k,
+		barText: "0.8 × that at 100 thousand"})
+	drawPanel(b, r, panel{top: 310, head: "anonymous RSS, MB", unit: "anon-MB", colour: "#a8501f", bar: 1024,
+		barText: "1 GB"})
+	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">URLs of one host</text>`+"\n", panelLeft+panelWidth/2,
+		plotHeight-12)
 	b.WriteString("</svg>\n")
 	return b.String()
 }
@@ -95,12 +98,15 @@ func drawPanel(b *strings.Builder, r *recording, p panel) {
 			continue
 		}
 		for _, v := range values {
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.55"/>`+"\n", x(n), y(v), p.colour)
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s" fill-opacity="0.55"/>`+"\n", x(n), y(v),
+				p.colour)
 		}
 		line = append(line, fmt.Sprintf("%.1f,%.1f", x(n), y(median(values))))
-		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(n), p.top+panelHeight+18, sizeName(n))
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(n), p.top+panelHeight+18,
+			sizeName(n))
 	}
-	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "), p.colour)
+	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "),
+		p.colour)
 }
 
 // niceStep divides a range into about five steps of 1, 2 or 5 times a power of ten.

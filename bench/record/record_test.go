@@ -100,14 +100,17 @@ func TestRecordingOfAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := &recording{file: "part.txt", facts: map[string]string{"date": "2030-01-01T00:00:00Z", "commit": "fedcba9876"}}
-	for _, line := range []string{"run: 1", "BenchmarkRecrawl/pages=1000000/crawl=first-2 1 100 pages/s", "BenchmarkRecrawl/pages=1000000/crawl=again-2 1 90 pages/s"} {
+	part := &recording{file: "part.txt", facts: map[string]string{"date": "2030-01-01T00:00:00Z",
+		"commit": "fedcba9876"}}
+	for _, line := range []string{"run: 1", "BenchmarkRecrawl/pages=1000000/crawl=first-2 1 100 pages/s",
+		"BenchmarkRecrawl/pages=1000000/crawl=again-2 1 90 pages/s"} {
 		if err := part.line(line); err != nil {
 			t.Fatal(err)
 		}
 	}
 	text := page(append([]*recording{part}, all...), "")
-	for _, want := range []string{"## 2030-01-01, commit fedcba9876", "| **0.90 MISS** |", "### Recrawl", "commit 0123456789\n\nExample CPU", "### (a) one host"} {
+	for _, want := range []string{"## 2030-01-01, commit fedcba9876", "| **0.90 MISS** |", "### Recrawl",
+		"commit 0123456789\n\nExample CPU", "### (a) one host"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -121,9 +124,11 @@ func TestTurns(t *testing.T) {
 	r := &recording{facts: map[string]string{}}
 	for _, line := range []string{
 		"run: 1",
-		"BenchmarkCrawl/scenario=s/crawler=ours/turn=1-2 1 10 pages/s", "BenchmarkCrawl/scenario=s/crawler=ours/turn=2-2 1 40 pages/s",
+		"BenchmarkCrawl/scenario=s/crawler=ours/turn=1-2 1 10 pages/s",
+		"BenchmarkCrawl/scenario=s/crawler=ours/turn=2-2 1 40 pages/s",
 		"BenchmarkCrawl/scenario=s/crawler=ours/turn=3-2 1 20 pages/s",
-		"--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=1", "--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=2",
+		"--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=1",
+		"--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=2",
 	} {
 		if err := r.line(line); err != nil {
 			t.Fatal(err)
@@ -187,7 +192,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 1.3: "1.30", 2: "2", 31.25: "31.2", 100.4: "100", 31_250: "31,250", -0.5: "-0.50"} {
+	for v, want := range map[float64]string{0: "0", 1.3: "1.30", 2: "2", 31.25: "31.2", 100.4: "100", 31_250: "31,250",
+		-0.5: "-0.50"} {
 		if got := number(v); got != want {
 			t.Errorf("number(%v) is %q, want %q", v, got, want)
 		}

@@ -20,8 +20,8 @@ type runPlan struct {
 	peers   bool
 }
 
-// record makes the runs and appends what they print to the raw file of today and this commit. The runs after one that failed are
-// made all the same.
+// record makes the runs and appends what they print to the raw file of today and this commit. The runs after one that
+// failed are made all the same.
 func record(root, dir string, plan runPlan, f facts) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -56,7 +56,8 @@ func record(root, dir string, plan runPlan, f facts) error {
 func (p runPlan) run(root string, out io.Writer) error {
 	cmd := exec.Command("go", "test", "-run", "^$", "-bench", p.bench, "-benchtime", "1x", "-timeout", "0", "./bench")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, os.Stderr
-	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_GROWTH="+strconv.Itoa(p.growth), "MAPWRIGHT_BENCH_RECRAWL="+strconv.Itoa(p.recrawl))
+	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_GROWTH="+strconv.Itoa(p.growth),
+		"MAPWRIGHT_BENCH_RECRAWL="+strconv.Itoa(p.recrawl))
 	if p.peers {
 		cmd.Env = append(cmd.Env, "MAPWRIGHT_BENCH_PEERS=1")
 	}

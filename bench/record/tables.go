@@ -16,7 +16,8 @@ type column struct{ head, unit string }
 func crawlColumns() []column {
 	return []column{
 		{"pages/s", perSecond}, {"CPU µs/page", "cpu-µs/page"}, {"web's CPU µs/page", "server-µs/page"},
-		{"anon MB", "anon-MB"}, {"without hot set", "anon-less-hot-MB"}, {"conns/host", "conns/host"}, {"export s", "export-s"},
+		{"anon MB", "anon-MB"}, {"without hot set", "anon-less-hot-MB"}, {"conns/host", "conns/host"},
+		{"export s", "export-s"},
 	}
 }
 

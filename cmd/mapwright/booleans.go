@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// joinBooleans turns "--http2 false" into "--http2=false", for every boolean flag of the command that args call. The flag parser takes the
-// value of a boolean flag only with an equals sign; without this step the word "false" would be a start URL.
+// joinBooleans turns "--http2 false" into "--http2=false", for every boolean flag of the command that args call. The
+// flag parser takes the value of a boolean flag only with an equals sign; without this step the word "false" would be a
+// start URL.
 func joinBooleans(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil {
@@ -36,8 +37,8 @@ func joinBooleans(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// lastFlag is the flag that an argument ends with and whose value can be the next argument: --name, -n, or the last letter of -abn. It is nil
-// for other arguments and for those that hold their value.
+// lastFlag is the flag that an argument ends with and whose value can be the next argument: --name, -n, or the last
+// letter of -abn. It is nil for other arguments and for those that hold their value.
 func lastFlag(cmd *cobra.Command, arg string) *pflag.Flag {
 	find := func(fs *pflag.FlagSet, name string) *pflag.Flag { return fs.Lookup(name) }
 	names := []string{arg}

@@ -55,7 +55,8 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 	}
 	dir = addDataDir(cmd, environ)
 	cmd.Flags().StringVar(&since, "since", "", "list changes found at this `date or generation` and later: "+
-		"2026-01-31, a time such as 2026-01-31T12:00:00Z, or a number, of which 1 is the first recrawl (default: the last generation)")
+		"2026-01-31, a time such as 2026-01-31T12:00:00Z, or a number, of which 1 is the first recrawl (default: the "+
+		"last generation)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change, as in changes.jsonl")
 	return cmd
 }
@@ -91,7 +92,8 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 		return err
 	}
 	if last == 0 {
-		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: '%s' does that\n", dir, dir.Command("recrawl"))
+		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: "+
+			"'%s' does that\n", dir, dir.Command("recrawl"))
 		return nil
 	}
 	from.generation = cmp.Or(from.generation, last)
@@ -103,7 +105,8 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 	case report.Partial:
 		fmt.Fprintf(io.err, "mapwright: a limit ended generation %d, so that not all pages were checked\n", last)
 	default:
-		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes on with it\n", last, dir.Command("resume"))
+		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes "+
+			"on with it\n", last, dir.Command("resume"))
 	}
 	if asJSON {
 		return listJSON(ctx, io, s, from)
@@ -161,7 +164,8 @@ func listText(ctx context.Context, io stdio, s *state.Store, from since, last ui
 	}
 	for _, kind := range kinds {
 		name := kind.String()
-		if _, err := fmt.Fprintf(io.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:], humanize.Comma(counts[kind])); err != nil {
+		if _, err := fmt.Fprintf(io.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:],
+			humanize.Comma(counts[kind])); err != nil {
 			return err
 		}
 		for l, err := range report.Changes(ctx, s, from.generation, kind) {

@@ -37,7 +37,8 @@ type clusterFlags struct {
 
 func addCluster(cmd *cobra.Command) *clusterFlags {
 	c := &clusterFlags{cmd: cmd}
-	cmd.Flags().StringVar(&c.address, config.ClusterName, "", "`address` of the database that several machines share, such as postgres://user@host/database (or "+config.EnvName(config.ClusterName)+")")
+	cmd.Flags().StringVar(&c.address, config.ClusterName, "",
+		"`address` of the database that several machines share, such as postgres://user@host/database (or "+config.EnvName(config.ClusterName)+")")
 	cmd.Flags().StringVar(&c.address, redisName, "", "another spelling of --cluster")
 	cmd.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
 	cmd.Flags().Lookup(redisName).Hidden = true
@@ -56,8 +57,9 @@ func (c *clusterFlags) isGiven() bool {
 	return slices.ContainsFunc([]string{config.ClusterName, redisName, config.CrawlName}, c.cmd.Flags().Changed)
 }
 
-// given returns the address of the cluster, empty if the command is not about one. An address of the environment or of a file does not
-// count for a command that names a directory and no crawl. The settings are nil for a command that has none.
+// given returns the address of the cluster, empty if the command is not about one. An address of the environment or of
+// a file does not count for a command that names a directory and no crawl. The settings are nil for a command that has
+// none.
 func (c *clusterFlags) given(settings *settingFlags, environ []string, args []string) (string, error) {
 	flags := c.cmd.Flags()
 	flag := flags.Changed(config.ClusterName) || flags.Changed(redisName)
@@ -97,7 +99,8 @@ func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
 	scheme, _, _ := strings.Cut(address, "://")
 	switch strings.ToLower(scheme) {
 	case "redis", "rediss", "valkey", "valkeys":
-		return nil, usage("Redis is not supported yet: --cluster takes the address of a PostgreSQL database, such as postgres://user@host/database")
+		return nil, usage("Redis is not supported yet: --cluster takes the address of a PostgreSQL database, such as " +
+			"postgres://user@host/database")
 	}
 	e, err := postgres.Open(ctx, address)
 	if errors.Is(err, cluster.ErrAway) {
@@ -122,7 +125,8 @@ func (c *clusterFlags) lookAt(ctx context.Context, e cluster.Engine) (*cluster.S
 	case errors.Is(err, overview.ErrSeveral):
 		return nil, usage("--name is missing: %w", err)
 	case errors.Is(err, cluster.ErrNoCrawl) && c.name == "":
-		return nil, refusal(errors.New("the cluster has no crawl: start one with 'mapwright crawl --cluster ADDRESS --start-url URL'"))
+		return nil, refusal(errors.New("the cluster has no crawl: start one with 'mapwright crawl --cluster ADDRESS " +
+			"--start-url URL'"))
 	case errors.Is(err, cluster.ErrNoCrawl):
 		return nil, refusal(err)
 	}
@@ -168,7 +172,8 @@ func listCrawls(ctx context.Context, io stdio, e cluster.Engine, asJSON bool) er
 	w := newTable(io.out)
 	fmt.Fprintln(w, "NAME\tSTATE\tCREATED\tWORKED FOR")
 	for _, c := range crawls {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, stateText(&c), c.CreatedAt.UTC().Format(time.DateTime), seconds(c.Elapsed))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, stateText(&c), c.CreatedAt.UTC().Format(time.DateTime),
+			seconds(c.Elapsed))
 	}
 	return w.Flush()
 }
@@ -237,24 +242,30 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 			beat += ": it was lost"
 		}
 		if m.Alive && m.Replaying > 0 {
-			beat += fmt.Sprintf(": reads the logs of %s, %s left", words.Count(int64(m.Replaying), "partition"), words.Count(int64(m.RowsLeft), "row"))
+			beat += fmt.Sprintf(": reads the logs of %s, %s left", words.Count(int64(m.Replaying), "partition"),
+				words.Count(int64(m.RowsLeft), "row"))
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), m.BatchMS, m.Takeovers, m.Fenced, beat)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)),
+			m.BatchMS, m.Takeovers, m.Fenced, beat)
 	}
 	return t.Flush()
 }
 
-// clusterGoOn is the command that continues a crawl of several machines which a limit has ended, empty for another reason.
+// clusterGoOn is the command that continues a crawl of several machines which a limit has ended, empty for another
+// reason.
 func clusterGoOn(name, reason string) string {
-	flag := map[string]string{session.ReasonLimit: "--max-urls N", session.ReasonPerHost: "--max-urls-per-host N", session.ReasonDuration: "--duration D"}[reason]
+	flag := map[string]string{session.ReasonLimit: "--max-urls N", session.ReasonPerHost: "--max-urls-per-host N",
+		session.ReasonDuration: "--duration D"}[reason]
 	if flag == "" {
 		return ""
 	}
 	return fmt.Sprintf("mapwright resume --cluster ADDRESS --name %s %s (in all; 0 is no limit)", name, flag)
 }
 
-// exportCluster writes the files of a crawl of several machines, from a store that is made of all their logs for this purpose.
-func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out string, formats []string, flags *settingFlags) (res *export.Result, err error) {
+// exportCluster writes the files of a crawl of several machines, from a store that is made of all their logs for this
+// purpose.
+func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out string, formats []string,
+	flags *settingFlags) (res *export.Result, err error) {
 	e, err := openEngine(ctx, address)
 	if err != nil {
 		return nil, err
@@ -289,7 +300,8 @@ func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out
 	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
 		return nil, refusal(other)
 	}
-	advice := fmt.Sprintf("the export needs space for all pages in %s; --data-dir names another directory", filepath.Dir(scratch))
+	advice := fmt.Sprintf("the export needs space for all pages in %s; --data-dir names another directory",
+		filepath.Dir(scratch))
 	if diskFull(err) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
@@ -299,7 +311,8 @@ func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out
 	return exportStore(ctx, s, o, types, advice)
 }
 
-// working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the report, which has partitions.
+// working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the
+// report, which has partitions.
 func working(s *cluster.Snapshot) []string {
 	var names []string
 	for i := range s.Members {
@@ -326,15 +339,18 @@ func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string,
 	}
 	alive := working(snap)
 	if len(alive) > 0 && !force {
-		return refusal(fmt.Errorf("%s on crawl %s (%s): nothing was deleted; stop them first, or wait %s if they were killed; --force deletes the crawl under them, and they end",
-			words.Count(int64(len(alive)), "machine works", "machines work"), snap.Crawl.Name, strings.Join(alive, ", "), cluster.Lease))
+		return refusal(fmt.Errorf("%s on crawl %s (%s): nothing was deleted; stop them first, or wait %s if they "+
+			"were killed; --force deletes the crawl under them, and they end",
+			words.Count(int64(len(alive)), "machine works", "machines work"), snap.Crawl.Name,
+			strings.Join(alive, ", "), cluster.Lease))
 	}
 	counters, err := snap.Counters()
 	if err != nil && !force {
 		return &exitError{exitFailed, err}
 	}
 	if !yes {
-		fmt.Fprintf(io.out, "Delete crawl %s (%s, %s URLs found) from the cluster? [y/N] ", snap.Crawl.Name, snap.Crawl.State, humanize.Comma(int64(counters.Discovered)))
+		fmt.Fprintf(io.out, "Delete crawl %s (%s, %s URLs found) from the cluster? [y/N] ", snap.Crawl.Name,
+			snap.Crawl.State, humanize.Comma(int64(counters.Discovered)))
 		if err := confirm(io); err != nil {
 			return err
 		}
@@ -342,7 +358,8 @@ func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string,
 	if err := e.Delete(ctx, snap.Crawl.ID); err != nil {
 		return &exitError{exitFailed, err}
 	}
-	fmt.Fprintf(io.out, "Deleted crawl %s from the cluster. Data directories of its machines are left: 'mapwright wipe --data-dir DIR' deletes one.\n", snap.Crawl.Name)
+	fmt.Fprintf(io.out, "Deleted crawl %s from the cluster. Data directories of its machines are left: 'mapwright "+
+		"wipe --data-dir DIR' deletes one.\n", snap.Crawl.Name)
 	return nil
 }
 

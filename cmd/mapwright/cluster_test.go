@@ -21,8 +21,10 @@ func TestHelpOfJoin(t *testing.T) {
 	if code := run(t.Context(), []string{"join", "--help"}, nil, stdio{strings.NewReader(""), &out, &out}); code != 0 {
 		t.Fatalf("exit status %d: %s", code, &out)
 	}
-	for flag, want := range map[string]bool{"--log-level ": true, "--data-dir ": true, "--max-urls ": false, "--scope ": false, "--profile ": false, "--safe ": false, "--retry-crashed ": false} {
-		if got := strings.Contains(out.String(), "      "+flag) || strings.Contains(out.String(), "  -d, "+flag); got != want {
+	for flag, want := range map[string]bool{"--log-level ": true, "--data-dir ": true, "--max-urls ": false,
+		"--scope ": false, "--profile ": false, "--safe ": false, "--retry-crashed ": false} {
+		if got := strings.Contains(out.String(), "      "+flag) ||
+			strings.Contains(out.String(), "  -d, "+flag); got != want {
 			t.Errorf("the help has %s: %v\n%s", flag, got, &out)
 		}
 	}
@@ -34,9 +36,12 @@ func TestHelpOfJoin(t *testing.T) {
 // A machine that waits for a crawl says for which, and which there are.
 func TestWaitingText(t *testing.T) {
 	for want, got := range map[string]string{
-		"waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one":           waitingText("", nil),
-		"waiting for a crawl a: 'mapwright crawl --cluster ADDRESS --name a --start-url URL' makes it": waitingText("a", nil),
-		"waiting for a crawl a; the cluster has only b, c":                                             waitingText("a", []string{"b", "c"}),
+		"waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one": waitingText("",
+			nil),
+		"waiting for a crawl a: 'mapwright crawl --cluster ADDRESS --name a --start-url URL' makes it": waitingText("a",
+			nil),
+		"waiting for a crawl a; the cluster has only b, c": waitingText("a",
+			[]string{"b", "c"}),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -47,8 +52,10 @@ func TestWaitingText(t *testing.T) {
 // The name of a crawl can be given to other commands as it is printed.
 func TestCheckName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"": true, "demo": true, "example.com-0a2c9885": true, "127.0.0.1:8080-1": true, "[::1]:80-1": true, "bücher.example_2": true, strings.Repeat("x", maxName): true,
-		"-demo": false, "my crawl": false, "a\x1b[31m": false, "a\nb": false, "a'b": false, "a/b": false, "$a": false, strings.Repeat("x", maxName+1): false,
+		"": true, "demo": true, "example.com-0a2c9885": true, "127.0.0.1:8080-1": true, "[::1]:80-1": true,
+		"bücher.example_2": true, strings.Repeat("x", maxName): true,
+		"-demo": false, "my crawl": false, "a\x1b[31m": false, "a\nb": false, "a'b": false, "a/b": false, "$a": false,
+		strings.Repeat("x", maxName+1): false,
 	} {
 		if err := checkName(name); (err == nil) != want {
 			t.Errorf("%.20q: %v", name, err)
@@ -60,7 +67,8 @@ func TestCheckName(t *testing.T) {
 func TestWorking(t *testing.T) {
 	now, writes, killed := time.Now(), cluster.SessionID{1}, cluster.SessionID{2}
 	s := &cluster.Snapshot{Now: now, Crawl: cluster.Crawl{State: cluster.Finished}, Members: []cluster.Member{
-		{Session: writes, Name: "writes", Beat: now}, {Session: killed, Name: "killed", Beat: now.Add(-time.Second)}, {Session: cluster.SessionID{3}, Name: "gone", Beat: now.Add(-time.Hour)},
+		{Session: writes, Name: "writes", Beat: now}, {Session: killed, Name: "killed", Beat: now.Add(-time.Second)},
+		{Session: cluster.SessionID{3}, Name: "gone", Beat: now.Add(-time.Hour)},
 	}}
 	s.Parts[7].Owner = writes
 	if got := working(s); !slices.Equal(got, []string{"writes"}) {
@@ -74,7 +82,8 @@ func TestWorking(t *testing.T) {
 
 // The status says of a machine that is silent whether others are there to take over.
 func TestLostMachine(t *testing.T) {
-	status := &overview.Status{Crawl: overview.Crawl{Name: "a", State: cluster.Running}, Machines: []overview.Machine{{Name: "lost", Silent: 15}}}
+	status := &overview.Status{Crawl: overview.Crawl{Name: "a", State: cluster.Running},
+		Machines: []overview.Machine{{Name: "lost", Silent: 15}}}
 	for _, want := range []string{"15.0 s ago: it was lost\n", "15.0 s ago: others take over its partitions\n"} {
 		var out bytes.Buffer
 		if err := printClusterStatus(stdio{out: &out}, status); err != nil || !strings.Contains(out.String(), want) {
@@ -87,8 +96,10 @@ func TestLostMachine(t *testing.T) {
 // The status of a crawl that a limit has ended says how to go on.
 func TestClusterGoOn(t *testing.T) {
 	for reason, want := range map[string]string{
-		session.ReasonComplete: "", session.ReasonLimit: "mapwright resume --cluster ADDRESS --name a --max-urls N (in all; 0 is no limit)",
-		session.ReasonPerHost:  "mapwright resume --cluster ADDRESS --name a --max-urls-per-host N (in all; 0 is no limit)",
+		session.ReasonComplete: "",
+		session.ReasonLimit:    "mapwright resume --cluster ADDRESS --name a --max-urls N (in all; 0 is no limit)",
+		session.ReasonPerHost: "mapwright resume --cluster ADDRESS --name a --max-urls-per-host N (in all; 0 is no " +
+			"limit)",
 		session.ReasonDuration: "mapwright resume --cluster ADDRESS --name a --duration D (in all; 0 is no limit)",
 	} {
 		if got := clusterGoOn("a", reason); got != want {
@@ -106,11 +117,12 @@ func TestClusterIsNotMadeWider(t *testing.T) {
 		edit func(*config.Settings)
 		want string // in the refusal; empty if there is none
 	}{
-		"as before":  {func(*config.Settings) {}, ""},
-		"narrower":   {func(s *config.Settings) { s.MaxDepth, s.Exclude, s.MaxURLs = 2, []string{"/a", "/b"}, 10 }, ""},
-		"deeper":     {func(s *config.Settings) { s.MaxDepth = -1 }, "too_deep"},
-		"two wider":  {func(s *config.Settings) { s.Scope, s.Exclude = "any", nil }, "out_of_scope, excluded"},
-		"one of two": {func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/b"} }, "(excluded in report.json)"},
+		"as before": {func(*config.Settings) {}, ""},
+		"narrower":  {func(s *config.Settings) { s.MaxDepth, s.Exclude, s.MaxURLs = 2, []string{"/a", "/b"}, 10 }, ""},
+		"deeper":    {func(s *config.Settings) { s.MaxDepth = -1 }, "too_deep"},
+		"two wider": {func(s *config.Settings) { s.Scope, s.Exclude = "any", nil }, "out_of_scope, excluded"},
+		"one of two": {func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/b"} },
+			"(excluded in report.json)"},
 	} {
 		s := *before
 		c.edit(&s)

@@ -50,21 +50,25 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			if address != "" {
-				return crawlCluster(cmd.Context(), environ, io, f.machine(dir, address), loaded.Settings, urls, f.asJSON)
+				return crawlCluster(cmd.Context(), environ, io, f.machine(dir, address), loaded.Settings, urls,
+					f.asJSON)
 			}
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, f.asJSON, nil)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls,
+				Dir: dir}, loaded.Warnings, f.asJSON, nil)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
+	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil,
+		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
 	f = addRunFlags(cmd, environ)
 	return cmd
 }
 
 // crawlCluster makes a crawl of several machines, and works on it.
-func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s *config.Settings, starts []datadir.Start, asJSON bool) error {
+func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s *config.Settings,
+	starts []datadir.Start, asJSON bool) error {
 	if s.Profile == config.Safe {
 		return errSafe
 	}
@@ -82,7 +86,8 @@ func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s
 	if m.name, err = createCrawl(ctx, m.engine, m.name, s, starts); err != nil {
 		return err
 	}
-	fmt.Fprintf(io.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster adds a machine\n", m.name, m.name)
+	fmt.Fprintf(io.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster "+
+		"adds a machine\n", m.name, m.name)
 	// What is about this process counts here too; the rest is in the plan.
 	m.flags.keepProcess()
 	return joinCluster(ctx, environ, io, m, asJSON)
@@ -93,8 +98,10 @@ func newResume(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [directory]",
 		Short: "Go on with a crawl or a recrawl that was interrupted, limited or killed",
-		Long: "Go on with a crawl or a recrawl that was interrupted, limited or killed. It keeps its settings; flags and a --config file that are given here replace them, and are remembered. " +
-			"Environment variables change only what is about this process, such as the log; others are ignored with a warning.",
+		Long: "Go on with a crawl or a recrawl that was interrupted, limited or killed. It keeps its settings; flags " +
+			"and a --config file that are given here replace them, and are remembered. " +
+			"Environment variables change only what is about this process, such as the log; others are ignored with " +
+			"a warning.",
 		Example: `  mapwright resume
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: oneDirectory,
@@ -128,8 +135,10 @@ func newResume(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-// continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the settings for that.
-func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl, f *runFlags) error {
+// continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the
+// settings for that.
+func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl,
+	f *runFlags) error {
 	if err := dir.CheckFree(); err != nil {
 		return refusal(err)
 	}
@@ -144,7 +153,8 @@ func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.
 	if f.print {
 		return printConfig(io, loaded, f.asJSON)
 	}
-	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, f.asJSON, nil)
+	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir},
+		loaded.Warnings, f.asJSON, nil)
 }
 
 // runFlags are the flags of a command that crawls.
@@ -157,8 +167,10 @@ type runFlags struct {
 
 func addRunFlags(cmd *cobra.Command, environ []string) *runFlags {
 	f := &runFlags{dir: addDataDir(cmd, environ), shared: addCluster(cmd), setting: addSettings(cmd, environ)}
-	cmd.Flags().BoolVar(&f.print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the report, or with --print-config the settings, as JSON instead of a table")
+	cmd.Flags().BoolVar(&f.print, "print-config", false,
+		"show each effective setting and where it came from, and do nothing else")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false,
+		"print the report, or with --print-config the settings, as JSON instead of a table")
 	return f
 }
 
@@ -178,7 +190,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // oneDirectory is for commands that take the data directory as an argument too.
 func oneDirectory(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage("%s takes one directory: %q is another ('%s --help' lists the flags)", cmd.Name(), args[1], cmd.CommandPath())
+		return usage("%s takes one directory: %q is another ('%s --help' lists the flags)", cmd.Name(), args[1],
+			cmd.CommandPath())
 	}
 	return nil
 }
@@ -186,9 +199,10 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 // joinFunc begins a session in a crawl of several machines.
 type joinFunc func(context.Context, *slog.Logger) (*session.Session, error)
 
-// runCrawl runs a crawl under signals, shows it, and says how it ended. If join is not nil, the crawl is one of several machines, and the error is errAgain if
-// the machine should join again.
-func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool, join joinFunc) error {
+// runCrawl runs a crawl under signals, shows it, and says how it ended. If join is not nil, the crawl is one of several
+// machines, and the error is errAgain if the machine should join again.
+func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool,
+	join joinFunc) error {
 	show := newProgress(environ, io, o.Settings)
 	log, err := newLogger(io, o.Settings, show.terminal != nil)
 	if err != nil {
@@ -222,7 +236,8 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 		return unusable(o.Dir, err)
 	}
 	var stopped atomic.Bool
-	ctx, stop := onSignals(ctx, log.Logger, func() { stopped.Store(true); c.Stop(crawl.Gracefully) }, func() { exitNow(io.err, o.Dir, show.release) })
+	ctx, stop := onSignals(ctx, log.Logger, func() { stopped.Store(true); c.Stop(crawl.Gracefully) },
+		func() { exitNow(io.err, o.Dir, show.release) })
 	defer stop()
 	rep, err := c.Run(ctx)
 	show.stop()
@@ -283,7 +298,8 @@ func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stoppe
 	lost := errors.Is(err, cluster.ErrRolledBack)
 	switch {
 	case errors.Is(err, cluster.ErrNoCrawl):
-		return &exitError{exitFailed, errors.New("the crawl was deleted from the cluster while this machine worked on it")}
+		return &exitError{exitFailed,
+			errors.New("the crawl was deleted from the cluster while this machine worked on it")}
 	case stopped:
 		return &exitError{exitInterrupted, err}
 	case lost:
@@ -319,7 +335,8 @@ func hintOf(o *crawl.Options) string {
 			return ""
 		}
 	}
-	return "The polite profile fetches about 3 pages/s from one host. If the server is yours, --profile own-site is faster."
+	return "The polite profile fetches about 3 pages/s from one host. If the server is yours, --profile own-site is " +
+		"faster."
 }
 
 // exitOf is the exit status of a crawl that ended, here or on a server.

@@ -46,8 +46,9 @@ func (d *dataDir) dir(settings *settingFlags) (datadir.Dir, error) {
 	return datadir.Dir(name), nil
 }
 
-// existing is the directory of a command that works on a crawl that exists. If the configuration file cannot be read, the directory that it
-// may name is not known, so the command is refused. The settings are nil for a command that has none.
+// existing is the directory of a command that works on a crawl that exists. If the configuration file cannot be read,
+// the directory that it may name is not known, so the command is refused. The settings are nil for a command that has
+// none.
 func (d *dataDir) existing(settings *settingFlags) (datadir.Dir, error) {
 	if settings == nil {
 		settings = &settingFlags{environ: d.environ}
@@ -76,13 +77,14 @@ func (d *dataDir) orArgument(args []string, settings *settingFlags) (datadir.Dir
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
 
-// openStored opens the state of a crawl that did not answer, as asked tells, and says what had to be repaired. If the caller is going
-// to read every page, checkAll finds damage in any of them before the state is changed.
+// openStored opens the state of a crawl that did not answer, as asked tells, and says what had to be repaired. If the
+// caller is going to read every page, checkAll finds damage in any of them before the state is changed.
 func openStored(io stdio, dir datadir.Dir, checkAll bool, asked error) (*state.Store, error) {
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
 		// It is starting, ending, or no crawl but another export; or its socket cannot be used.
-		return nil, refusal(fmt.Errorf("data directory %s is in use by process %d, which cannot be asked (%w): try again, or when that process has ended", dir, locked.PID, asked))
+		return nil, refusal(fmt.Errorf("data directory %s is in use by process %d, which cannot be asked (%w): try "+
+			"again, or when that process has ended", dir, locked.PID, asked))
 	}
 	if err != nil {
 		return nil, unusable(dir, err)
@@ -101,7 +103,8 @@ func unusable(dir datadir.Dir, err error) error {
 	if other, ok := errors.AsType[*state.IdentityError](err); ok {
 		return refusal(other)
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs, crawl.ErrNotAgain} {
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs,
+		crawl.ErrNotAgain} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}
@@ -109,7 +112,8 @@ func unusable(dir datadir.Dir, err error) error {
 	if diskFull(err) {
 		advice := "free some space, or choose another --data-dir"
 		if dir.CheckOld() == nil {
-			advice = fmt.Sprintf("free some space, then '%s' continues the crawl; nothing that was recorded is lost", dir.Command("resume"))
+			advice = fmt.Sprintf("free some space, then '%s' continues the crawl; nothing that was recorded is lost",
+				dir.Command("resume"))
 		}
 		err = fmt.Errorf("%w: %s", err, advice)
 	}

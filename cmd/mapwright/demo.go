@@ -46,7 +46,8 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 				return refusal(err)
 			}
 			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", web.Addr(), dir)
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: datadir.Dir(dir)}, loaded.Warnings, false, nil)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts,
+				Dir: datadir.Dir(dir)}, loaded.Warnings, false, nil)
 		},
 	}
 	cmd.Flags().StringVarP(&dir, config.DataDirName, "d", "", "`directory` of the crawl (default: a temporary one)")

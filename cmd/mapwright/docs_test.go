@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag that a document names exists. A default that a document gives for a flag is that of the program: in parentheses behind the flag, or in
-// the table of docs/traps.md.
+// Every flag that a document names exists. A default that a document gives for a flag is that of the program: in
+// parentheses behind the flag, or in the table of docs/traps.md.
 func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	flags := map[string]*pflag.Flag{"help": {}}
 	var collect func(cmd *cobra.Command)

@@ -36,8 +36,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
-		Short:   "Write sitemap.jsonl, XML sitemaps, CSV, the link graph, the changes or report.html of a crawl, running or not",
-		Args:    oneDirectory,
+		Short: "Write sitemap.jsonl, XML sitemaps, CSV, the link graph, the changes or report.html of a crawl, " +
+			"running or not",
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, f := range formats {
 				if !slices.Contains(formatNames(), f) {
@@ -49,7 +50,8 @@ func newExport(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			if address != "" && slices.Contains(formats, htmlFormat) {
-				return usage("flag --format: html is made from the report.json of a data directory, and not with --cluster")
+				return usage("flag --format: html is made from the report.json of a data directory, and not with " +
+					"--cluster")
 			}
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {
@@ -90,10 +92,12 @@ func newExport(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			if res.Links == 0 && slices.Contains(res.Files, "links.jsonl") {
-				fmt.Fprintln(io.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with --links")
+				fmt.Fprintln(io.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with "+
+					"--links")
 			}
 			if res.Indexable == 0 && (len(formats) == 0 || slices.Contains(formats, "xml")) {
-				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in sitemap.jsonl says why for each"+removedText(res.Removed))
+				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
+					"sitemap.jsonl says why for each"+removedText(res.Removed))
 			}
 			if slices.Contains(formats, "changes") && !slices.Contains(res.Files, export.ChangesName) {
 				fmt.Fprintln(io.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
@@ -109,14 +113,16 @@ func newExport(environ []string, io stdio) *cobra.Command {
 				_, err = fmt.Fprintln(io.out, written)
 				return err
 			}
-			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", words.Count(res.Pages, "URL"), humanize.Comma(res.Indexable), written)
+			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", words.Count(res.Pages, "URL"),
+				humanize.Comma(res.Indexable), written)
 			return err
 		},
 	}
 	dir = addDataDir(cmd, environ)
 	several = addCluster(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
-	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links, changes, html (default: what the crawl was asked for)")
+	cmd.Flags().StringSliceVar(&formats, "format", nil,
+		"what to write: jsonl, xml, csv, links, changes, html (default: what the crawl was asked for)")
 	complete(cmd, "format", formatNames())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	setting = addSettings(cmd, environ, config.Output)
@@ -167,13 +173,15 @@ func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Re
 	case made:
 		res.Files = append(res.Files, export.ReportHTMLName)
 	case len(formats) > 0:
-		fmt.Fprintln(io.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when its run ends")
+		fmt.Fprintln(io.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when "+
+			"its run ends")
 	}
 	return nil
 }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
-func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
+func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string,
+	flags *settingFlags) (*export.Result, error) {
 	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		return nil, refusal(err)
@@ -197,7 +205,8 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 }
 
 // exportStore writes the files of a store and closes it. Advice is for a disk that is full.
-func exportStore(ctx context.Context, s *state.Store, o *export.Options, types []string, advice string) (*export.Result, error) {
+func exportStore(ctx context.Context, s *state.Store, o *export.Options, types []string, advice string) (*export.Result,
+	error) {
 	res, err := report.Export(ctx, s, types, *o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		if diskFull(err) {
@@ -209,7 +218,8 @@ func exportStore(ctx context.Context, s *state.Store, o *export.Options, types [
 }
 
 // exportOptions are what to write of the crawl of a plan, and the media types that belong into XML sitemaps.
-func exportOptions(plan *datadir.Plan, out string, formats []string, flags *settingFlags) (*export.Options, []string, error) {
+func exportOptions(plan *datadir.Plan, out string, formats []string, flags *settingFlags) (*export.Options, []string,
+	error) {
 	starts, err := plan.URLs()
 	if err != nil {
 		return nil, nil, refusal(err)

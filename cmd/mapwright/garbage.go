@@ -7,10 +7,11 @@ import (
 	"runtime/metrics"
 )
 
-// Go lets garbage grow to as much as is alive before it collects. That is much for a crawl that keeps half a gigabyte of caches and queues, in
-// which the collector has nothing to look at, and little for one that keeps ten megabytes and makes as much garbage with every thousand
-// pages. So garbage may grow to as much as is alive, but to 32 MB at least and to 256 MB at most. A collection of a small heap takes
-// five milliseconds of CPU: with 32 MB that is one in a hundred of what the pages take that made the garbage.
+// Go lets garbage grow to as much as is alive before it collects. That is much for a crawl that keeps half a gigabyte
+// of caches and queues, in which the collector has nothing to look at, and little for one that keeps ten megabytes and
+// makes as much garbage with every thousand pages. So garbage may grow to as much as is alive, but to 32 MB at least
+// and to 256 MB at most. A collection of a small heap takes five milliseconds of CPU: with 32 MB that is one in a
+// hundred of what the pages take that made the garbage.
 const (
 	leastGarbage = 32 << 20
 	mostGarbage  = 256 << 20

@@ -12,7 +12,8 @@ func TestGCPercent(t *testing.T) {
 	for _, tt := range []struct {
 		live uint64
 		want int
-	}{{0, 800}, {10 * mb, 320}, {16 * mb, 200}, {32 * mb, 100}, {256 * mb, 100}, {512 * mb, 50}, {1024 * mb, 25}, {30 << 30, 1}} {
+	}{{0, 800}, {10 * mb, 320}, {16 * mb, 200}, {32 * mb, 100}, {256 * mb, 100}, {512 * mb, 50}, {1024 * mb, 25},
+		{30 << 30, 1}} {
 		if got := gcPercent(tt.live); got != tt.want {
 			t.Errorf("with %d MB alive GOGC is %d, want %d", tt.live/mb, got, tt.want)
 		}

@@ -50,7 +50,8 @@ func usageByGroup(cmd *cobra.Command) error {
 		section(string(g), g)
 	}
 	name := exampleOf(cmd)
-	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --%s is %s and %s.\n", name, config.EnvName(name), strings.ReplaceAll(name, "-", "_"))
+	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --%s is %s and "+
+		"%s.\n", name, config.EnvName(name), strings.ReplaceAll(name, "-", "_"))
 	otherNames(out, cmd)
 	fmt.Fprintf(out, "\n%s", exitStatuses)
 	_, err := fmt.Fprint(cmd.OutOrStdout(), out)
@@ -60,7 +61,8 @@ func usageByGroup(cmd *cobra.Command) error {
 // exampleOf is a setting that a command takes: max-urls, or the first one of two words.
 func exampleOf(cmd *cobra.Command) (name string) {
 	for _, e := range new(config.Settings).Table() {
-		if flag := cmd.Flags().Lookup(e.Name); flag != nil && !flag.Hidden && (e.Name == "max-urls" || name == "" && strings.Contains(e.Name, "-")) {
+		if flag := cmd.Flags().Lookup(e.Name); flag != nil && !flag.Hidden &&
+			(e.Name == "max-urls" || name == "" && strings.Contains(e.Name, "-")) {
 			name = e.Name
 		}
 	}
@@ -76,7 +78,8 @@ const exitStatuses = `Exit status:
   130  interrupted by SIGINT, SIGTERM or SIGHUP; 'mapwright resume' goes on
 `
 
-// otherNames writes the other names of the settings that a command takes: flags, and environment variables without the prefix.
+// otherNames writes the other names of the settings that a command takes: flags, and environment variables without the
+// prefix.
 func otherNames(out io.Writer, cmd *cobra.Command) {
 	var flags, env []string
 	for _, e := range new(config.Settings).Table() {
@@ -101,7 +104,8 @@ func otherNames(out io.Writer, cmd *cobra.Command) {
 		fmt.Fprintf(out, "\nOther names of flags:\n%s", strings.Join(flags, ""))
 	}
 	if len(env) > 0 {
-		fmt.Fprintf(out, "\nEnvironment variables that are understood without %s too:\n  %s\n", config.EnvPrefix, strings.Join(env, "\n  "))
+		fmt.Fprintf(out, "\nEnvironment variables that are understood without %s too:\n  %s\n", config.EnvPrefix,
+			strings.Join(env, "\n  "))
 	}
 }
 

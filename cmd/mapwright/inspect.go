@@ -196,7 +196,8 @@ func robotsText(r *page.LineRobots, assumption string) string {
 	case assumption != "":
 		text = assumption
 	case blocked:
-		text = "disallowed by the line " + strconv.Quote(r.Rule) + "; not fetched (--ignore-robots fetches it all the same)"
+		text = "disallowed by the line " + strconv.Quote(r.Rule) +
+			"; not fetched (--ignore-robots fetches it all the same)"
 	case r.Rule != "":
 		text = "allowed by the line " + strconv.Quote(r.Rule)
 	default:

@@ -41,8 +41,10 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join --cluster ADDRESS",
 		Short: "Work on a crawl of several machines",
-		Long: "Work on a crawl of several machines, which 'mapwright crawl --cluster' has made. If there is none that runs, wait for one. The command ends when the crawl does; " +
-			"the first signal makes the machine hand its share over to the others and leave. The crawl has its settings; flags and variables that are about this process count here, such as --log-level. " +
+		Long: "Work on a crawl of several machines, which 'mapwright crawl --cluster' has made. If there is none " +
+			"that runs, wait for one. The command ends when the crawl does; " +
+			"the first signal makes the machine hand its share over to the others and leave. The crawl has its " +
+			"settings; flags and variables that are about this process count here, such as --log-level. " +
 			"The data directory holds what this machine works with, and can be deleted after that.",
 		Example: `  mapwright join --cluster postgres://mapwright@db.example/crawls
   mapwright join --cluster postgres://mapwright@db.example/crawls --name example.com --data-dir second`,
@@ -59,14 +61,16 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 			if err := checkMachineDir(dir); err != nil {
 				return refusal(err)
 			}
-			return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name, waits: true}, asJSON)
+			return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address,
+				name: shared.name, waits: true}, asJSON)
 		},
 	}
 	dir = addDataDir(cmd, environ)
 	shared = addCluster(cmd)
 	setting = addSettings(cmd, environ)
 	hideOfCrawl(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report, if this machine writes it, as JSON instead of a table")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print the report, if this machine writes it, as JSON instead of a table")
 	return cmd
 }
 
@@ -81,7 +85,8 @@ func (c *clusterFlags) toJoin(settings *settingFlags) (string, error) {
 	return address, err
 }
 
-// checkMachineDir says whether a machine of a cluster may use a directory: it is new, or has the view of an earlier session.
+// checkMachineDir says whether a machine of a cluster may use a directory: it is new, or has the view of an earlier
+// session.
 func checkMachineDir(dir datadir.Dir) error {
 	info, err := state.Look(dir.State())
 	switch {
@@ -104,7 +109,8 @@ func checkName(name string) error {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || i > 0 && r == '-' || strings.ContainsRune("._:@+[]", r) {
 			continue
 		}
-		return usage("--name %q cannot be the name of a crawl: letters, digits and . _ - : @ + can, and - not at the beginning", name)
+		return usage("--name %q cannot be the name of a crawl: letters, digits and . _ - : @ + can, and - not at the "+
+			"beginning", name)
 	}
 	if len(name) > maxName {
 		return usage("--name has %d bytes, at most %d are allowed", len(name), maxName)
@@ -116,7 +122,8 @@ func checkName(name string) error {
 const maxName = 300
 
 // createCrawl makes a crawl in the cluster, and returns its name.
-func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings, starts []datadir.Start) (string, error) {
+func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings,
+	starts []datadir.Start) (string, error) {
 	plan, err := datadir.NewPlan(s, starts).Encode()
 	if err != nil {
 		return "", err
@@ -125,12 +132,14 @@ func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.S
 	_, _ = rand.Read(random[:]) // it never fails
 	name = cmp.Or(name, fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:])))
 	row := cluster.Crawl{
-		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: frontier.Identity(), Plan: plan, MaxURLs: uint64(s.PageCap()),
+		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: frontier.Identity(),
+		Plan: plan, MaxURLs: uint64(s.PageCap()),
 	}
 	err = e.Create(ctx, row, session.TokenStart)
 	switch {
 	case errors.Is(err, cluster.ErrExists):
-		return "", refusal(fmt.Errorf("the cluster has a crawl %q: 'mapwright join --name %s' works on it, 'mapwright wipe --cluster ADDRESS --name %s' deletes it", name, name, name))
+		return "", refusal(fmt.Errorf("the cluster has a crawl %q: 'mapwright join --name %s' works on it, "+
+			"'mapwright wipe --cluster ADDRESS --name %s' deletes it", name, name, name))
 	case err != nil:
 		return "", &exitError{exitFailed, err}
 	}
@@ -170,11 +179,13 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 			return err
 		}
 		if row.State != cluster.Running && !m.resume {
-			fmt.Fprintf(io.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State, row.Reason)
+			fmt.Fprintf(io.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State,
+				row.Reason)
 			return nil
 		}
 		if _, retry := m.flags.given[retryName]; retry && row.State == cluster.Running {
-			return usage("--%s is for another run of a crawl that has ended, and crawl %s is running", retryName, row.Name)
+			return usage("--%s is for another run of a crawl that has ended, and crawl %s is running", retryName,
+				row.Name)
 		}
 		snap, err := m.engine.Look(ctx, row.ID, cluster.Known{})
 		if errors.Is(err, cluster.ErrAway) {
@@ -199,13 +210,16 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		}
 		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings}
 		var joined *session.Session
-		err = runCrawl(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
-			host, _ := os.Hostname()
-			joined, err = session.Join(ctx, session.Options{
-				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,
+		err = runCrawl(ctx, environ, io, o, loaded.Warnings, asJSON,
+			func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
+				host, _ := os.Hostname()
+				joined, err = session.Join(ctx, session.Options{
+					Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()),
+					Log:    log,
+					Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,
+				})
+				return joined, err
 			})
-			return joined, err
-		})
 		m.name = row.Name
 		if joined != nil {
 			m.earlier = joined.Tally()
@@ -224,7 +238,8 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 }
 
 // lostText is about an engine that was rolled back.
-const lostText = "the engine has lost data that it had acknowledged, as after a failover to a standby that was behind: the crawl goes on from what it has, and pages may be fetched again"
+const lostText = "the engine has lost data that it had acknowledged, as after a failover to a standby that was " +
+	"behind: the crawl goes on from what it has, and pages may be fetched again"
 
 // errAgain means that a session is over, and that the machine should join again.
 var errAgain = errors.New("the session is over")
@@ -275,13 +290,15 @@ func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
 	}
 }
 
-// waitingText says what a machine waits for. A name that no crawl has may be a mistake, so those that there are are named.
+// waitingText says what a machine waits for. A name that no crawl has may be a mistake, so those that there are are
+// named.
 func waitingText(name string, names []string) string {
 	switch {
 	case name == "":
 		return "waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one"
 	case len(names) == 0:
-		return fmt.Sprintf("waiting for a crawl %s: 'mapwright crawl --cluster ADDRESS --name %s --start-url URL' makes it", name, name)
+		return fmt.Sprintf("waiting for a crawl %s: 'mapwright crawl --cluster ADDRESS --name %s --start-url URL' "+
+			"makes it", name, name)
 	}
 	return fmt.Sprintf("waiting for a crawl %s; the cluster has only %s", name, strings.Join(names, ", "))
 }
@@ -321,8 +338,8 @@ func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session
 	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
 }
 
-// checkNotWider refuses rules by which links belong to a crawl of several machines that were left out so far. The pages that have them would
-// have to be visited again, which machines cannot do together.
+// checkNotWider refuses rules by which links belong to a crawl of several machines that were left out so far. The pages
+// that have them would have to be visited again, which machines cannot do together.
 func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
 	had, err := config.Load(config.FromStored(plan.Settings))
 	if err != nil {
@@ -337,7 +354,8 @@ func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
 	for i, why := range wider {
 		names[i] = why.String()
 	}
-	return usage("the scope of a crawl of several machines cannot be made wider: what it left out so far (%s in report.json) would be missing from its map. "+
+	return usage("the scope of a crawl of several machines cannot be made wider: what it left out so far (%s in "+
+		"report.json) would be missing from its map. "+
 		"Start another crawl with these settings", strings.Join(names, ", "))
 }
 
@@ -373,7 +391,8 @@ func hideOfCrawl(cmd *cobra.Command) {
 }
 
 // errSafe refuses the safe profile for several machines.
-var errSafe = usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster", config.SafePages)
+var errSafe = usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster",
+	config.SafePages)
 
 // ofCrawl returns the flags that are about the crawl, and not about this process.
 func (f *settingFlags) ofCrawl() (names []string) {
@@ -388,7 +407,8 @@ func (f *settingFlags) ofCrawl() (names []string) {
 // checkJoined refuses flags about the crawl: all machines have the same.
 func (f *settingFlags) checkJoined() error {
 	if wrong := f.ofCrawl(); len(wrong) > 0 {
-		return usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; 'mapwright resume' changes them", strings.Join(wrong, ", "))
+		return usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; "+
+			"'mapwright resume' changes them", strings.Join(wrong, ", "))
 	}
 	return nil
 }

@@ -27,9 +27,10 @@ func newKeys(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Make, list and revoke keys of a server's data directory, and make login links",
-		Long:  "Make, list and revoke keys of a server's data directory, and make login links. The server need not run; if it does, the changes count at once.",
-		Args:  oneOfTheCommands,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: "Make, list and revoke keys of a server's data directory, and make login links. The server need not " +
+			"run; if it does, the changes count at once.",
+		Args: oneOfTheCommands,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(k.create(environ), k.list(environ), k.revoke(environ), k.login(environ))
 	return cmd
@@ -47,7 +48,8 @@ func (k *keys) with(ctx context.Context, dir *dataDir, make bool, do func(*servi
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(string(name), db.Name)); err != nil && !make {
-		return refusal(fmt.Errorf("data directory %s has no database of a server: 'mapwright serve' or 'mapwright keys create' makes one", name))
+		return refusal(fmt.Errorf("data directory %s has no database of a server: 'mapwright serve' or 'mapwright "+
+			"keys create' makes one", name))
 	}
 	svc, err := service.Open(ctx, service.Options{Dir: string(name), RecordsOnly: true, Version: version})
 	if err != nil {
@@ -95,9 +97,11 @@ func (k *keys) create(environ []string) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
-	cmd.Flags().StringSliceVar(&scopes, "scope", []string{"read", "write"}, "what the key may do: read, write or admin (repeatable)")
+	cmd.Flags().StringSliceVar(&scopes, "scope", []string{"read", "write"},
+		"what the key may do: read, write or admin (repeatable)")
 	cmd.Flags().StringVar(&in.Name, "name", "", "`name` of the key, to tell it from others")
-	cmd.Flags().StringVar(&in.Account, "account", "", "`id` or name of its account (default: the account that exists from the start)")
+	cmd.Flags().StringVar(&in.Account, "account", "",
+		"`id` or name of its account (default: the account that exists from the start)")
 	cmd.Flags().Var(&expire, "expires", "`time` after which the key ends, such as 90d (0 is never)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	complete(cmd, "scope", []string{"read", "write", "admin"})
@@ -134,7 +138,8 @@ func (k *keys) list(environ []string) *cobra.Command {
 				fmt.Fprintln(w, "ID\tACCOUNT\tSCOPES\tCREATED\tLAST USED\tSTATE\tNAME")
 				for _, key := range all {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-						key.ID, names[key.Account], service.Join(key.Scopes, ","), minute(key.CreatedAt), minute(key.LastUsedAt), key.State(), key.Name)
+						key.ID, names[key.Account], service.Join(key.Scopes, ","), minute(key.CreatedAt),
+						minute(key.LastUsedAt), key.State(), key.Name)
 				}
 				return w.Flush()
 			})

@@ -16,9 +16,9 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// runLog is the log of one run. It goes to a file in the data directory and, unless a live view is drawn there, to standard error. A setting
-// can name another file, which then gets the log alone. The data directory does not exist before the crawl does, so lines for the file
-// are held until openIn.
+// runLog is the log of one run. It goes to a file in the data directory and, unless a live view is drawn there, to
+// standard error. A setting can name another file, which then gets the log alone. The data directory does not exist
+// before the crawl does, so lines for the file are held until openIn.
 type runLog struct {
 	*slog.Logger
 	warnings atomic.Int64 // lines at warn and above
@@ -111,7 +111,8 @@ func (l *runLog) use(f *os.File) error {
 	return err
 }
 
-// openIn opens the log's file in the data directory, unless a setting named another. If that fails, the log goes to standard error alone.
+// openIn opens the log's file in the data directory, unless a setting named another. If that fails, the log goes to
+// standard error alone.
 func (l *runLog) openIn(path string) {
 	if l.path != "" {
 		return

@@ -122,7 +122,8 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("crawl", "Crawling:", newCrawl(environ, io), newResume(environ, io), newJoin(environ, io), newRecrawl(environ, io), newStatus(environ, io),
+	group("crawl", "Crawling:", newCrawl(environ, io), newResume(environ, io), newJoin(environ, io),
+		newRecrawl(environ, io), newStatus(environ, io),
 		newExport(environ, io), newChanges(environ, io), newWipe(environ, io))
 	group("serve", "A server for crawls:", newServe(environ, io), newKeys(environ, io), newRemote(environ, io))
 	group("look", "Looking at one page:", newInspect(environ, io), newRobots(environ, io))

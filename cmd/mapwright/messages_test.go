@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Messages that docs/tuning.md quotes are those of the program: each piece of one, without its numbers and values, is in a text of the source.
+// Messages that docs/tuning.md quotes are those of the program: each piece of one, without its numbers and values, is
+// in a text of the source.
 func TestQuotedMessages(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tuning.md"))
 	if err != nil {

@@ -38,7 +38,10 @@ func (p *progress) start(m *monitor.Monitor, dir datadir.Dir, hint string) {
 	if p.terminal != nil && p.log.path != "" {
 		p.drawn.Store(view.Start(view.Options{
 			Out: p.terminal, Screen: p.able, Live: m.Live, Log: p.log.Logger,
-			Notes: func() view.Notes { return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load(), Hint: hint} },
+			Notes: func() view.Notes {
+				return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load(),
+					Hint: hint}
+			},
 		}))
 		return
 	}

@@ -59,7 +59,8 @@ func TestReadmeControls(t *testing.T) {
 			t.Errorf("%s is no setting", names[0][2])
 			continue
 		}
-		if value := e.Value.String(); !strings.Contains(row[2], "by profile") && !slices.Contains(numbersIn(row[2]), value) {
+		if value := e.Value.String(); !strings.Contains(row[2], "by profile") &&
+			!slices.Contains(numbersIn(row[2]), value) {
 			t.Errorf("README.md gives %s for --%s, the program %s", row[2], e.Name, value)
 		}
 		for _, name := range names[1:] {
@@ -121,7 +122,8 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 		help = append(help, m[1]+" "+m[2])
 	}
 	want := []string{
-		fmt.Sprint(exitComplete, " complete"), fmt.Sprint(exitFailed, " failed"), fmt.Sprint(exitUsage, " bad"), fmt.Sprint(exitPartial, " partial"),
+		fmt.Sprint(exitComplete, " complete"), fmt.Sprint(exitFailed, " failed"), fmt.Sprint(exitUsage, " bad"),
+		fmt.Sprint(exitPartial, " partial"),
 		fmt.Sprint(exitInterrupted, " interrupted"),
 	}
 	if !slices.Equal(readme, want) || !slices.Equal(help, want) {

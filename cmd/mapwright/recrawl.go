@@ -16,9 +16,12 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recrawl [directory]",
 		Short: "Visit the URLs of a finished crawl again, and find out what changed",
-		Long: "Visit the URLs of a finished crawl again, in the same directory, and find out what changed. Servers are asked whether a page is still as it was, so that most pages are not sent again. " +
-			"--include and --exclude choose among the URLs that are known, and hold for this recrawl only; links that are new are followed as in the crawl. " +
-			"Other settings are those of the crawl; flags and a --config file that are given here replace them, and are remembered. 'mapwright resume' goes on with a recrawl that was interrupted.",
+		Long: "Visit the URLs of a finished crawl again, in the same directory, and find out what changed. Servers " +
+			"are asked whether a page is still as it was, so that most pages are not sent again. " +
+			"--include and --exclude choose among the URLs that are known, and hold for this recrawl only; links " +
+			"that are new are followed as in the crawl. " +
+			"Other settings are those of the crawl; flags and a --config file that are given here replace them, and " +
+			"are remembered. 'mapwright resume' goes on with a recrawl that was interrupted.",
 		Example: `  mapwright recrawl --data-dir site
   mapwright recrawl site --max-age 7d
   mapwright recrawl site --include /news/`,
@@ -29,8 +32,10 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			if info, _ := state.Look(dir.State()); info.View || f.shared.isGiven() {
-				return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a crawl of several machines are not visited again; " +
-					"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under another name")
+				return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a " +
+					"crawl of several machines are not visited again; " +
+					"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under " +
+					"another name")
 			}
 			again := &crawl.Recrawl{Include: f.setting.take("include"), Exclude: f.setting.take("exclude")}
 			if maxAge != "" {
@@ -46,7 +51,8 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 	}
 	f = addRunFlags(cmd, environ)
 	f.shared.hide() // they are refused with the reason
-	cmd.Flags().StringVar(&maxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
+	cmd.Flags().StringVar(&maxAge, "max-age", "",
+		"visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
 	return cmd
 }
 

@@ -40,7 +40,8 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remote",
 		Short: "Use a server that 'mapwright serve' runs",
-		Long: "Use a server that 'mapwright serve' runs. The server and the key are given by flags, or by the environment variables " + serverVariable + " and " + keyVariable +
+		Long: "Use a server that 'mapwright serve' runs. The server and the key are given by flags, or by the " +
+			"environment variables " + serverVariable + " and " + keyVariable +
 			", which other users of the machine cannot see.",
 		Example: `  export ` + keyVariable + `=$(mapwright keys create --scope write)
   mapwright remote submit https://example.com/ --max-urls 1000 --watch
@@ -50,7 +51,8 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.server, "server", cmp.Or(lookup(environ, serverVariable), defaultServer), "`URL` of the server, with its base path")
+	flags.StringVar(&r.server, "server", cmp.Or(lookup(environ, serverVariable), defaultServer),
+		"`URL` of the server, with its base path")
 	flags.StringVar(&r.key, "key", "", "`key` of an account; other users of the machine may see it here")
 	flags.StringVar(&r.keyFile, "key-file", "", "`file` that holds the key")
 	cmd.AddCommand(r.submit(), r.list(), r.queue(), r.get(), r.watch(), r.edit(),
@@ -63,7 +65,8 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 }
 
 // with is the body of a command that uses the server. It completes the errors of requests.
-func (r *remote) with(do func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (r *remote) with(do func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := r.client()
 		if err != nil {
@@ -114,7 +117,9 @@ func (r *remote) failed(err error) error {
 		return refusal(err)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &exitError{exitFailed, fmt.Errorf("cannot reach server %s: %w; does 'mapwright serve' run there? --server or %s gives another address", r.server, op.Err, serverVariable)}
+		return &exitError{exitFailed,
+			fmt.Errorf("cannot reach server %s: %w; does 'mapwright serve' run there? --server or %s gives another "+
+				"address", r.server, op.Err, serverVariable)}
 	}
 	return &exitError{exitFailed, fmt.Errorf("server %s: %w", r.server, err)}
 }
@@ -126,7 +131,8 @@ func crawlIDs(least, most int) cobra.PositionalArgs {
 		case len(args) < least:
 			return usage("no crawl: give its ID, as 'mapwright remote list' shows it")
 		case len(args) > most:
-			return usage("%s takes no argument %q: '%s --help' shows its use", cmd.Name(), args[most], cmd.CommandPath())
+			return usage("%s takes no argument %q: '%s --help' shows its use", cmd.Name(), args[most],
+				cmd.CommandPath())
 		}
 		return nil
 	}
@@ -147,7 +153,8 @@ func (r *remote) submit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit [--start-url] URL...",
 		Short: "Submit a crawl",
-		Long:  "Submit a crawl. The settings are those of 'mapwright crawl'; the server says which of them the key may use.",
+		Long: "Submit a crawl. The settings are those of 'mapwright crawl'; the server says which of them the key " +
+			"may use.",
 		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			settings, err := givenSettings(setting)
 			urls, startsErr := readStarts(append(starts, args...), r.io.in)
@@ -177,20 +184,22 @@ func (r *remote) submit() *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
+	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil,
+		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
 	cmd.Flags().StringVar(&s.Name, "name", "", "`name` of the crawl")
 	cmd.Flags().StringArrayVar(&s.Labels, "label", nil, "`label` of the crawl (repeatable)")
 	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
 	cmd.Flags().StringVar(&s.Plan, "plan", "", "`name` of a plan that the account may use")
-	cmd.Flags().StringVar(&repeat, "idempotency-key", "", "any `text` that names this request: if it is repeated, no second crawl is made")
+	cmd.Flags().StringVar(&repeat, "idempotency-key", "",
+		"any `text` that names this request: if it is repeated, no second crawl is made")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
 	r.addJSON(cmd)
 	setting = addSettings(cmd, nil)
 	return cmd
 }
 
-// givenSettings are the settings that flags or a configuration file give, as the API takes them. The environment is that of this machine, and does
-// not count.
+// givenSettings are the settings that flags or a configuration file give, as the API takes them. The environment is
+// that of this machine, and does not count.
 func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
 	loaded, err := f.load()
 	if err != nil {
@@ -232,15 +241,17 @@ func (r *remote) edit() *cobra.Command {
 		setting  *settingFlags
 	)
 	cmd := &cobra.Command{
-		Use:   "edit ID",
-		Short: "Change a crawl: its name, labels, priority, limits, while it is paused its scope, and before it has begun everything",
-		Args:  crawlIDs(1, 1),
+		Use: "edit ID",
+		Short: "Change a crawl: its name, labels, priority, limits, while it is paused its scope, and before it has " +
+			"begun everything",
+		Args: crawlIDs(1, 1),
 		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			settings, err := givenSettings(setting)
 			if err != nil {
 				return err
 			}
-			e := service.Edit{Settings: settings, Name: ifGiven(cmd, "name", name), Plan: ifGiven(cmd, "plan", plan), Labels: ifGiven(cmd, "label", labels),
+			e := service.Edit{Settings: settings, Name: ifGiven(cmd, "name", name), Plan: ifGiven(cmd, "plan", plan),
+				Labels:   ifGiven(cmd, "label", labels),
 				Priority: ifGiven(cmd, "queue-priority", priority)}
 			return r.print(c.Edit(cmd.Context(), args[0], e))
 		}),
@@ -289,9 +300,12 @@ func (r *remote) recrawl() *cobra.Command {
 			return r.print(crawl, err)
 		}),
 	}
-	cmd.Flags().StringVar(&what.MaxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
-	cmd.Flags().StringArrayVar(&what.Include, "include", nil, "visit only known URLs that match this `expression` (repeatable)")
-	cmd.Flags().StringArrayVar(&what.Exclude, "exclude", nil, "visit no known URLs that match this `expression` (repeatable)")
+	cmd.Flags().StringVar(&what.MaxAge, "max-age", "",
+		"visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
+	cmd.Flags().StringArrayVar(&what.Include, "include", nil,
+		"visit only known URLs that match this `expression` (repeatable)")
+	cmd.Flags().StringArrayVar(&what.Exclude, "exclude", nil,
+		"visit no known URLs that match this `expression` (repeatable)")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
 	r.addJSON(cmd)
 	return cmd

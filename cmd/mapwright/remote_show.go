@@ -42,7 +42,8 @@ func (r *remote) list() *cobra.Command {
 			}
 			list, err := c.Crawls(cmd.Context(), f)
 			return r.table(list, err, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME", func(crawl *service.Crawl) []any {
-				return []any{crawl.ID, crawlState(crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending), minute(crawl.CreatedAt), crawlName(crawl)}
+				return []any{crawl.ID, crawlState(crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending),
+					minute(crawl.CreatedAt), crawlName(crawl)}
 			})
 		}),
 	}
@@ -63,7 +64,8 @@ func (r *remote) queue() *cobra.Command {
 			list, err := c.Queue(cmd.Context(), f)
 			return r.table(list, err, "PLACE\tID\tPRIORITY\tCREATED\tNAME\tWAITS", func(crawl *service.Crawl) []any {
 				wait := cmp.Or(crawl.Waiting, &service.Waiting{})
-				return []any{wait.Position, crawl.ID, crawl.Priority, minute(crawl.CreatedAt), crawlName(crawl), wait.Detail}
+				return []any{wait.Position, crawl.ID, crawl.Priority, minute(crawl.CreatedAt), crawlName(crawl),
+					wait.Detail}
 			})
 		}),
 	}
@@ -73,14 +75,16 @@ func (r *remote) queue() *cobra.Command {
 
 // addPart gives a command the flags that say whose crawls it lists, and which part of the list.
 func (r *remote) addPart(cmd *cobra.Command, f *service.CrawlFilter) {
-	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
+	cmd.Flags().StringVar(&f.Account, "account", "",
+		"`id` or name of another account, or * for all; needs the scope admin")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
 	r.addJSON(cmd)
 }
 
 // table prints a part of a list, one crawl in a line, unless there is an error.
-func (r *remote) table(list *service.List[service.Crawl], err error, head string, cells func(*service.Crawl) []any) error {
+func (r *remote) table(list *service.List[service.Crawl], err error, head string,
+	cells func(*service.Crawl) []any) error {
 	if err != nil {
 		return err
 	}
@@ -110,9 +114,10 @@ func crawlName(crawl *service.Crawl) string {
 func (r *remote) get() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "get ID [RESULT]",
-		Short: "Show a crawl, or read one of its results: pages.jsonl, sitemap.xml, report, report.html, links, changes, log",
-		Args:  crawlIDs(1, 2),
+		Use: "get ID [RESULT]",
+		Short: "Show a crawl, or read one of its results: pages.jsonl, sitemap.xml, report, report.html, links, " +
+			"changes, log",
+		Args: crawlIDs(1, 2),
 		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			if len(args) == 2 {
 				return r.download(cmd.Context(), c, args[0], args[1], out)
@@ -172,7 +177,9 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 	}
 	for event, err := range c.Events(ctx, id, 0) {
 		if ctx.Err() != nil {
-			return &exitError{exitInterrupted, fmt.Errorf("the crawl is left to the server: 'mapwright remote watch %s' shows it again, 'mapwright remote cancel %s' ends it", id, id)}
+			return &exitError{exitInterrupted,
+				fmt.Errorf("the crawl is left to the server: 'mapwright remote watch %s' shows it again, 'mapwright "+
+					"remote cancel %s' ends it", id, id)}
 		}
 		if err != nil {
 			return err
@@ -214,7 +221,8 @@ func eventText(e *service.Event) string {
 	if e.Type == service.Sample {
 		var live monitor.Live
 		if json.Unmarshal(e.Data, &live) == nil {
-			text := fmt.Sprintf("%s  %s done, %s pending, %d in flight, %.1f pages/s", at, humanize.Comma(live.Done), humanize.Comma(live.Pending), live.InFlight, live.PagesPerSecNow)
+			text := fmt.Sprintf("%s  %s done, %s pending, %d in flight, %.1f pages/s", at, humanize.Comma(live.Done),
+				humanize.Comma(live.Pending), live.InFlight, live.PagesPerSecNow)
 			if live.Waiting != "" {
 				text += "; " + live.Waiting
 			}
@@ -238,7 +246,8 @@ func eventText(e *service.Event) string {
 	if data.Limit != "" {
 		limit = fmt.Sprintf("%d %% of the limit of %s is used", data.Percent, data.Limit)
 	}
-	more := slices.DeleteFunc([]string{string(data.State), limit, data.Host, data.Reason, data.Waiting.Detail, data.Detail}, func(part string) bool { return part == "" })
+	more := slices.DeleteFunc([]string{string(data.State), limit, data.Host, data.Reason, data.Waiting.Detail,
+		data.Detail}, func(part string) bool { return part == "" })
 	if len(more) > 0 {
 		text += "  " + strings.Join(more, ": ")
 	}

@@ -32,11 +32,16 @@ func TestServiceMessages(t *testing.T) {
 		{"remote watch a b --key k", []string{`"b"`, "mapwright remote watch --help"}, exitUsage},
 		{"remote nothing", []string{`"nothing"`, "mapwright remote --help"}, exitUsage},
 		{"remote list", []string{"no key", keyVariable}, exitUsage},
-		{"remote queue --key k --server " + nobody, []string{"cannot reach server " + nobody, "mapwright serve", serverVariable}, exitFailed},
-		{"serve --data-dir " + dir + " --listen " + listener.Addr().String(), []string{"cannot listen on " + listener.Addr().String(), "--listen"}, exitUsage},
-		{"serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String(), []string{"cannot listen"}, exitUsage},
-		{"serve --listen 127.0.0.1:0 --data-dir " + filepath.Join(dir, "file", "x"), []string{"data directory " + dir}, exitFailed},
-		{"keys list --data-dir " + filepath.Join(dir, "none"), []string{"has no database of a server", "mapwright serve"}, exitUsage},
+		{"remote queue --key k --server " + nobody, []string{"cannot reach server " + nobody, "mapwright serve",
+			serverVariable}, exitFailed},
+		{"serve --data-dir " + dir + " --listen " + listener.Addr().String(),
+			[]string{"cannot listen on " + listener.Addr().String(), "--listen"}, exitUsage},
+		{"serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String(),
+			[]string{"cannot listen"}, exitUsage},
+		{"serve --listen 127.0.0.1:0 --data-dir " + filepath.Join(dir, "file", "x"), []string{"data directory " + dir},
+			exitFailed},
+		{"keys list --data-dir " + filepath.Join(dir, "none"),
+			[]string{"has no database of a server", "mapwright serve"}, exitUsage},
 	} {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), strings.Fields(c.args), nil, stdio{&bytes.Buffer{}, &out, &errs})
@@ -63,13 +68,16 @@ func TestEventText(t *testing.T) {
 		want  string
 	}{
 		{service.CrawlQueued, `{"state":"queued"}`, "crawl.queued"},
-		{service.CrawlFinished, `{"state":"partial","reason":"Reached max_urls limit of 5, stopping crawl"}`, "crawl.finished  partial: Reached max_urls limit of 5, stopping crawl"},
-		{service.CrawlPaused, `{"state":"paused","waiting":{"code":"operator","detail":"paused by a key"}}`, "crawl.paused  paused by a key"},
+		{service.CrawlFinished, `{"state":"partial","reason":"Reached max_urls limit of 5, stopping crawl"}`,
+			"crawl.finished  partial: Reached max_urls limit of 5, stopping crawl"},
+		{service.CrawlPaused, `{"state":"paused","waiting":{"code":"operator","detail":"paused by a key"}}`,
+			"crawl.paused  paused by a key"},
 		{service.LimitWarning, `{"limit":"pages","percent":80}`, "limit.warning  80 % of the limit of pages is used"},
 		{service.HostBlocked, `{"host":"a.test","reason":"it fails"}`, "host.blocked  a.test: it fails"},
 		{service.Gap, `{"has":1,"from":2,"detail":"read the crawls again"}`, "gap  read the crawls again"},
 		{service.CrawlDeleted, ``, "crawl.deleted"},
-		{service.Sample, `{"done":1200,"pending":3,"in_flight":2,"pages_per_second_now":1.5}`, "1,200 done, 3 pending, 2 in flight, 1.5 pages/s"},
+		{service.Sample, `{"done":1200,"pending":3,"in_flight":2,"pages_per_second_now":1.5}`,
+			"1,200 done, 3 pending, 2 in flight, 1.5 pages/s"},
 	} {
 		text := eventText(&service.Event{Type: c.event, Data: []byte(c.data)})
 		if _, got, _ := strings.Cut(text, "  "); got != c.want {

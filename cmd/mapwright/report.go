@@ -54,9 +54,11 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 		t.row("Changes", "%s (generation %d)", counts(rep.Changes), rep.Generation)
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
-	t.row("This run", "%s in %s%s, export %s", words.Count(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
+	t.row("This run", "%s in %s%s, export %s", words.Count(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep),
+		seconds(rep.ExportSeconds))
 	if rep.Runs > 1 {
-		t.row("All runs", "%s in %s, since %s", words.Count(int64(rep.Runs), "run"), seconds(rep.Elapsed), rep.StartedAt.UTC().Format(time.DateTime+" MST"))
+		t.row("All runs", "%s in %s, since %s", words.Count(int64(rep.Runs), "run"), seconds(rep.Elapsed),
+			rep.StartedAt.UTC().Format(time.DateTime+" MST"))
 	}
 	if c := rep.Cluster; c != nil {
 		t.row("Machines", "%s", machinesText(c))
@@ -130,8 +132,12 @@ func printProblems(t table, all []problems.Problem) {
 		t.row("Problems", "none found")
 		return
 	}
-	t.row("Problems", "%s, %s, %s", words.Count(totals.Errors, "error"), words.Count(totals.Warnings, "warning"), words.Count(totals.Notices, "notice"))
-	list(t, "", worst, int64(len(worst)), func(p problems.Problem) string { return fmt.Sprintf("%s: %s", p.Code, words.Count(p.Count, "URL")) })
+	t.row("Problems", "%s, %s, %s", words.Count(totals.Errors, "error"), words.Count(totals.Warnings, "warning"),
+		words.Count(totals.Notices, "notice"))
+	list(t, "", worst, int64(len(worst)), func(p problems.Problem) string {
+		return fmt.Sprintf("%s: %s", p.Code,
+			words.Count(p.Count, "URL"))
+	})
 }
 
 // printHosts writes what stands out among the hosts.
@@ -152,8 +158,8 @@ func printHosts(t table, rep *report.Report) {
 	})
 }
 
-// goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if there is nothing left
-// to do. Blocked says whether hosts are blocked.
+// goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if
+// there is nothing left to do. Blocked says whether hosts are blocked.
 func goOn(resume string, status report.Status, reason, profile string, blocked bool) string {
 	bounds := "(in all; 0 is no limit)"
 	if profile == string(config.Safe) {

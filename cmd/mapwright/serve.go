@@ -66,8 +66,10 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run crawls for people and programs, over HTTP",
-		Long: "Run crawls for people and programs: an HTTP API (/openapi.json describes it), a queue, accounts with keys and plans, schedules and webhooks. " +
-			"Crawls that were accepted survive any restart, and those that ran go on. Each flag is also an environment variable: --max-crawls is " + config.EnvName("max-crawls") + ".",
+		Long: "Run crawls for people and programs: an HTTP API (/openapi.json describes it), a queue, accounts with " +
+			"keys and plans, schedules and webhooks. " +
+			"Crawls that were accepted survive any restart, and those that ran go on. Each flag is also an " +
+			"environment variable: --max-crawls is " + config.EnvName("max-crawls") + ".",
 		Example: `  mapwright serve
   mapwright serve --listen 127.0.0.1:9000 --data-dir /var/lib/mapwright --max-crawls 8
   mapwright serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
@@ -105,17 +107,25 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs.IntVar(&f.maxCrawls, "max-crawls", 4, "crawls that run at once; others wait")
 	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
 	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
-	fs.Var(&f.minFree, "min-free", "crawls pause while less than this `size` is free on the disk; at least 256MiB, which the store of a crawl needs")
-	fs.Var(&f.retention, "retention", "`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
+	fs.Var(&f.minFree, "min-free",
+		"crawls pause while less than this `size` is free on the disk; at least 256MiB, which the store of a crawl "+
+			"needs")
+	fs.Var(&f.retention, "retention",
+		"`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
 	fs.Var(&f.keepEvents, "keep-events", "`time` for which events are kept, such as 30d (0 is for ever)")
 	fs.Var(&f.keepAudit, "keep-audit", "`time` for which the audit log is kept, such as 365d (0 is for ever)")
-	fs.StringVar(&f.config, "config", "", "YAML `file` with settings for all crawls, as for 'mapwright crawl'; submissions override what they may")
-	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which users reach the server if a proxy stands before it; its path is the base path")
-	fs.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil, "`addresses` or networks of proxies whose X-Forwarded-For is believed")
+	fs.StringVar(&f.config, "config", "",
+		"YAML `file` with settings for all crawls, as for 'mapwright crawl'; submissions override what they may")
+	fs.StringVar(&f.publicURL, "public-url", "",
+		"`URL` under which users reach the server if a proxy stands before it; its path is the base path")
+	fs.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil,
+		"`addresses` or networks of proxies whose X-Forwarded-For is believed")
 	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the certificate, to speak https")
 	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the key of the certificate")
-	fs.BoolVar(&f.insecureHTTP, "insecure-http", false, "allow plain HTTP on addresses beyond this machine: keys can be read on the way")
-	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate, "requests per second of one key; all keys of an account have four times as many (0 is no limit)")
+	fs.BoolVar(&f.insecureHTTP, "insecure-http", false,
+		"allow plain HTTP on addresses beyond this machine: keys can be read on the way")
+	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate,
+		"requests per second of one key; all keys of an account have four times as many (0 is no limit)")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	complete(cmd, "log-level", []string{"debug", "info", "warn", "error"})
@@ -174,7 +184,8 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 	fault := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	if f.publicURL != "" {
 		u, err := url.Parse(f.publicURL)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
+			u.Fragment != "" || u.User != nil {
 			fault("flag --public-url: %q is not an http or https URL such as https://example.com/crawls", f.publicURL)
 		} else {
 			c.public = u
@@ -194,14 +205,17 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 		if err != nil {
 			fault("flag --tls-cert: %w", err)
 		}
-		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"h2", "http/1.1"}}
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		fault("flag --listen: %q is not an address such as 127.0.0.1:8080", f.listen)
 	} else if !isLoopback(host) && f.tlsCert == "" && !f.insecureHTTP {
-		fault("--listen %s can be reached from other machines, and keys would travel as plain text: give --tls-cert and --tls-key, "+
-			"or listen on 127.0.0.1 behind a proxy that speaks https, or give --insecure-http if the network is safe", f.listen)
+		fault("--listen %s can be reached from other machines, and keys would travel as plain text: give --tls-cert "+
+			"and --tls-key, "+
+			"or listen on 127.0.0.1 behind a proxy that speaks https, or give --insecure-http if the network is safe",
+			f.listen)
 	}
 	if f.maxCrawls < 1 {
 		fault("flag --max-crawls: must be at least 1")
@@ -259,8 +273,10 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	}
 	figures := api.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
-		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, Connections: c.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
-		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents), KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
+		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers,
+		Connections: c.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
+		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents),
+		KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
 	})
 	if err != nil {
 		_ = listener.Close() // nothing was accepted
@@ -274,8 +290,8 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	return errors.Join(f.serve(ctx, io, svc, listener, c, figures), svc.Close())
 }
 
-// listenFor listens, before anything is made in the data directory: a wrong address leaves nothing behind. If another server has the directory, that is the fault to name, since it
-// usually has the address too.
+// listenFor listens, before anything is made in the data directory: a wrong address leaves nothing behind. If another
+// server has the directory, that is the fault to name, since it usually has the address too.
 func (f *serveFlags) listenFor(dir string) (net.Listener, error) {
 	if pid, err := disk.Owner(dir); err == nil && pid != 0 {
 		return nil, servedAlready(dir, pid)
@@ -291,12 +307,14 @@ func (f *serveFlags) listenFor(dir string) (net.Listener, error) {
 }
 
 func servedAlready(dir string, pid int) error {
-	return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, pid))
+	return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir,
+		pid))
 }
 
-// serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their grace time, then the server closes. The
-// second ends the process at once.
-func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked, figures *api.Figures) error {
+// serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their
+// grace time, then the server closes. The second ends the process at once.
+func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked,
+	figures *api.Figures) error {
 	scheme, rate := "http", cmp.Or(f.rateLimit, -1)
 	if c.tls != nil {
 		scheme = "https"
@@ -306,8 +324,10 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
 	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
-		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
-	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies,
+		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log,
+			Attempted: figures.Attempted})}
+	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen,
+		TLS: c.tls != nil, TrustedProxies: c.proxies,
 		Connections: c.connections, RatePerKey: rate, Figures: figures})
 	var dashboard *web.Server
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// settingFlags are the flags of every setting, and --profile, --safe and --config. They only remember what was given: the
-// values are read, checked and laid over the other layers by config.Load.
+// settingFlags are the flags of every setting, and --profile, --safe and --config. They only remember what was given:
+// the values are read, checked and laid over the other layers by config.Load.
 type settingFlags struct {
 	environ    []string
 	base       config.Layer // the command's own defaults, below every other layer
@@ -36,17 +36,21 @@ func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	profiles := config.Profiles()
-	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"}, "profile",
-		"how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages and 60 s)")
+	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"},
+		"profile",
+		"how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages "+
+			"and 60 s)")
 	complete(cmd, "profile", profiles)
-	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "", "short for --profile safe").NoOptDefVal = "true"
+	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "",
+		"short for --profile safe").NoOptDefVal = "true"
 	fs.StringVar(&f.configFile, "config", "", "YAML `file` with settings")
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if len(groups) > 0 && !slices.Contains(groups, e.Group) {
 			continue
 		}
 		for i, name := range append([]string{e.Name}, e.Flags...) {
-			flag := fs.VarPF(&recorder{flags: f, setting: e.Name, flag: name, shown: shown(e), kind: e.Value.Type()}, name, "", e.Usage)
+			flag := fs.VarPF(&recorder{flags: f, setting: e.Name, flag: name, shown: shown(e), kind: e.Value.Type()},
+				name, "", e.Usage)
 			if flag.Value.Type() == "bool" {
 				flag.NoOptDefVal = "true"
 			}
@@ -92,8 +96,8 @@ func (r *recorder) String() string { return r.shown }
 
 func (r *recorder) Type() string { return r.kind }
 
-// sources reads the configuration file and the environment, once. Their faults are returned with what could be read, so that all bad values are
-// named at once.
+// sources reads the configuration file and the environment, once. Their faults are returned with what could be read, so
+// that all bad values are named at once.
 func (f *settingFlags) sources() *sources {
 	if f.read != nil {
 		return f.read
@@ -113,8 +117,8 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	return f.checked(loaded, s.fileErr, s.envErr, err)
 }
 
-// loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment says now; what is given
-// with the command counts, including a file that --config names.
+// loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment
+// says now; what is given with the command counts, including a file that --config names.
 func (f *settingFlags) loadOver(stored map[string][]string) (*config.Loaded, error) {
 	s := f.sources()
 	process, over := []config.Layer{s.file, s.env}, []config.Layer{f.given}
@@ -125,19 +129,21 @@ func (f *settingFlags) loadOver(stored map[string][]string) (*config.Loaded, err
 	return f.checked(loaded, s.fileErr, s.envErr, err)
 }
 
-// checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be misspelt settings give
-// a warning.
+// checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be
+// misspelt settings give a warning.
 func (f *settingFlags) checked(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage("%w", err)
 	}
 	if unknown := config.UnknownEnv(f.environ); len(unknown) > 0 {
-		loaded.Warnings = append(loaded.Warnings, "no such setting: ignored environment "+strings.Join(unknown, ", ")+" ('mapwright crawl --help' lists the settings)")
+		loaded.Warnings = append(loaded.Warnings, "no such setting: ignored environment "+strings.Join(unknown,
+			", ")+" ('mapwright crawl --help' lists the settings)")
 	}
 	return loaded, nil
 }
 
-// outside is what flags, environment or file say of a name that is not in the table of settings, such as the data directory.
+// outside is what flags, environment or file say of a name that is not in the table of settings, such as the data
+// directory.
 func (f *settingFlags) outside(name string) []string {
 	s := f.sources()
 	for _, l := range []config.Layer{f.given, s.env, s.file} {
@@ -163,7 +169,8 @@ type shownSetting struct {
 	Source string `json:"source"`
 }
 
-// printConfig shows each effective value and where it came from, without secrets. In JSON the names are the keys of a configuration file.
+// printConfig shows each effective value and where it came from, without secrets. In JSON the names are the keys of a
+// configuration file.
 func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
 	for _, w := range l.Warnings {
 		fmt.Fprintln(io.err, "mapwright: "+w)

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// signalPause is how long after the first signal further ones count as the same: timeout(1) signals its child and then the
-	// whole process group, microseconds later.
+	// signalPause is how long after the first signal further ones count as the same: timeout(1) signals its child and
+	// then the whole process group, microseconds later.
 	signalPause = time.Second
 
 	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself.
 	leaveWithin = 500 * time.Millisecond
 
-	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written. That takes
-	// microseconds, unless no reader takes it or the machine is very busy.
+	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written.
+	// That takes microseconds, unless no reader takes it or the machine is very busy.
 	sayWithin = 2 * time.Second
 )
 
-// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal calls interrupt, the
-// second cancels the context; if the run has not ended soon after that, the process calls exit, which must not return. Call stop
-// when the crawl is over.
+// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal calls
+// interrupt, the second cancels the context; if the run has not ended soon after that, the process calls exit, which
+// must not return. Call stop when the crawl is over.
 func onSignals(ctx context.Context, log *slog.Logger, interrupt, exit func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -87,8 +87,8 @@ func (s signalSteps) run(signals <-chan os.Signal, ended <-chan struct{}) {
 	}
 }
 
-// exitNow ends the process although some part of it does not stop. What was committed is in the log, as after a kill. Restore
-// gives the terminal back; neither it nor a standard error without a reader can hold the process up.
+// exitNow ends the process although some part of it does not stop. What was committed is in the log, as after a kill.
+// Restore gives the terminal back; neither it nor a standard error without a reader can hold the process up.
 func exitNow(stderr io.Writer, dir datadir.Dir, restore func()) {
 	said := make(chan struct{})
 	go func() {
@@ -105,5 +105,6 @@ func exitNow(stderr io.Writer, dir datadir.Dir, restore func()) {
 
 // leftAtOnce says how to go on after a second signal.
 func leftAtOnce(dir datadir.Dir) string {
-	return fmt.Sprintf("left at once; outputs were not written: '%s' writes them, '%s' goes on", dir.Command("export"), dir.Command("resume"))
+	return fmt.Sprintf("left at once; outputs were not written: '%s' writes them, '%s' goes on", dir.Command("export"),
+		dir.Command("resume"))
 }

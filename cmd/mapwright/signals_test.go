@@ -24,10 +24,14 @@ func TestSignalSteps(t *testing.T) {
 	}{
 		{"none", nil, 5 * time.Second, nil},
 		{"one", []time.Duration{time.Second}, 5 * time.Second, []step{{"interrupt", time.Second}}},
-		{"several at once", []time.Duration{time.Second, time.Second, 1100 * time.Millisecond, 1999 * time.Millisecond}, 5 * time.Second, []step{{"interrupt", time.Second}}},
-		{"two, and the run ends", []time.Duration{0, 3 * time.Second}, 3400 * time.Millisecond, []step{{"interrupt", 0}, {"leave", 3 * time.Second}}},
-		{"two, and the run does not end", []time.Duration{0, time.Second}, never, []step{{"interrupt", 0}, {"leave", time.Second}, {"exit", time.Second + leaveWithin}}},
-		{"three, the second too early", []time.Duration{0, 900 * time.Millisecond, 2 * time.Second}, never, []step{{"interrupt", 0}, {"leave", 2 * time.Second}, {"exit", 2*time.Second + leaveWithin}}},
+		{"several at once", []time.Duration{time.Second, time.Second, 1100 * time.Millisecond, 1999 * time.Millisecond},
+			5 * time.Second, []step{{"interrupt", time.Second}}},
+		{"two, and the run ends", []time.Duration{0, 3 * time.Second}, 3400 * time.Millisecond,
+			[]step{{"interrupt", 0}, {"leave", 3 * time.Second}}},
+		{"two, and the run does not end", []time.Duration{0, time.Second}, never,
+			[]step{{"interrupt", 0}, {"leave", time.Second}, {"exit", time.Second + leaveWithin}}},
+		{"three, the second too early", []time.Duration{0, 900 * time.Millisecond, 2 * time.Second}, never,
+			[]step{{"interrupt", 0}, {"leave", 2 * time.Second}, {"exit", 2*time.Second + leaveWithin}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,7 +42,8 @@ func TestSignalSteps(t *testing.T) {
 					return func() { got = append(got, step{what, time.Since(began)}) }
 				}
 				signals, ended, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
-				s := signalSteps{interrupt: func(os.Signal) { record("interrupt")() }, leave: record("leave"), exit: record("exit")}
+				s := signalSteps{interrupt: func(os.Signal) { record("interrupt")() }, leave: record("leave"),
+					exit: record("exit")}
 				go func() { defer close(over); s.run(signals, ended) }()
 				for _, at := range tt.signals {
 					time.Sleep(at - time.Since(began))

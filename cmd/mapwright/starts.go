@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 )
 
-// readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for standard
-// input. All that cannot be read are named at once.
+// readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for
+// standard input. All that cannot be read are named at once.
 func readStarts(args []string, stdin io.Reader) ([]datadir.Start, error) {
 	var (
 		starts []datadir.Start
@@ -66,13 +66,15 @@ func isFile(arg string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// meansFile reports whether an argument can only be the name of a file, whether or not it exists: without this check, a mistyped name would
-// become a crawl of https://urls.txt/. An argument with a host name before its first slash, such as localhost:8080/a.html, is a URL.
+// meansFile reports whether an argument can only be the name of a file, whether or not it exists: without this check, a
+// mistyped name would become a crawl of https://urls.txt/. An argument with a host name before its first slash, such as
+// localhost:8080/a.html, is a URL.
 func meansFile(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return false
 	}
-	if filepath.IsAbs(arg) || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+	if filepath.IsAbs(arg) || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, "./") ||
+		strings.HasPrefix(arg, "../") {
 		return true
 	}
 	if host, _, path := strings.Cut(arg, "/"); path && (strings.ContainsAny(host, ".:") || host == "localhost") {
@@ -85,8 +87,8 @@ func meansFile(arg string) bool {
 	return false
 }
 
-// eachLine calls add for each line of a list of URLs. Comments and empty lines are skipped. A list that starts with a byte order mark, as
-// editors on Windows write it, is read in the encoding that the mark names.
+// eachLine calls add for each line of a list of URLs. Comments and empty lines are skipped. A list that starts with a
+// byte order mark, as editors on Windows write it, is read in the encoding that the mark names.
 func eachLine(r io.Reader, name string, add func(text, from string)) error {
 	lines := bufio.NewScanner(transform.NewReader(r, unicode.BOMOverride(transform.Nop)))
 	for n := 1; lines.Scan(); n++ {

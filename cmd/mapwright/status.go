@@ -27,7 +27,8 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [directory]",
 		Short: "Say how a crawl is, running or not",
-		Long: "Say how a crawl is, running or not. With --cluster, say how a crawl of several machines is, and which machines work on it; without --name, " +
+		Long: "Say how a crawl is, running or not. With --cluster, say how a crawl of several machines is, and which " +
+			"machines work on it; without --name, " +
 			"and if there are several crawls, list them.",
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +51,8 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			var found []problems.Problem
-			if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 { // else the report is that of an earlier run
+			// else the report is that of an earlier run
+			if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 {
 				found = rep.Problems
 			}
 			if asJSON {
@@ -107,7 +109,8 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	if l.PID != 0 && l.Phase == monitor.Queueing {
 		state = fmt.Sprintf("queued (pid %d)", l.PID)
 	} else if l.PID != 0 {
-		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
+		state = fmt.Sprintf("running (pid %d, for %s)", l.PID,
+			time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
 	} else if l.State == report.Interrupted {
 		state = fmt.Sprintf("interrupted: the last run was killed or failed; '%s' continues it", dir.Command("resume"))
 	} else if l.Reason != "" {
@@ -138,7 +141,8 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	}
 	printProblems(t, found)
 	if l.PID == 0 && l.Pending > 0 {
-		if next := goOn(dir.Command("resume"), l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
+		if next := goOn(dir.Command("resume"), l.State, l.Reason, l.Profile,
+			l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
 			t.row("Go on with", "%s", next)
 		}
 	}

@@ -54,7 +54,8 @@ func (w *watch) status() any {
 	if err != nil {
 		return live // the caller meets the same error and reports it
 	}
-	return json.RawMessage(page.AppendEscaped(nil, text)) // users look at it in terminals, and parts of it come from servers
+	// users look at it in terminals, and parts of it come from servers
+	return json.RawMessage(page.AppendEscaped(nil, text))
 }
 
 func (w *watch) healthy() error {

@@ -26,7 +26,8 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wipe [directory]",
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
-		Long: "Delete a crawl: the files that Mapwright made in a data directory, and nothing else. With --cluster, delete a crawl of several machines from their " +
+		Long: "Delete a crawl: the files that Mapwright made in a data directory, and nothing else. With --cluster, " +
+			"delete a crawl of several machines from their " +
 			"database; the data directories of the machines stay.",
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +64,8 @@ func wipe(io stdio, dir datadir.Dir, yes bool) error {
 		return refusal(err)
 	}
 	if info, err := os.Lstat(dir.State()); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return refusal(fmt.Errorf("%s is a link, which wipe does not follow: nothing was deleted; delete the link and what it points to, then run '%s' again", dir.State(), dir.Command("wipe")))
+		return refusal(fmt.Errorf("%s is a link, which wipe does not follow: nothing was deleted; delete the link "+
+			"and what it points to, then run '%s' again", dir.State(), dir.Command("wipe")))
 	}
 	hasState := slices.Contains(made, filepath.Base(dir.State()))
 	if hasState {
@@ -75,7 +77,8 @@ func wipe(io stdio, dir datadir.Dir, yes bool) error {
 	}
 	if !yes {
 		if len(foreign) > 0 {
-			fmt.Fprintf(io.out, "These stay in %s, because Mapwright did not write them: %s\n", dir, page.EscapeControls(strings.Join(foreign, ", ")))
+			fmt.Fprintf(io.out, "These stay in %s, because Mapwright did not write them: %s\n", dir,
+				page.EscapeControls(strings.Join(foreign, ", ")))
 		}
 		fmt.Fprintf(io.out, "Delete %s in %s? [y/N] ", strings.Join(made, ", "), dir)
 		if err := confirm(io); err != nil {
@@ -87,7 +90,8 @@ func wipe(io stdio, dir datadir.Dir, yes bool) error {
 		return err
 	}
 	if len(foreign) > 0 {
-		fmt.Fprintf(io.out, "Deleted the crawl; left what Mapwright did not make: %s\n", page.EscapeControls(strings.Join(foreign, ", ")))
+		fmt.Fprintf(io.out, "Deleted the crawl; left what Mapwright did not make: %s\n",
+			page.EscapeControls(strings.Join(foreign, ", ")))
 		return nil
 	}
 	if info, err := os.Lstat(string(dir)); err == nil && !info.IsDir() {
@@ -103,8 +107,9 @@ func wipe(io stdio, dir datadir.Dir, yes bool) error {
 	return nil
 }
 
-// remove deletes the files of a crawl and returns what is left. The state goes first, under its lock: a crawl that begins meanwhile
-// either has it, and nothing is deleted, or finds it gone. The record of files goes last, so that an interrupted wipe can be repeated.
+// remove deletes the files of a crawl and returns what is left. The state goes first, under its lock: a crawl that
+// begins meanwhile either has it, and nothing is deleted, or finds it gone. The record of files goes last, so that an
+// interrupted wipe can be repeated.
 func remove(dir datadir.Dir, made, foreign []string, hasState bool) ([]string, error) {
 	if hasState {
 		if err := state.Wipe(dir.State()); err != nil && !errors.Is(err, state.ErrNotExist) {

@@ -53,8 +53,9 @@ type crawler struct {
 	progress io.Writer
 }
 
-// newClient returns a client that sends exactly one request for each call: it follows no redirects, since each target needs a lease of its
-// own, and keeps no connections, since net/http sends a request a second time if a kept connection turns out to be closed.
+// newClient returns a client that sends exactly one request for each call: it follows no redirects, since each target
+// needs a lease of its own, and keeps no connections, since net/http sends a request a second time if a kept connection
+// turns out to be closed.
 func newClient(proxy string) (*http.Client, error) {
 	t := &http.Transport{DisableKeepAlives: true}
 	if proxy != "" {
@@ -108,8 +109,8 @@ func (c *crawler) work(ctx context.Context) error {
 	}
 }
 
-// serveRobots answers a lease for an origin's robots.txt, from the store if an earlier run fetched it. Until there is an answer the frontier
-// leases no page of the origin.
+// serveRobots answers a lease for an origin's robots.txt, from the store if an earlier run fetched it. Until there is
+// an answer the frontier leases no page of the origin.
 func (c *crawler) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	defer l.Abandon()
 	origin := frontier.OriginFact{Host: c.store.Hasher().HostID(l.URL().Host()), Origin: l.URL().Origin()}
@@ -143,7 +144,8 @@ func (c *crawler) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	return err
 }
 
-// servePage fetches a page, unless robots.txt forbids it, and records what became of it together with the links that are new.
+// servePage fetches a page, unless robots.txt forbids it, and records what became of it together with the links that
+// are new.
 func (c *crawler) servePage(ctx context.Context, l *frontier.Lease, page *parser.Page) error {
 	defer l.Abandon()
 	link := l.Link()
@@ -152,7 +154,8 @@ func (c *crawler) servePage(ctx context.Context, l *frontier.Lease, page *parser
 		return err
 	}
 	if !isAllowed(origin, link.URL) {
-		return c.done(ctx, l, frontier.Result{Finish: &frontier.Finish{Outcome: uint8(blocked), CheckedAt: time.Now()}, Final: true})
+		return c.done(ctx, l, frontier.Result{Finish: &frontier.Finish{Outcome: uint8(blocked), CheckedAt: time.Now()},
+			Final: true})
 	}
 
 	resp, body, result := c.get(ctx, l, maxBody)
@@ -167,7 +170,8 @@ func (c *crawler) servePage(ctx context.Context, l *frontier.Lease, page *parser
 			f.RedirectTo = u.String()
 			if u.Host() == c.host && link.Hops < maxHops {
 				result.Links = []frontier.Link{{
-					URL: u, Depth: link.Depth, Priority: link.Priority, Hops: link.Hops + 1, Parent: link.URL, Discovered: f.CheckedAt,
+					URL: u, Depth: link.Depth, Priority: link.Priority, Hops: link.Hops + 1, Parent: link.URL,
+					Discovered: f.CheckedAt,
 				}}
 			}
 		}
@@ -182,18 +186,20 @@ func (c *crawler) servePage(ctx context.Context, l *frontier.Lease, page *parser
 			if found.URL.IsZero() || found.URL.Host() != c.host || found.NoFollow || page.NoFollow {
 				continue
 			}
-			result.Links = append(result.Links, frontier.Link{URL: found.URL, Depth: link.Depth + 1, Parent: link.URL, Discovered: f.CheckedAt})
+			result.Links = append(result.Links, frontier.Link{URL: found.URL, Depth: link.Depth + 1, Parent: link.URL,
+				Discovered: f.CheckedAt})
 		}
 	}
 	return c.done(ctx, l, result)
 }
 
-// get makes the request of a lease and reads at most limit bytes of the answer. The response is nil if there is none; the result says what
-// that means for the host and for the URL.
+// get makes the request of a lease and reads at most limit bytes of the answer. The response is nil if there is none;
+// the result says what that means for the host and for the URL.
 func (c *crawler) get(ctx context.Context, l *frontier.Lease, limit int64) (*http.Response, []byte, frontier.Result) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL().String(), nil)
 	if err != nil {
-		return nil, nil, frontier.Result{Finish: &frontier.Finish{Outcome: uint8(failed), CheckedAt: time.Now()}, Final: true}
+		return nil, nil, frontier.Result{Finish: &frontier.Finish{Outcome: uint8(failed), CheckedAt: time.Now()},
+			Final: true}
 	}
 	req.Header.Set("User-Agent", agent)
 	if l.Start() != nil {
@@ -211,7 +217,8 @@ func (c *crawler) get(ctx context.Context, l *frontier.Lease, limit int64) (*htt
 	case ctx.Err() != nil:
 		return nil, nil, frontier.Result{} // the crawl was stopped: the next run fetches the URL again
 	case err != nil:
-		return nil, nil, frontier.Result{Class: pace.ClassNetwork, Finish: &frontier.Finish{Outcome: uint8(failed), CheckedAt: time.Now()}}
+		return nil, nil, frontier.Result{Class: pace.ClassNetwork,
+			Finish: &frontier.Finish{Outcome: uint8(failed), CheckedAt: time.Now()}}
 	}
 	return resp, body, frontier.Result{
 		Class: pace.ClassOf(resp.StatusCode), Latency: latency,

@@ -1,10 +1,11 @@
-// Command smallcrawler crawls one host with Mapwright's public packages and nothing else: frontier decides which URL may be fetched next,
-// state keeps everything on disk, parser finds the links of a page. It obeys robots.txt and goes on where it stopped, also after a kill:
+// Command smallcrawler crawls one host with Mapwright's public packages and nothing else: frontier decides which URL
+// may be fetched next, state keeps everything on disk, parser finds the links of a page. It obeys robots.txt and goes
+// on where it stopped, also after a kill:
 //
 //	smallcrawler -data DIRECTORY URL
 //
-// When nothing is left to fetch it prints every URL that it knows. It is an example of how the packages work together; command mapwright
-// does more. It reads pages in UTF-8 only, and follows no redirect of robots.txt.
+// When nothing is left to fetch it prints every URL that it knows. It is an example of how the packages work together;
+// command mapwright does more. It reads pages in UTF-8 only, and follows no redirect of robots.txt.
 package main
 
 import (
@@ -32,7 +33,8 @@ func main() {
 	}
 }
 
-// run crawls as the arguments say. It writes a line to progress for each finished URL, and the whole list to out at the end.
+// run crawls as the arguments say. It writes a line to progress for each finished URL, and the whole list to out at the
+// end.
 func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	flags := flag.NewFlagSet("smallcrawler", flag.ContinueOnError)
 	dir := flags.String("data", "smallcrawler-data", "`directory` of the crawl")
@@ -91,8 +93,8 @@ func openFrontier(ctx context.Context, store *state.Store, config pace.Config) (
 	if err := f.Resume(ctx, store.Backlogs(ctx, 0, 255)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// The frontier takes a URL for new unless it is told its key. A large crawl saves the frontier's filters with Store.Checkpoint, and
-	// reads only the keys that were committed after it.
+	// The frontier takes a URL for new unless it is told its key. A large crawl saves the frontier's filters with
+	// Store.Checkpoint, and reads only the keys that were committed after it.
 	for key, err := range store.Keys(ctx, 0, 255) {
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -102,7 +104,8 @@ func openFrontier(ctx context.Context, store *state.Store, config pace.Config) (
 	return f, nil
 }
 
-// list prints all URLs of the crawl, one a line: outcome, status, URL, and then the title or where the URL redirects to.
+// list prints all URLs of the crawl, one a line: outcome, status, URL, and then the title or where the URL redirects
+// to.
 func list(ctx context.Context, store *state.Store, out io.Writer) error {
 	if err := store.Flush(ctx); err != nil {
 		return err

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 // TestAsMapwright crawls the demo site with both crawlers: once in one run, and once with a kill halfway.
 func TestAsMapwright(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/mapwright", "./internal/test/testweb/cmd/testweb")
+	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/mapwright",
+		"./internal/test/testweb/cmd/testweb")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -114,7 +115,8 @@ type page struct {
 func mapwrightCrawl(t *testing.T, mapwright, start string) map[string]page {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	cmd := exec.Command(mapwright, "crawl", "--start-url", start, "--data-dir", dir, "--profile", "own-site", "--scope", "host", "--seeding-strategy", "none")
+	cmd := exec.Command(mapwright, "crawl", "--start-url", start, "--data-dir", dir, "--profile", "own-site", "--scope",
+		"host", "--seeding-strategy", "none")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("mapwright: %v\n%s", err, out)
 	}
@@ -183,11 +185,12 @@ func crawl(t *testing.T, args ...string) (all map[string]page, finished []string
 	return all, finished
 }
 
-// crawlAndKill runs the crawler behind a proxy that answers its first requests only, kills it when it has finished so many URLs, and
-// returns these.
+// crawlAndKill runs the crawler behind a proxy that answers its first requests only, kills it when it has finished so
+// many URLs, and returns these.
 func crawlAndKill(t *testing.T, urls int, args ...string) (finished []string) {
 	t.Helper()
-	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DisableKeepAlives: true}}
+	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {},
+		Transport: &http.Transport{DisableKeepAlives: true}}
 	var requests atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if requests.Add(1) > int64(urls)+1 { // robots.txt is one more
@@ -248,7 +251,8 @@ func compare(t *testing.T, got, want map[string]page) {
 	}
 }
 
-// checkKeys computes the keys of all URLs with a hasher of its own, and finds the URLs by them, in the partition of their host.
+// checkKeys computes the keys of all URLs with a hasher of its own, and finds the URLs by them, in the partition of
+// their host.
 func checkKeys(t *testing.T, dir string, want map[string]page) {
 	t.Helper()
 	store, err := state.Open(dir, state.Options{Mode: state.ExistingOnly})
@@ -303,8 +307,9 @@ User-agent: last
 Disallow: /last
 `
 	for path, want := range map[string]bool{
-		"/": true, "/private": true, "/private/": false, "/private/a": false, "/private/open/a": true, "/Private/a": true,
-		"/a.cgi": false, "/a.cgi?b": true, "/same": true, "/last": true,
+		"/": true, "/private": true, "/private/": false, "/private/a": false, "/private/open/a": true,
+		"/Private/a": true,
+		"/a.cgi":     false, "/a.cgi?b": true, "/same": true, "/last": true,
 	} {
 		u, err := frontier.ParseURL("http://site.example" + path)
 		if err != nil {
@@ -314,7 +319,8 @@ Disallow: /last
 		if got := isAllowed(origin, u); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
-		if isAllowed(frontier.OriginFact{State: frontier.OriginFailed}, u) || !isAllowed(frontier.OriginFact{State: frontier.OriginNone}, u) {
+		if isAllowed(frontier.OriginFact{State: frontier.OriginFailed}, u) ||
+			!isAllowed(frontier.OriginFact{State: frontier.OriginNone}, u) {
 			t.Errorf("%s without a robots.txt", path)
 		}
 	}

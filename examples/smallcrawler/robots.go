@@ -7,8 +7,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// isAllowed reports whether an origin's robots.txt lets this crawler fetch a URL, by the rules of RFC 9309 for all agents ("*"). The
-// longest pattern that matches decides; of two that are equally long, the one that allows.
+// isAllowed reports whether an origin's robots.txt lets this crawler fetch a URL, by the rules of RFC 9309 for all
+// agents ("*"). The longest pattern that matches decides; of two that are equally long, the one that allows.
 func isAllowed(origin frontier.OriginFact, u frontier.URL) bool {
 	if origin.State == frontier.OriginFailed {
 		return false
@@ -36,7 +36,8 @@ func isAllowed(origin frontier.OriginFact, u frontier.URL) bool {
 	return allowed
 }
 
-// matches reports whether a path begins with a pattern, in which "*" stands for any text, and "$" at the end for the end of the path.
+// matches reports whether a path begins with a pattern, in which "*" stands for any text, and "$" at the end for the
+// end of the path.
 func matches(pattern, path string) bool {
 	expr := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`)
 	if text, whole := strings.CutSuffix(expr, `\$`); whole {

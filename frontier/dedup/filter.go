@@ -103,8 +103,8 @@ func (f *Filter) grow() {
 	f.layers = append(f.layers, newLayer(f.nextLayer(f.n), f.fpRate*layerShare))
 }
 
-// AddLayer puts a stored layer on top. The layers of a filter are added in order, before any key; all but the last must be sealed, and
-// the last must not be: so a missing or outdated one is noticed. Any error is a [*LayerError].
+// AddLayer puts a stored layer on top. The layers of a filter are added in order, before any key; all but the last must
+// be sealed, and the last must not be: so a missing or outdated one is noticed. Any error is a [*LayerError].
 func (f *Filter) AddLayer(blob []byte, tag uint64, sealed bool) error {
 	l, reason := decodeLayer(blob, tag, len(f.layers), sealed)
 	if reason != "" {

@@ -86,7 +86,8 @@ func TestFilterPlan(t *testing.T) {
 			size += math.Ceil(float64(n) * bitsPerKey(p) / 8)
 			layers++
 			if keys > 4*f.first && size > 2.5*float64(keys) {
-				t.Errorf("capacity %d: %.2f bytes a key when a layer is opened at %d", capacity, size/float64(keys), keys)
+				t.Errorf("capacity %d: %.2f bytes a key when a layer is opened at %d", capacity, size/float64(keys),
+					keys)
 			}
 			keys += n
 		}
@@ -183,7 +184,8 @@ func TestFilterRestoreErrors(t *testing.T) {
 	// resum makes the checksum right again, so that the check after it is reached.
 	resum := func(b []byte) []byte {
 		body := b[:len(b)-layerTrailer]
-		return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+		return binary.LittleEndian.AppendUint32(bytes.Clone(body),
+			crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	}
 	for _, tc := range []struct {
 		name   string
@@ -262,7 +264,8 @@ func FuzzFilterRestore(f *testing.F) {
 	f.Add(b.Bytes()[:b.Len()-layerTrailer])
 	f.Add([]byte("MWBF"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		blob := binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+		blob := binary.LittleEndian.AppendUint32(bytes.Clone(body),
+			crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 		g, err := restore(0, 0.01, 1, [][]byte{blob})
 		if err != nil {
 			return

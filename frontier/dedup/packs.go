@@ -119,8 +119,8 @@ func (ps *Packs) write(w io.Writer, from [Partitions]uint16, to *[Partitions]uin
 	return nil
 }
 
-// Restore reads what Save wrote: all blobs of which IsPack is true. It is called before any key is added. After an error
-// the filters are empty.
+// Restore reads what Save wrote: all blobs of which IsPack is true. It is called before any key is added. After an
+// error the filters are empty.
 func (ps *Packs) Restore(names []string, read func(name string, fn func(io.Reader) error) error) error {
 	err := ps.restore(names, read)
 	if err != nil {

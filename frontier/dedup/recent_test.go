@@ -168,9 +168,9 @@ func BenchmarkRecent(b *testing.B) {
 	})
 }
 
-// BenchmarkRecentSize simulates crawls: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
-// law few of them over and over, as navigation does. It reports what share of the repeats is found in sets of several sizes, given as the
-// share of all URLs that fit.
+// BenchmarkRecentSize simulates crawls: of the links that are found, 3 % are new, and the others name any URL known so
+// far alike, or by Zipf's law few of them over and over, as navigation does. It reports what share of the repeats is
+// found in sets of several sizes, given as the share of all URLs that fit.
 func BenchmarkRecentSize(b *testing.B) {
 	const urls = 1 << 17
 	for _, law := range []string{"uniform", "zipf"} {
@@ -211,12 +211,13 @@ func has(h *Recent, k weburl.Key) bool {
 	return ok
 }
 
-// A key that is held has exactly the marks that it was given since it was added last, while the set grows and while keys are
-// dropped for others. So the marks of one key never become those of another.
+// A key that is held has exactly the marks that it was given since it was added last, while the set grows and while
+// keys are dropped for others. So the marks of one key never become those of another.
 func TestRecentMarks(t *testing.T) {
 	for _, budget := range []int{0, 1 << 20} {
 		h, rng := NewRecent(budget), rand.New(rand.NewPCG(1, 2))
-		given := map[uint64]uint8{} // the marks of keys that were added; those of keys that are dropped are forgotten below
+		// the marks of keys that were added; those of keys that are dropped are forgotten below
+		given := map[uint64]uint8{}
 		grown := h.Stats().Bytes
 		for range 400_000 {
 			n, marks := rng.Uint64N(20_000), uint8(rng.IntN(4))

@@ -24,15 +24,21 @@ func TestAdaptiveThroughput(t *testing.T) {
 	}{
 		{"copes with all, 100 ms", simHost{net: 20 * ms, service: 80 * ms}, simClient{cores: 2, cost: 300 * us}, 150},
 		{"copes with all, 5 ms", simHost{net: ms, service: 4 * ms}, simClient{cores: 2, cost: ms}, 150},
-		{"copes with all, 5 ms, lag unknown", simHost{net: ms, service: 4 * ms}, simClient{cores: 2, cost: ms, blind: true}, 150},
+		{"copes with all, 5 ms, lag unknown", simHost{net: ms, service: 4 * ms},
+			simClient{cores: 2, cost: ms, blind: true}, 150},
 		{"8 servers", simHost{net: 5 * ms, service: 20 * ms, servers: 8}, simClient{cores: 2, cost: 100 * us}, 24},
-		{"32 slow servers", simHost{net: 50 * ms, service: 100 * ms, servers: 32}, simClient{cores: 2, cost: 100 * us}, 100},
+		{"32 slow servers", simHost{net: 50 * ms, service: 100 * ms, servers: 32}, simClient{cores: 2, cost: 100 * us},
+			100},
 		{"1 server", simHost{net: 5 * ms, service: 20 * ms, servers: 1}, simClient{cores: 2, cost: 100 * us}, 8},
-		{"on this machine", simHost{net: 20 * us, service: 500 * us}, simClient{cores: 2, cost: ms, blind: true, home: true}, 40},
-		{"on this crowded machine", simHost{net: 20 * us, service: 200 * us}, simClient{cores: 2, cost: 300 * us, blind: true, home: true, crowded: 10}, 40},
+		{"on this machine", simHost{net: 20 * us, service: 500 * us},
+			simClient{cores: 2, cost: ms, blind: true, home: true}, 40},
+		{"on this crowded machine", simHost{net: 20 * us, service: 200 * us},
+			simClient{cores: 2, cost: 300 * us, blind: true, home: true, crowded: 10}, 40},
 		{"5 ms, crowded", simHost{net: ms, service: 5 * ms}, simClient{cores: 2, cost: 300 * us, crowded: 10}, 150},
-		{"5 ms, crowded, lag unknown", simHost{net: ms, service: 5 * ms}, simClient{cores: 2, cost: 300 * us, blind: true, crowded: 10}, 150},
-		{"30 ms, crowded, lag unknown", simHost{net: ms, service: 30 * ms}, simClient{cores: 2, cost: 400 * us, blind: true, crowded: 5}, 150},
+		{"5 ms, crowded, lag unknown", simHost{net: ms, service: 5 * ms},
+			simClient{cores: 2, cost: 300 * us, blind: true, crowded: 10}, 150},
+		{"30 ms, crowded, lag unknown", simHost{net: ms, service: 30 * ms},
+			simClient{cores: 2, cost: 400 * us, blind: true, crowded: 5}, 150},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			best, at := 0, 0
@@ -76,7 +82,8 @@ func TestAdaptiveFindsLimit(t *testing.T) {
 			s := simulation{cfg: OwnSite(), host: tc.host, cpu: cpu}
 			ticks := s.run(70 * time.Second)
 			early, late := simTotal(ticks, 0, 20), simTotal(ticks, 20, 70)
-			t.Logf("refused %d of %d, then %d of %d; %.2f of the best fixed window", early.refused, early.done, late.refused, late.done, float64(late.done)/float64(best))
+			t.Logf("refused %d of %d, then %d of %d; %.2f of the best fixed window", early.refused, early.done,
+				late.refused, late.done, float64(late.done)/float64(best))
 			if late.refused*200 > late.done {
 				t.Errorf("%d of %d refused after 20 s, want at most 1 in 200", late.refused, late.done)
 			}
@@ -175,7 +182,8 @@ func TestPaceLearnsRateLimit(t *testing.T) {
 			s := simulation{cfg: tc.cfg, host: tc.host, cpu: simClient{cores: 2, cost: 100 * us}}
 			ticks := s.run(1200 * time.Second)
 			early, late := simTotal(ticks, 0, 120), simTotal(ticks, 120, 1200)
-			t.Logf("refused %d of %d, then %d of %d; learned %+v", early.refused, early.done, late.refused, late.done, s.pace.Learned())
+			t.Logf("refused %d of %d, then %d of %d; learned %+v", early.refused, early.done, late.refused, late.done,
+				s.pace.Learned())
 			if late.refused*100 > late.done {
 				t.Errorf("%d of %d refused once the pace was learned", late.refused, late.done)
 			}
@@ -194,9 +202,12 @@ func TestPaceOutlastsOutages(t *testing.T) {
 		cfg  Config
 		host simHost
 	}{
-		{"polite, 2 s of 10", Polite(), simHost{down: 2 * time.Second, period: 10 * time.Second, retryAfter: 2 * time.Second}},
-		{"polite, asks for longer", Polite(), simHost{down: 3 * time.Second, period: 30 * time.Second, retryAfter: 10 * time.Second}},
-		{"own site, 5 s of 40", OwnSite(), simHost{servers: 1, down: 5 * time.Second, period: 40 * time.Second, retryAfter: 5 * time.Second}},
+		{"polite, 2 s of 10", Polite(), simHost{down: 2 * time.Second, period: 10 * time.Second,
+			retryAfter: 2 * time.Second}},
+		{"polite, asks for longer", Polite(), simHost{down: 3 * time.Second, period: 30 * time.Second,
+			retryAfter: 10 * time.Second}},
+		{"own site, 5 s of 40", OwnSite(), simHost{servers: 1, down: 5 * time.Second, period: 40 * time.Second,
+			retryAfter: 5 * time.Second}},
 	} {
 		for _, learned := range []time.Duration{0, 8 * time.Second} {
 			t.Run(fmt.Sprintf("%s, learned %v", tc.name, learned), func(t *testing.T) {
@@ -204,7 +215,8 @@ func TestPaceOutlastsOutages(t *testing.T) {
 				s := simulation{cfg: tc.cfg, host: tc.host, cpu: simClient{cores: 2, cost: 100 * us}}
 				s.pace = s.pace.Restore(&s.cfg, Learned{Delay: learned}, simTime(0))
 				late := simTotal(s.run(time.Hour), 1800, 3600)
-				t.Logf("%d answers and %d refusals in half an hour; learned %+v", late.done, late.refused, s.pace.Learned())
+				t.Logf("%d answers and %d refusals in half an hour; learned %+v", late.done, late.refused,
+					s.pace.Learned())
 				if got := s.pace.Learned().Delay; got != 0 {
 					t.Errorf("learned delay %v after an hour, want 0", got)
 				}
@@ -221,7 +233,8 @@ func TestPaceOutlastsOutages(t *testing.T) {
 func TestPaceLearnsFromUnavailable(t *testing.T) {
 	for name, cfg := range map[string]Config{"polite": Polite(), "own site": OwnSite()} {
 		t.Run(name, func(t *testing.T) {
-			host := simHost{net: 10 * ms, service: 50 * ms, perSec: 1, refusal: ClassUnavailable, retryAfter: 2 * time.Second}
+			host := simHost{net: 10 * ms, service: 50 * ms, perSec: 1, refusal: ClassUnavailable,
+				retryAfter: 2 * time.Second}
 			s := simulation{cfg: cfg, host: host, cpu: simClient{cores: 2, cost: 100 * us}}
 			late := simTotal(s.run(1200*time.Second), 120, 1200)
 			if late.refused*20 > late.done {
@@ -242,7 +255,8 @@ func TestAdaptiveWindowBounds(t *testing.T) {
 		if now = now.Add(10 * ms); n < roundAnswers/4-1 && p.Limit(&cfg) != 1 {
 			t.Fatalf("the window is %d after %d answers", p.Limit(&cfg), n)
 		}
-		p, _ = p.Apply(&cfg, Event{Class: ClassOK, Start: now.Add(-10 * ms), Now: now, Latency: 10 * ms, Inflight: 1, Slots: 1})
+		p, _ = p.Apply(&cfg, Event{Class: ClassOK, Start: now.Add(-10 * ms), Now: now, Latency: 10 * ms, Inflight: 1,
+			Slots: 1})
 	}
 	if got := p.Limit(&cfg); got != 3 {
 		t.Errorf("the window is %d after the first answers, want 3", got)
@@ -306,7 +320,8 @@ func TestAdaptiveRefusals(t *testing.T) {
 	check := func(what string, limit int, delay time.Duration) {
 		t.Helper()
 		if p.Limit(&cfg) != limit || p.Learned().Delay != delay {
-			t.Errorf("%s: %d in flight and %v learned, want %d and %v", what, p.Limit(&cfg), p.Learned().Delay, limit, delay)
+			t.Errorf("%s: %d in flight and %v learned, want %d and %v", what, p.Limit(&cfg), p.Learned().Delay, limit,
+				delay)
 		}
 	}
 	refuse(0, 33)

@@ -19,8 +19,8 @@ func Backoff(n int, most time.Duration) time.Duration {
 	return min(most, time.Second<<min(n, 30))
 }
 
-// An outage is a row of host failures, with the backoff that each begins. It ends with an answer to a request that was sent
-// after the last failure that counted, unless there were so many failures that the host is blocked.
+// An outage is a row of host failures, with the backoff that each begins. It ends with an answer to a request that was
+// sent after the last failure that counted, unless there were so many failures that the host is blocked.
 type outage struct {
 	backoffUntil int64 // Unix ns; nothing starts before it
 	failStart    int64 // Unix ns; start of the request whose failure last counted

@@ -33,7 +33,8 @@ func TestFailingRing(t *testing.T) {
 			t.Errorf("URL %d is there before it was added", i+1)
 		}
 		f.add(shortURL(i + 1))
-		if list := f.list(); len(list) != min(int(i)+1, len(f.urls)) || list[len(list)-1] != shortURL(i+1) || list[0] != shortURL(i+2-uint64(len(list))) {
+		if list := f.list(); len(list) != min(int(i)+1, len(f.urls)) || list[len(list)-1] != shortURL(i+1) ||
+			list[0] != shortURL(i+2-uint64(len(list))) {
 			t.Errorf("after %d URLs, the list is %v", i+1, list)
 		}
 		for j := range uint64(25) {
@@ -56,7 +57,8 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 			t.Fatalf("blocked after %d failures", n-1)
 		}
 		ch := w.do(at, []Class{ClassNetwork, ClassServerError}[n%2])
-		if ch.Failures != n || ch.Meaning != MeaningFailed || !ch.Has(EffectBackedOff) || ch.Has(EffectBlocked) != (n == 10) {
+		if ch.Failures != n || ch.Meaning != MeaningFailed || !ch.Has(EffectBackedOff) ||
+			ch.Has(EffectBlocked) != (n == 10) {
 			t.Fatalf("failure %d: %+v", n, ch)
 		}
 		at += 10*ms + Backoff(n, time.Hour)
@@ -217,13 +219,16 @@ func TestPaceRetryAt(t *testing.T) {
 		attempt int
 		want    time.Duration
 	}{
-		{"refused: when the rest is over", Pace{facts: facts{restUntil: simTime(5 * time.Second).UnixNano()}}, ClassThrottled, 3, 5 * time.Second},
+		{"refused: when the rest is over", Pace{facts: facts{restUntil: simTime(5 * time.Second).UnixNano()}},
+			ClassThrottled, 3, 5 * time.Second},
 		{"refused by one whose rest is over", Pace{facts: facts{restUntil: 1}}, ClassUnavailable, 1, 0},
 		{"failed once", Pace{}, ClassNetwork, 1, 2 * time.Second},
 		{"failed twice", Pace{}, ClassServerError, 2, 4 * time.Second},
 		{"failed thrice", Pace{}, ClassServerError, 3, 8 * time.Second},
-		{"failed, and the host backs off longer", Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}}, ClassNetwork, 1, time.Minute},
-		{"failed on a resting host", Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, ClassNetwork, 1, time.Minute},
+		{"failed, and the host backs off longer", Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}},
+			ClassNetwork, 1, time.Minute},
+		{"failed on a resting host", Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, ClassNetwork, 1,
+			time.Minute},
 		{"ours: as soon as the host may", Pace{}, ClassOurs, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -39,9 +39,10 @@ const (
 	EffectFailedAgain                       // a URL of this row failed again: same backoff, nothing counted
 	EffectBlocked                           // the last failure in the row the host is allowed
 	EffectRecovered                         // the first answer after failures or refusals
-	EffectRetryAfterLong                    // Retry-After, of now or of an earlier run, makes the rest longer than LongRetryAfter; a warning
-	EffectCrawlDelaySet                     // robots.txt changed the crawl delay
-	EffectCrawlDelayLong                    // and it is over a minute; a warning
+	// Retry-After, of now or of an earlier run, makes the rest longer than LongRetryAfter; a warning
+	EffectRetryAfterLong
+	EffectCrawlDelaySet  // robots.txt changed the crawl delay
+	EffectCrawlDelayLong // and it is over a minute; a warning
 )
 
 var effectNames = [...]string{

@@ -30,7 +30,8 @@ func TestChangeLogValue(t *testing.T) {
 		return out.String()
 	}
 	w.refused(0, ClassThrottled, 7*time.Second)
-	for _, want := range []string{`effects="rested, slowed"`, "delay_from=0s", "delay=1s", "rest_until=", "refusals=1", "retry_after=7s"} {
+	for _, want := range []string{`effects="rested, slowed"`, "delay_from=0s", "delay=1s", "rest_until=", "refusals=1",
+		"retry_after=7s"} {
 		if got := line(); !strings.Contains(got, "pace."+want) {
 			t.Errorf("%s lacks %s", got, want)
 		}

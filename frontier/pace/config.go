@@ -100,9 +100,11 @@ func (c Config) Validate() error {
 	bad(c.MaxDelay > mostDelay, "max delay %v is over %v", c.MaxDelay, mostDelay)
 	bad(c.BaseDelay < 0 || c.BaseDelay > mostDelay, "base delay %v is not within 0 and %v", c.BaseDelay, mostDelay)
 	bad(c.MaxInflight < 1 || c.MaxInflight > 10_000, "max in flight %d is not within 1 and 10000", c.MaxInflight)
-	bad(c.MinInflight < 1 || c.MinInflight > max(1, c.MaxInflight), "min in flight %d is not within 1 and %d", c.MinInflight, c.MaxInflight)
+	bad(c.MinInflight < 1 || c.MinInflight > max(1, c.MaxInflight), "min in flight %d is not within 1 and %d",
+		c.MinInflight, c.MaxInflight)
 	bad(c.Step < time.Millisecond, "adaptive step %v is under 1ms", c.Step)
-	bad(c.MaxLearned < 0 || c.MaxLearned > mostDelay, "max learned delay %v is not within 0 and %v", c.MaxLearned, mostDelay)
+	bad(c.MaxLearned < 0 || c.MaxLearned > mostDelay, "max learned delay %v is not within 0 and %v", c.MaxLearned,
+		mostDelay)
 	bad(c.ProbeAfter < 1 || c.ProbeAfter > 60_000, "probe after %d successes is not within 1 and 60000", c.ProbeAfter)
 	bad(c.MaxBackoff < 0, "max host backoff %v is negative", c.MaxBackoff)
 	bad(c.MaxFailures < 1 || c.MaxFailures > 255, "max host failures %d is not within 1 and 255", c.MaxFailures)

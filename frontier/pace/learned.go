@@ -37,8 +37,9 @@ type lesson struct {
 	taught    bool   // the present rest has added to the delay
 }
 
-// teach lets a refusal raise the learned delay, once per rest. A refusal while a probe is unproven undoes the probe, and
-// that is the raise. Where in-flight adapts, a refused request that was not alone says only that there were too many.
+// teach lets a refusal raise the learned delay, once per rest. A refusal while a probe is unproven undoes the probe,
+// and that is the raise. Where in-flight adapts, a refused request that was not alone says only that there were too
+// many.
 func (l *lesson) teach(c *Config, e *Event, counts bool, ch *Change) {
 	l.successes = 0
 	if l.taught {
@@ -133,8 +134,8 @@ func (p Pace) Restore(c *Config, l Learned, now time.Time) Pace {
 	return p
 }
 
-// Saved is what was last written of a pace, in less memory than a Learned. The zero Saved is that of a host of which nothing
-// was written.
+// Saved is what was last written of a pace, in less memory than a Learned. The zero Saved is that of a host of which
+// nothing was written.
 type Saved struct {
 	lastSuccess  int64  // Unix ns
 	delay, floor uint32 // ms
@@ -150,9 +151,9 @@ func (p *Pace) Unsaved(s Saved) bool {
 	return p.learned != s.delay || p.floor != s.floor || p.learned|p.floor != 0 && p.lastSuccess != s.lastSuccess
 }
 
-// WorthSaving reports whether p should be written now, given what was last written for the host and when (zero times for
-// never). A changed delay or floor is written, but no host is written twice within ten seconds; a last success by itself
-// only every five minutes. At the end of a run, whatever is unsaved is written.
+// WorthSaving reports whether p should be written now, given what was last written for the host and when (zero times
+// for never). A changed delay or floor is written, but no host is written twice within ten seconds; a last success by
+// itself only every five minutes. At the end of a run, whatever is unsaved is written.
 func (p *Pace) WorthSaving(s Saved, savedAt, now time.Time) bool {
 	if p.learned|p.floor|s.delay|s.floor == 0 {
 		return false // the common case: there was never anything to learn

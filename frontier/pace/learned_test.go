@@ -21,7 +21,8 @@ func TestLearnedRoundTrip(t *testing.T) {
 		Delay: 3 * time.Second, Floor: 3 * time.Second,
 		FloorAt: w.time(at - 11*time.Second + 10*ms), LastSuccess: w.time(at - time.Second + 10*ms),
 	}
-	if l.Delay != want.Delay || l.Floor != want.Floor || !l.FloorAt.Equal(want.FloorAt) || !l.LastSuccess.Equal(want.LastSuccess) {
+	if l.Delay != want.Delay || l.Floor != want.Floor || !l.FloorAt.Equal(want.FloorAt) ||
+		!l.LastSuccess.Equal(want.LastSuccess) {
 		t.Fatalf("learned %+v, want %+v", l, want)
 	}
 
@@ -51,10 +52,13 @@ func TestRestore(t *testing.T) {
 		{"delay over today's cap", Learned{Delay: time.Hour}, Learned{Delay: time.Minute}},
 		{"negative delay", Learned{Delay: -time.Second}, Learned{}},
 		{"absurd delay", Learned{Delay: math.MaxInt64}, Learned{Delay: time.Minute}},
-		{"old floor", Learned{Delay: time.Second, Floor: time.Second, FloorAt: now.Add(-day - ms)}, Learned{Delay: time.Second}},
+		{"old floor", Learned{Delay: time.Second, Floor: time.Second, FloorAt: now.Add(-day - ms)},
+			Learned{Delay: time.Second}},
 		{"floor without a time", Learned{Delay: time.Second, Floor: time.Second}, Learned{Delay: time.Second}},
-		{"floor within a day", Learned{Floor: time.Second, FloorAt: now.Add(-day)}, Learned{Floor: time.Second, FloorAt: now.Add(-day)}},
-		{"floor of the future", Learned{Floor: time.Second, FloorAt: now.Add(day)}, Learned{Floor: time.Second, FloorAt: now}},
+		{"floor within a day", Learned{Floor: time.Second, FloorAt: now.Add(-day)},
+			Learned{Floor: time.Second, FloorAt: now.Add(-day)}},
+		{"floor of the future", Learned{Floor: time.Second, FloorAt: now.Add(day)},
+			Learned{Floor: time.Second, FloorAt: now}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := Polite()
@@ -69,7 +73,8 @@ func TestRestore(t *testing.T) {
 // What a host asked for is honoured by the next crawl, however long it is.
 func TestRestoreRetryAfter(t *testing.T) {
 	now := simTime(0)
-	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute, 1000 * time.Hour: 1000 * time.Hour, math.MaxInt64: maxRest} {
+	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute,
+		1000 * time.Hour: 1000 * time.Hour, math.MaxInt64: maxRest} {
 		cfg := Polite()
 		p := Pace{}.Restore(&cfg, Learned{AskedUntil: now.Add(asked)}, now)
 		got := time.Duration(0)
@@ -109,8 +114,10 @@ func TestWorthSaving(t *testing.T) {
 		{"another delay, just written", slow, Learned{Delay: 2 * time.Second}, now.Add(-9 * time.Second), false},
 		{"another delay", slow, Learned{Delay: 2 * time.Second}, now.Add(-10 * time.Second), true},
 		{"delay unlearned", Learned{}, Learned{Delay: time.Second}, now.Add(-time.Minute), true},
-		{"a success since", slow, Learned{Delay: time.Second, LastSuccess: now.Add(-4 * time.Minute)}, now.Add(-4 * time.Minute), false},
-		{"a success long since", slow, Learned{Delay: time.Second, LastSuccess: now.Add(-5 * time.Minute)}, now.Add(-5 * time.Minute), true},
+		{"a success since", slow, Learned{Delay: time.Second, LastSuccess: now.Add(-4 * time.Minute)},
+			now.Add(-4 * time.Minute), false},
+		{"a success long since", slow, Learned{Delay: time.Second, LastSuccess: now.Add(-5 * time.Minute)},
+			now.Add(-5 * time.Minute), true},
 		{"the same", slow, slow, now.Add(-time.Hour), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -120,7 +127,8 @@ func TestWorthSaving(t *testing.T) {
 		})
 	}
 	p := restored(slow)
-	if p.Unsaved(p.Saved()) || !p.Unsaved(restored(Learned{Delay: time.Second}).Saved()) || !p.Unsaved(restored(Learned{LastSuccess: now}).Saved()) {
+	if p.Unsaved(p.Saved()) || !p.Unsaved(restored(Learned{Delay: time.Second}).Saved()) ||
+		!p.Unsaved(restored(Learned{LastSuccess: now}).Saved()) {
 		t.Error("Unsaved is wrong")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// memory is what a registry knows of hosts beyond the crawls that ask them: what earlier ones have learned, and what has changed since the owner of
-// the registry has written it down. It is guarded by the registry's lock.
+// memory is what a registry knows of hosts beyond the crawls that ask them: what earlier ones have learned, and what
+// has changed since the owner of the registry has written it down. It is guarded by the registry's lock.
 type memory struct {
 	learned map[string]Learned // of hosts about which anything was learned
 	changed map[string]bool    // since the last call of Registry.Changes
@@ -23,7 +23,8 @@ func (m *memory) facts(host string, now int64) (f facts) {
 	}
 	f.learned, f.floor = toMillis(l.Delay), toMillis(l.Floor)
 	if f.floor > 0 {
-		f.floorAt = min(l.FloorAt.UnixNano(), now) // one found in the future, by a clock that has been set back since, was found now
+		// one found in the future, by a clock that has been set back since, was found now
+		f.floorAt = min(l.FloorAt.UnixNano(), now)
 	}
 	if !l.LastSuccess.IsZero() {
 		f.lastSuccess = l.LastSuccess.UnixNano()
@@ -44,15 +45,16 @@ func (m *memory) note(host string, before, after *facts) {
 	m.changed[host] = true
 }
 
-// Remember tells the registry what was learned about a host before. It has no effect on a host that a crawl asks already.
+// Remember tells the registry what was learned about a host before. It has no effect on a host that a crawl asks
+// already.
 func (r *Registry) Remember(host string, l Learned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.memory.learned[host] = l
 }
 
-// Changes returns what was learned about hosts since the last call, by host. A zero delay means that the host has recovered. The registry forgets
-// hosts about which nothing is left to know.
+// Changes returns what was learned about hosts since the last call, by host. A zero delay means that the host has
+// recovered. The registry forgets hosts about which nothing is left to know.
 func (r *Registry) Changes() map[string]Learned {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +69,10 @@ func (r *Registry) Changes() map[string]Learned {
 	}
 	clear(r.memory.changed)
 	now := time.Unix(0, r.now())
-	maps.DeleteFunc(r.memory.learned, func(_ string, l Learned) bool { return l.Delay == 0 && l.Floor == 0 && l.AskedUntil.Before(now) })
+	maps.DeleteFunc(r.memory.learned, func(_ string, l Learned) bool {
+		return l.Delay == 0 && l.Floor == 0 &&
+			l.AskedUntil.Before(now)
+	})
 	return out
 }
 
@@ -93,7 +98,8 @@ func (r *Registry) Host(name string) (HostState, bool) {
 		return HostState{Learned: l}, known
 	}
 	state := HostState{
-		Learned: Pace{facts: s.facts}.Learned(), LastStart: unixOrZero(s.lastStart), Refusals: int(s.refusals), Inflight: s.inflight, Crawls: len(s.handles), Waiting: len(s.queue),
+		Learned: Pace{facts: s.facts}.Learned(), LastStart: unixOrZero(s.lastStart), Refusals: int(s.refusals),
+		Inflight: s.inflight, Crawls: len(s.handles), Waiting: len(s.queue),
 	}
 	if s.offeredTo != nil && slices.Contains(s.queue, s.offeredTo) {
 		state.Waiting-- // it is its turn

@@ -11,7 +11,8 @@ func TestRegistryRemembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := NewRegistry(), Polite()
 		now := time.Now()
-		r.Remember("slow.example", Learned{Delay: 5 * time.Second, Floor: 2 * time.Second, FloorAt: now, LastSuccess: now.Add(-time.Hour)})
+		r.Remember("slow.example", Learned{Delay: 5 * time.Second, Floor: 2 * time.Second, FloorAt: now,
+			LastSuccess: now.Add(-time.Hour)})
 		r.Remember("asked.example", Learned{AskedUntil: now.Add(time.Hour)})
 		join := func(host string) (*Handle, Pace) {
 			var p Pace
@@ -34,14 +35,16 @@ func TestRegistryRemembers(t *testing.T) {
 		}
 		_, _, _ = h.Apply(p, &c, Event{Class: ClassThrottled, Now: time.Now(), RetryAfter: 10 * time.Second})
 		got := r.Changes()
-		if l := got["slow.example"]; len(got) != 1 || l.Delay != 6*time.Second || !l.LastSuccess.Equal(now.Add(time.Second)) || !l.AskedUntil.Equal(time.Now().Add(10*time.Second)) {
+		if l := got["slow.example"]; len(got) != 1 || l.Delay != 6*time.Second ||
+			!l.LastSuccess.Equal(now.Add(time.Second)) || !l.AskedUntil.Equal(time.Now().Add(10*time.Second)) {
 			t.Errorf("changes %+v", got)
 		}
 		if got := r.Changes(); len(got) != 0 {
 			t.Errorf("changes %v a second time", got)
 		}
 		state, ok := r.Host("slow.example")
-		if !ok || state.Delay != 6*time.Second || state.Refusals != 1 || state.Crawls != 1 || state.RestUntil.IsZero() || state.Inflight != 0 {
+		if !ok || state.Delay != 6*time.Second || state.Refusals != 1 || state.Crawls != 1 ||
+			state.RestUntil.IsZero() || state.Inflight != 0 {
 			t.Errorf("state %+v", state)
 		}
 		h.Leave(r.now())

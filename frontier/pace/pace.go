@@ -33,11 +33,13 @@ type facts struct {
 	atCap    uint8 // refusals in a row at MaxLearned
 }
 
-// merge adds what another crawl knows, of this run or an earlier one. A rest counts, whichever crawl was asked for it. What was
-// learned is taken from the crawl that has had an answer last. If that was the same answer, the longer row of refusals counts.
+// merge adds what another crawl knows, of this run or an earlier one. A rest counts, whichever crawl was asked for it.
+// What was learned is taken from the crawl that has had an answer last. If that was the same answer, the longer row of
+// refusals counts.
 func (f *facts) merge(other *facts) {
 	before := *f
-	if before == (facts{}) || other.lastSuccess > f.lastSuccess || other.lastSuccess == f.lastSuccess && other.learned >= f.learned {
+	if before == (facts{}) || other.lastSuccess > f.lastSuccess || other.lastSuccess == f.lastSuccess &&
+		other.learned >= f.learned {
 		*f = *other
 	}
 	f.restUntil, f.askedUntil = max(before.restUntil, other.restUntil), max(before.askedUntil, other.askedUntil)
@@ -72,7 +74,8 @@ func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 		ch.Effects |= p.window.observe(c, &e, ch.Meaning, counts)
 	}
 	if ch.Effects != 0 || ch.Meaning == MeaningRefused {
-		ch.describe(c, Pace{facts: facts{lesson: lesson{learned: learned}}, crawl: p.crawl, window: aimd{size: window}}, &p)
+		ch.describe(c, Pace{facts: facts{lesson: lesson{learned: learned}}, crawl: p.crawl, window: aimd{size: window}},
+			&p)
 	}
 	return p, ch
 }
@@ -103,10 +106,10 @@ func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 // counts; but a longer Retry-After is obeyed whichever of them has it, and where nothing was
 // learned from the first one, a later one of the same rest still counts for that.
 //
-// A 503 or 403 that names its Retry-After tells of an outage with an end, whatever the pace: it is waited for, and neither
-// teaches a delay nor ends a row of successes. It does so if the host refuses again right after the rest that it asked
-// for: before any success, or within half of the time that it asks for now. The latter is a host that serves one
-// request after each rest, and refuses the next.
+// A 503 or 403 that names its Retry-After tells of an outage with an end, whatever the pace: it is waited for, and
+// neither teaches a delay nor ends a row of successes. It does so if the host refuses again right after the rest that
+// it asked for: before any success, or within half of the time that it asks for now. The latter is a host that serves
+// one request after each rest, and refuses the next.
 func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
 	asked := min(e.RetryAfter, maxRest)
@@ -249,7 +252,8 @@ func (p Pace) CrawlDelay() time.Duration { return fromMillis(p.crawl) }
 // IsDefault reports whether the pace is that of a host about which nothing was learned. A Crawl-delay and a rest that
 // is due to end by itself do not count.
 func (p *Pace) IsDefault() bool {
-	return p.learned == 0 && p.floor == 0 && p.failures == 0 && p.refusals == 0 && p.forbidden == 0 && !p.blocked && p.window == (aimd{})
+	return p.learned == 0 && p.floor == 0 && p.failures == 0 && p.refusals == 0 && p.forbidden == 0 && !p.blocked &&
+		p.window == (aimd{})
 }
 
 // IsFresh reports whether nothing is known yet by which the number in flight could be set.

@@ -125,7 +125,8 @@ func TestPaceRefusals(t *testing.T) {
 		{"200 with Retry-After", ClassOK, time.Minute, MeaningAnswered, 0, 0},
 		{"429", ClassThrottled, 0, MeaningRefused, time.Second, time.Second},
 		{"429 with a short Retry-After", ClassThrottled, 500 * ms, MeaningRefused, time.Second, time.Second},
-		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, MeaningRefused, 90 * time.Second, time.Second},
+		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, MeaningRefused, 90 * time.Second,
+			time.Second},
 		{"429 with an hour", ClassThrottled, time.Hour, MeaningRefused, time.Hour, time.Second},
 		{"429 with a day", ClassThrottled, 24 * time.Hour, MeaningRefused, 24 * time.Hour, time.Second},
 		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, MeaningRefused, 7 * 24 * time.Hour, 0},
@@ -445,7 +446,8 @@ func TestPaceForbidden(t *testing.T) {
 	t.Run("the fifth in a row and each after it", func(t *testing.T) {
 		w := newWalk(t, Polite())
 		for i := range 4 {
-			if ch := w.do(time.Duration(i)*time.Second, ClassForbidden); ch.Meaning != MeaningAnswered || ch.Effects != 0 {
+			if ch := w.do(time.Duration(i)*time.Second, ClassForbidden); ch.Meaning != MeaningAnswered ||
+				ch.Effects != 0 {
 				t.Errorf("403 number %d: meaning %d, effects %q", i+1, ch.Meaning, ch.Effects)
 			}
 		}
@@ -566,8 +568,10 @@ func TestPaceNextStart(t *testing.T) {
 		{"slow host, own site", own, Pace{latency: 900_000}, 0, 0},
 		{"slow host, safe", safe(), Pace{latency: 900_000}, spread, 500 * ms},
 		{"resting", polite, Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, 0, time.Minute},
-		{"backing off", own, Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}, facts: facts{restUntil: simTime(time.Second).UnixNano()}}, 0, time.Minute},
-		{"rest is over sooner than the delay", polite, Pace{facts: facts{lesson: lesson{learned: 3000}, restUntil: simTime(time.Second).UnixNano()}}, 0, 3 * time.Second},
+		{"backing off", own, Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()},
+			facts: facts{restUntil: simTime(time.Second).UnixNano()}}, 0, time.Minute},
+		{"rest is over sooner than the delay", polite, Pace{facts: facts{lesson: lesson{learned: 3000},
+			restUntil: simTime(time.Second).UnixNano()}}, 0, 3 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tc.pace.NextStart(&tc.cfg, simTime(0), tc.rnd).Sub(simTime(0)); got != tc.want {
@@ -662,7 +666,8 @@ func TestPaceInvariants(t *testing.T) {
 			e := Event{
 				Class: Class(rng.IntN(int(ClassOurs) + 1)),
 				Start: now.Add(-time.Duration(rng.Int64N(int64(2 * time.Second)))), Now: now,
-				Latency: time.Duration(rng.Int64N(int64(time.Second))), URL: rng.Uint64N(100), Inflight: 1 + rng.IntN(5),
+				Latency: time.Duration(rng.Int64N(int64(time.Second))), URL: rng.Uint64N(100), Inflight: 1 +
+					rng.IntN(5),
 			}
 			if rng.IntN(10) == 0 {
 				e.RetryAfter = time.Duration(rng.Int64N(int64(2 * time.Hour)))
@@ -686,7 +691,8 @@ func TestPaceInvariants(t *testing.T) {
 			case was.Blocked() && !p.Blocked():
 				t.Fatalf("seed %d, event %d: unblocked", seed, i)
 			case ch.Meaning == MeaningRefused && e.RetryAfter > 0 && p.ReadyAt().Before(now.Add(e.RetryAfter)):
-				t.Fatalf("seed %d, event %d: ready at %v with a Retry-After of %v", seed, i, p.ReadyAt().Sub(now), e.RetryAfter)
+				t.Fatalf("seed %d, event %d: ready at %v with a Retry-After of %v", seed, i, p.ReadyAt().Sub(now),
+					e.RetryAfter)
 			case p.RetryAt(&cfg, e, 1).Before(p.ReadyAt()):
 				t.Fatalf("seed %d, event %d: retry before the host is ready", seed, i)
 			case l.Delay < was.Learned().Delay && !ch.Has(EffectProbed):

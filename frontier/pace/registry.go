@@ -14,8 +14,8 @@ const (
 	patience = int64(10 * time.Millisecond)
 	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
 	keepHost = int64(time.Minute)
-	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the host
-	// itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
+	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the
+	// host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
 	mostForOthers = time.Minute
 )
 
@@ -190,8 +190,8 @@ func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
 }
 
 // Start starts the first request of a slot that was taken at the given time, and reports whether it may. It was allowed
-// by Take. It is refused only if another request has started since, and the gap after it that other crawls demand is not
-// over: a crawl that demands one has joined meanwhile. The gap after the request is drawn by the crawl.
+// by Take. It is refused only if another request has started since, and the gap after it that other crawls demand is
+// not over: a crawl that demands one has joined meanwhile. The gap after the request is drawn by the crawl.
 func (h *Handle) Start(taken int64, gap time.Duration, now int64) (ok bool, wake *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()

@@ -50,7 +50,8 @@ func TestRegistryForgets(t *testing.T) {
 	})
 }
 
-// Of two crawls that know a host from earlier runs, the one with the later answer knows what it has learned; a rest holds from either.
+// Of two crawls that know a host from earlier runs, the one with the later answer knows what it has learned; a rest
+// holds from either.
 func TestFactsMerge(t *testing.T) {
 	older := facts{lastSuccess: 1, restUntil: 9, lesson: lesson{learned: 5000}}
 	newer := facts{lastSuccess: 2, restUntil: 3, lesson: lesson{learned: 1000}}
@@ -65,14 +66,18 @@ func TestFactsMerge(t *testing.T) {
 		{"older comes", newer, older, 1000, 9, 2, 0},
 		{"first", facts{}, facts{refusals: 3, restUntil: 4}, 0, 4, 0, 3},
 		{"never answered", facts{lesson: lesson{learned: 1}}, facts{lesson: lesson{learned: 7}}, 7, 0, 0, 0},
-		{"a row of refusals that the registry has forgotten", facts{lesson: lesson{learned: 7}}, facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 2},
-		{"a shorter row of refusals comes", facts{refusals: 4, lesson: lesson{learned: 7}}, facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 4},
+		{"a row of refusals that the registry has forgotten", facts{lesson: lesson{learned: 7}},
+			facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 2},
+		{"a shorter row of refusals comes", facts{refusals: 4, lesson: lesson{learned: 7}},
+			facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := tc.f
 			f.merge(&tc.other)
-			if f.learned != tc.learned || f.restUntil != tc.rest || f.lastSuccess != tc.last || f.refusals != tc.refusals {
-				t.Errorf("learned %d, rest until %d, last success %d, %d refusals; want %d, %d, %d, %d", f.learned, f.restUntil, f.lastSuccess, f.refusals, tc.learned, tc.rest, tc.last, tc.refusals)
+			if f.learned != tc.learned || f.restUntil != tc.rest || f.lastSuccess != tc.last ||
+				f.refusals != tc.refusals {
+				t.Errorf("learned %d, rest until %d, last success %d, %d refusals; want %d, %d, %d, %d", f.learned,
+					f.restUntil, f.lastSuccess, f.refusals, tc.learned, tc.rest, tc.last, tc.refusals)
 			}
 		})
 	}

@@ -35,8 +35,10 @@ func TestParseRetryAfter(t *testing.T) {
 		{"date now", date, "", 0},
 		{"date past", "Sun, 01 Mar 2026 11:00:00 GMT", "", 0},
 		{"date far away", "Fri, 31 Dec 9999 23:59:59 GMT", "", math.MaxInt64},
-		{"date by the server's late clock", "Sun, 01 Mar 2026 09:00:30 GMT", "Sun, 01 Mar 2026 09:00:00 GMT", 30 * time.Second},
-		{"date by the server's early clock", "Sun, 01 Mar 2026 15:00:30 GMT", "Sun, 01 Mar 2026 15:00:00 GMT", 30 * time.Second},
+		{"date by the server's late clock", "Sun, 01 Mar 2026 09:00:30 GMT", "Sun, 01 Mar 2026 09:00:00 GMT",
+			30 * time.Second},
+		{"date by the server's early clock", "Sun, 01 Mar 2026 15:00:30 GMT", "Sun, 01 Mar 2026 15:00:00 GMT",
+			30 * time.Second},
 		{"broken Date header", "Sun, 01 Mar 2026 12:00:30 GMT", "yesterday", 30 * time.Second},
 		{"not GMT", "Sun, 01 Mar 2026 12:00:30 +0100", "", 0},
 	} {

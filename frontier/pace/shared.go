@@ -8,9 +8,9 @@ import (
 
 // A sharedHost is what the crawls of a process know together about a host. It is guarded by the registry's lock.
 //
-// The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each once.
-// Only the first may. A crawl
-// that takes a slot goes to the end of the queue when it needs another. So the crawls take turns.
+// The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each
+// once. Only the first may. A crawl that takes a slot goes to the end of the queue when it needs another. So the crawls
+// take turns.
 type sharedHost struct {
 	r    *Registry
 	name string
@@ -79,8 +79,8 @@ func (s *sharedHost) start(h *Handle, gap time.Duration, now int64) {
 	s.lastStart = max(s.lastStart, now)
 }
 
-// fail begins a backoff for all crawls. It grows with the failures in a row over all of them: a host that answers one crawl
-// is not down for it, however often another crawl fails, whose patience may be short.
+// fail begins a backoff for all crawls. It grows with the failures in a row over all of them: a host that answers one
+// crawl is not down for it, however often another crawl fails, whose patience may be short.
 func (s *sharedHost) fail(p *Pace, isNew bool, now int64) {
 	if isNew {
 		s.failures++

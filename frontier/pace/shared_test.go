@@ -53,7 +53,8 @@ func (a *asking) answer(class Class, after time.Duration) {
 	a.Plan(a.terms, false, now, now)
 }
 
-// Neither the delay of a crawl nor its failures keep another crawl from a host for longer than a minute, while the crawl runs and after it.
+// Neither the delay of a crawl nor its failures keep another crawl from a host for longer than a minute, while the
+// crawl runs and after it.
 func TestOthersWaitAMinuteAtMost(t *testing.T) {
 	t.Run("delay", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,8 @@ func TestWPTURL(t *testing.T) {
 			continue
 		}
 		if u.Scheme()+":" != c.Protocol || u.Host() != c.Hostname || u.Port() != c.Port {
-			t.Errorf("Parse(%q) has %q, %q, %q, want %q, %q, %q", href, u.Scheme(), u.Host(), u.Port(), c.Protocol, c.Hostname, c.Port)
+			t.Errorf("Parse(%q) has %q, %q, %q, want %q, %q, %q", href, u.Scheme(), u.Host(), u.Port(), c.Protocol,
+				c.Hostname, c.Port)
 		}
 		if path := string(appendCanonical(nil, c.Pathname)); u.Path() != path {
 			t.Errorf("Parse(%q).Path() = %q, want %q", href, u.Path(), path)

@@ -20,7 +20,8 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 		return splice{}, false
 	}
 	ref = trimControl(ref)
-	if o := u.Origin(); len(ref) > len(o) && ref[len(o)] == '/' && o != "" && ref[:len(o)] != o && equalFold(ref[:len(o)], o) {
+	if o := u.Origin(); len(ref) > len(o) && ref[len(o)] == '/' && o != "" && ref[:len(o)] != o &&
+		equalFold(ref[:len(o)], o) {
 		return u.splicePath(o, ref[len(o):], 0) // its letters have no case
 	}
 	if n := schemeLen(ref); n > 0 {

@@ -95,7 +95,8 @@ func (k secret) sum(s string) uint64 {
 			v4 = round(v4, lastWord(whole, len(s)-24)*k.factor)
 			s = ""
 		}
-		acc = bits.RotateLeft64(v1, 1) + bits.RotateLeft64(v2, 7) + bits.RotateLeft64(v3, 12) + bits.RotateLeft64(v4, 18)
+		acc = bits.RotateLeft64(v1, 1) + bits.RotateLeft64(v2, 7) + bits.RotateLeft64(v3, 12) +
+			bits.RotateLeft64(v4, 18)
 		acc = merge(merge(merge(merge(acc, v1), v2), v3), v4)
 	} else {
 		acc = k.seed + prime5

@@ -23,9 +23,12 @@ func TestIdentity(t *testing.T) {
 
 // identityURLs has at least one URL for each rule of normalisation.
 var identityURLs = []string{
-	"http://example.com", "HTTP://EXAMPLE.com:80/", "https://example.com:443/", "http://example.com:443/", "https://example.com:0080/",
-	"http://example.com./", "http://user:pass@example.com/#top", "http:example.com", "http:/\\example.com\\a\\b", "http://exa%6dple.com/",
-	"\t http://example.com/a\tb\nc ", "http://example.com/a/./b/../c/", "http://example.com/a/%2e%2E/b", "http://example.com/../..",
+	"http://example.com", "HTTP://EXAMPLE.com:80/", "https://example.com:443/", "http://example.com:443/",
+	"https://example.com:0080/",
+	"http://example.com./", "http://user:pass@example.com/#top", "http:example.com", "http:/\\example.com\\a\\b",
+	"http://exa%6dple.com/",
+	"\t http://example.com/a\tb\nc ", "http://example.com/a/./b/../c/", "http://example.com/a/%2e%2E/b",
+	"http://example.com/../..",
 	"http://example.com//a//b/", "http://example.com/%7euser/%3a%2F%c3%a9/é", "http://example.com/%zz%", "http://example.com/a b\"<>^`{|}",
 	"http://example.com/?", "http://example.com/?a=1&B=2&a=%41%26", "http://example.com/?q='é' \"<>", "http://example.com?x#y?z",
 	"http://example.com/;a=1/b;c", "http://example.com/?%ff%FE", "http://example.com/\xff", "http://example.com/Case/SENSITIVE",

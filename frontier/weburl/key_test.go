@@ -21,10 +21,13 @@ func TestKeysAreStable(t *testing.T) {
 	}{
 		{0, "http://a/", Key{0xd2a180630e29ff5c, 0xd6687a7cbfc630db, 0x7619be69c457d1dd}},
 		{1, "http://a/", Key{0xd22834c00997e02c, 0xa480c6e3266a6a00, 0xf107687dcdb84250}},
-		{0x0123456789abcdef, "https://www.example.com/products/shoes/index.html?ref=home", Key{0x282cc6c547c803f9, 0x9a47e87ecfa270f, 0x1242aa1d1053a8a4}},
-		{0x0123456789abcdef, "http://somebody.github.io:8080/", Key{0x42720e696c5daa8c, 0xb490cab5fc8de5e8, 0xc38e0b11761f58b1}},
+		{0x0123456789abcdef, "https://www.example.com/products/shoes/index.html?ref=home",
+			Key{0x282cc6c547c803f9, 0x9a47e87ecfa270f, 0x1242aa1d1053a8a4}},
+		{0x0123456789abcdef, "http://somebody.github.io:8080/",
+			Key{0x42720e696c5daa8c, 0xb490cab5fc8de5e8, 0xc38e0b11761f58b1}},
 		{0xffffffffffffffff, "http://127.0.0.1/", Key{0xc0ba14a7a069ac3f, 0xc61251dac9194cb3, 0x8e97ad5ab4e3f04e}},
-		{0xffffffffffffffff, "https://xn--bcher-kva.example.co.uk/" + strings.Repeat("long/", 100), Key{0x15198ea52cb259dd, 0x35c54b98be0fedba, 0x389c417e59eca4a9}},
+		{0xffffffffffffffff, "https://xn--bcher-kva.example.co.uk/" + strings.Repeat("long/", 100),
+			Key{0x15198ea52cb259dd, 0x35c54b98be0fedba, 0x389c417e59eca4a9}},
 	} {
 		u := mustParse(t, c.url)
 		h := NewHasher(c.seed)
@@ -81,7 +84,8 @@ func TestKeyTellsURLsApart(t *testing.T) {
 
 func TestKeyOnDisk(t *testing.T) {
 	keys := []Key{
-		{}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1 << 63}, {0, 1 << 63, 0}, {1, 0, 0}, {1 << 56, 2, 3}, {1<<63 | 5, 0, 0}, {^HostID(0), ^uint64(0), ^uint64(0)},
+		{}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1 << 63}, {0, 1 << 63, 0}, {1, 0, 0}, {1 << 56, 2, 3}, {1<<63 | 5, 0, 0},
+		{^HostID(0), ^uint64(0), ^uint64(0)},
 	}
 	for i, k := range keys {
 		b := k.Append([]byte("x"))
@@ -95,7 +99,8 @@ func TestKeyOnDisk(t *testing.T) {
 			t.Errorf("%d bytes are a key", len(b))
 		}
 		for _, o := range keys[i:] {
-			if got, want := k.Compare(o), bytes.Compare(k.Append(nil), o.Append(nil)); got != want || o.Compare(k) != -want {
+			if got, want := k.Compare(o), bytes.Compare(k.Append(nil), o.Append(nil)); got != want ||
+				o.Compare(k) != -want {
 				t.Errorf("Compare(%x, %x) = %d, their bytes say %d", k, o, got, want)
 			}
 		}
@@ -146,7 +151,8 @@ func TestHasherIsShared(t *testing.T) {
 	h := NewHasher(3)
 	hosts := make([]string, 3<<cacheBits)
 	for i := range hosts {
-		hosts[i] = "h" + string(rune('a'+i%26)) + strings.Repeat("x", i%5) + "." + string(rune('a'+i/26%26)) + string(rune('a'+i/676)) + ".example"
+		hosts[i] = "h" + string(rune('a'+i%26)) + strings.Repeat("x", i%5) + "." + string(rune('a'+i/26%26)) +
+			string(rune('a'+i/676)) + ".example"
 	}
 	var wg sync.WaitGroup
 	for range 4 {

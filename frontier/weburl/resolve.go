@@ -42,7 +42,8 @@ func (u URL) AppendResolve(dst, ref []byte) ([]byte, Outline, error) {
 	if isOpaque(view) {
 		return dst, Outline{}, ErrScheme
 	}
-	if path := trimControl(view); !u.IsZero() && len(path) > 1 && path[0] == '/' && path[1] != '/' && len(u.text)+len(path) <= maxLen {
+	if path := trimControl(view); !u.IsZero() && len(path) > 1 && path[0] == '/' && path[1] != '/' &&
+		len(u.text)+len(path) <= maxLen {
 		if out, at, ok := u.appendPath(dst, path); ok {
 			return out, Outline{at}, nil
 		}

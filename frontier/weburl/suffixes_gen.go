@@ -4,8 +4,8 @@
 //
 //	go run suffixes_gen.go -date 2026-02-06 -revision d6c92f1bbb7433e5db7b8405c25d4035fb8ff376 <public_suffix_list.dat >suffixes.txt
 //
-// A newer list gives some hosts another partition, so it changes Identity: crawls that were begun before cannot be resumed
-// by a program that has it. Take one only for a reason, and say so in the changelog.
+// A newer list gives some hosts another partition, so it changes Identity: crawls that were begun before cannot be
+// resumed by a program that has it. Take one only for a reason, and say so in the changelog.
 package main
 
 import (

@@ -16,7 +16,8 @@ func TestSuffixList(t *testing.T) {
 	seen := map[string]bool{}
 	for rule := range suffixRules() {
 		name := strings.TrimPrefix(strings.TrimPrefix(rule, "!"), "*.")
-		if u, err := Parse("http://" + name + "/"); err != nil || u.Host() != name || strings.ContainsAny(name, "*!") || strings.Contains("."+name+".", "..") {
+		if u, err := Parse("http://" + name + "/"); err != nil || u.Host() != name || strings.ContainsAny(name, "*!") ||
+			strings.Contains("."+name+".", "..") {
 			t.Errorf("rule %q: the name is not in its canonical form", rule)
 		}
 		if seen[rule] {

@@ -22,9 +22,12 @@ func TestCanonicalForm(t *testing.T) {
 		{"trailing dot of the host stays", "http://example.com./", "http://example.com./"},
 		{"case and order stay", "http://example.com/Ab?z=1&A=2&a=2", "http://example.com/Ab?z=1&A=2&a=2"},
 		{"hex of escapes", "http://example.com/%c3%a9?%c3%a9", "http://example.com/%C3%A9?%C3%A9"},
-		{"unreserved escapes", "http://example.com/%41%7a%30%2d%2E%5f%7E?%41%7a%30%2d%2E%5f%7E", "http://example.com/Az0-._~?Az0-._~"},
-		{"reserved escapes stay", "http://example.com/%2f%3B%40%3a%26?%26%3D%2B%23", "http://example.com/%2F%3B%40%3A%26?%26%3D%2B%23"},
-		{"reserved characters stay", "http://example.com/;@:&=+$,!*()?;@:&=+$,!*()/?", "http://example.com/;@:&=+$,!*()?;@:&=+$,!*()/?"},
+		{"unreserved escapes", "http://example.com/%41%7a%30%2d%2E%5f%7E?%41%7a%30%2d%2E%5f%7E",
+			"http://example.com/Az0-._~?Az0-._~"},
+		{"reserved escapes stay", "http://example.com/%2f%3B%40%3a%26?%26%3D%2B%23",
+			"http://example.com/%2F%3B%40%3A%26?%26%3D%2B%23"},
+		{"reserved characters stay", "http://example.com/;@:&=+$,!*()?;@:&=+$,!*()/?",
+			"http://example.com/;@:&=+$,!*()?;@:&=+$,!*()/?"},
 		{"plus is no space", "http://example.com/a+b?a+b", "http://example.com/a+b?a+b"},
 		{"space", "http://example.com/a b?c d", "http://example.com/a%20b?c%20d"},
 		{"not ASCII", "http://example.com/é?é", "http://example.com/%C3%A9?%C3%A9"},
@@ -68,7 +71,8 @@ func TestCanonicalForm(t *testing.T) {
 func TestParts(t *testing.T) {
 	for _, c := range []struct{ in, scheme, host, port, origin, path, query, requestURI string }{
 		{"http://example.com/", "http", "example.com", "", "http://example.com", "/", "", "/"},
-		{"https://example.com:8443/a/b?c=d?e", "https", "example.com", "8443", "https://example.com:8443", "/a/b", "c=d?e", "/a/b?c=d?e"},
+		{"https://example.com:8443/a/b?c=d?e", "https", "example.com", "8443", "https://example.com:8443", "/a/b",
+			"c=d?e", "/a/b?c=d?e"},
 		{"http://[::1]/?", "http", "[::1]", "", "http://[::1]", "/", "", "/?"},
 		{"http://[::1]:81/", "http", "[::1]", "81", "http://[::1]:81", "/", "", "/"},
 		{"http://127.0.0.1:81/", "http", "127.0.0.1", "81", "http://127.0.0.1:81", "/", "", "/"},
@@ -80,7 +84,8 @@ func TestParts(t *testing.T) {
 			continue
 		}
 		for _, part := range []struct{ name, got, want string }{
-			{"Scheme", u.Scheme(), c.scheme}, {"Host", u.Host(), c.host}, {"Port", u.Port(), c.port}, {"Origin", u.Origin(), c.origin},
+			{"Scheme", u.Scheme(), c.scheme}, {"Host", u.Host(), c.host}, {"Port", u.Port(), c.port},
+			{"Origin", u.Origin(), c.origin},
 			{"Path", u.Path(), c.path}, {"Query", u.Query(), c.query}, {"RequestURI", u.RequestURI(), c.requestURI},
 		} {
 			if part.got != part.want {
@@ -153,7 +158,8 @@ func TestErrors(t *testing.T) {
 
 func TestFromCanonicalRefuses(t *testing.T) {
 	for _, s := range []string{
-		"", "http://", "http:///", "http://a", "http://:80/", "ftp://a/", "HTTP://a/", "//a/", "http:/a/", "http://a/#", "http://a/?#b",
+		"", "http://", "http:///", "http://a", "http://:80/", "ftp://a/", "HTTP://a/", "//a/", "http:/a/", "http://a/#",
+		"http://a/?#b",
 	} {
 		if u, ok := FromCanonical(s); ok {
 			t.Errorf("FromCanonical(%q) = %+v, want a refusal", s, u)
@@ -164,11 +170,16 @@ func TestFromCanonicalRefuses(t *testing.T) {
 func TestResolve(t *testing.T) {
 	const base = "http://a.example/b/c/d;p?q"
 	for ref, want := range map[string]string{
-		"g": "/b/c/g", "./g": "/b/c/g", "g/": "/b/c/g/", "/g": "/g", "?y": "/b/c/d;p?y", "g?y": "/b/c/g?y", "#s": "/b/c/d;p?q", "g#s": "/b/c/g",
-		";x": "/b/c/;x", "g;x": "/b/c/g;x", "": "/b/c/d;p?q", ".": "/b/c/", "./": "/b/c/", "..": "/b/", "../": "/b/", "../g": "/b/g",
-		"../..": "/", "../../g": "/g", "../../../g": "/g", "/./g": "/g", "/../g": "/g", "g.": "/b/c/g.", ".g": "/b/c/.g", "g..": "/b/c/g..",
-		"..g": "/b/c/..g", "./../g": "/b/g", "./g/.": "/b/c/g/", "g/./h": "/b/c/g/h", "g/../h": "/b/c/h", "g?y/../x": "/b/c/g?y/../x",
-		"..?y": "/b/?y", ".#s": "/b/c/", "?": "/b/c/d;p?", "http:g": "/b/c/g", "\\g": "/g", "./a:b": "/b/c/a:b", "/a:b": "/a:b", "1:b": "/b/c/1:b",
+		"g": "/b/c/g", "./g": "/b/c/g", "g/": "/b/c/g/", "/g": "/g", "?y": "/b/c/d;p?y", "g?y": "/b/c/g?y",
+		"#s": "/b/c/d;p?q", "g#s": "/b/c/g",
+		";x": "/b/c/;x", "g;x": "/b/c/g;x", "": "/b/c/d;p?q", ".": "/b/c/", "./": "/b/c/", "..": "/b/", "../": "/b/",
+		"../g":  "/b/g",
+		"../..": "/", "../../g": "/g", "../../../g": "/g", "/./g": "/g", "/../g": "/g", "g.": "/b/c/g.",
+		".g": "/b/c/.g", "g..": "/b/c/g..",
+		"..g": "/b/c/..g", "./../g": "/b/g", "./g/.": "/b/c/g/", "g/./h": "/b/c/g/h", "g/../h": "/b/c/h",
+		"g?y/../x": "/b/c/g?y/../x",
+		"..?y":     "/b/?y", ".#s": "/b/c/", "?": "/b/c/d;p?", "http:g": "/b/c/g", "\\g": "/g", "./a:b": "/b/c/a:b",
+		"/a:b": "/a:b", "1:b": "/b/c/1:b",
 	} {
 		u, err := mustParse(t, base).Resolve(ref)
 		if err != nil || u.String() != "http://a.example"+want {
@@ -192,7 +203,8 @@ func TestAllocations(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	for _, ref := range []string{
 		"/wiki/Go_(programming_language)", "article-12345.html", "../a/b.html", "?page=2", "#top", "", ".",
-		"https://www.example.com/products/shoes?color=red", "http://other.example:8080/a", "//cdn.example.net/x", "/wiki/%D0%9F", "https://other.example",
+		"https://www.example.com/products/shoes?color=red", "http://other.example:8080/a", "//cdn.example.net/x",
+		"/wiki/%D0%9F", "https://other.example",
 		"mailto:somebody@example.com", "javascript:void(0)",
 	} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = base.Resolve(ref) }); n > 1 {

@@ -119,7 +119,8 @@ func (b *Batch) Digest() uint64 {
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		head := w.Head() // stands for the body
-		for _, n := range []uint64{uint64(w.Partition), w.Epoch, w.After.Seq, w.After.Hash, w.Granted, head.Seq, head.Hash, uint64(w.Status.Busy), uint64(w.Status.Least), w.Status.Counted} {
+		for _, n := range []uint64{uint64(w.Partition), w.Epoch, w.After.Seq, w.After.Hash, w.Granted, head.Seq,
+			head.Hash, uint64(w.Status.Busy), uint64(w.Status.Least), w.Status.Counted} {
 			num(n)
 		}
 		flag(w.Status.Idle)

@@ -11,8 +11,9 @@ import (
 func TestDigest(t *testing.T) {
 	sample := func() *Batch {
 		return &Batch{
-			Number:   3,
-			Writes:   []Write{{Partition: 1, Epoch: 2, After: Place{4, 5}, Body: []byte("row"), Status: PartStatus{Least: 1, Counts: []byte("c")}}, {Partition: 2}},
+			Number: 3,
+			Writes: []Write{{Partition: 1, Epoch: 2, After: Place{4, 5}, Body: []byte("row"),
+				Status: PartStatus{Least: 1, Counts: []byte("c")}}, {Partition: 2}},
 			Sent:     []Sent{{To: 1, Body: []byte("link")}},
 			Received: []frontier.Mark{{Partition: 1, Batch: 4}},
 			Hold:     []string{"a"}, Release: []string{"b"}, Scope: []string{"c", "d"},

@@ -78,7 +78,8 @@ type IdentityError struct{ Name, Crawl, Own string }
 
 // Error implements error.
 func (e *IdentityError) Error() string {
-	return fmt.Sprintf("crawl %s was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", e.Name, e.Crawl, e.Own)
+	return fmt.Sprintf("crawl %s was made with other rules for URLs (%s) than those of this program (%s): use the "+
+		"same version on all machines", e.Name, e.Crawl, e.Own)
 }
 
 // CheckIdentity refuses a crawl whose keys this program would compute in another way. The
@@ -96,7 +97,8 @@ type PartStatus struct {
 	Busy    uint32 // requests in flight, and answers that are not committed
 	Least   uint32 // least depth of its live URLs; NoDepth for none
 	Counted uint64 // pages counted towards MaxURLs
-	Counts  []byte // its state.Counters as their Append writes them, for Snapshot.Counters; empty before the first batch
+	// its state.Counters as their Append writes them, for Snapshot.Counters; empty before the first batch
+	Counts []byte
 }
 
 // NoDepth is the least depth of a partition without live URLs.

@@ -40,7 +40,8 @@ func (h *Holdings) Check(s *Snapshot, self SessionID) error {
 		if m.Batch > h.Batch && p.Epoch == held.Epoch && p.Owner == (SessionID{}) {
 			continue // closed since
 		}
-		if err := CheckFence(&p, self, &Write{Partition: n, Epoch: held.Epoch, After: held.Head, Granted: p.Granted}); err != nil {
+		if err := CheckFence(&p, self, &Write{Partition: n, Epoch: held.Epoch, After: held.Head,
+			Granted: p.Granted}); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,13 @@ func TestHoldings(t *testing.T) {
 		want   error
 	}{
 		{"as known", func(*Snapshot) {}, nil},
-		{"a batch since", func(s *Snapshot) { s.Members[0].Batch, s.Parts[7].Head = 4, head.Next([]byte("more")) }, nil},
+		{"a batch since", func(s *Snapshot) { s.Members[0].Batch, s.Parts[7].Head = 4, head.Next([]byte("more")) },
+			nil},
 		{"closed since", func(s *Snapshot) { s.Members[0].Batch, s.Parts[7].Owner = 4, SessionID{} }, nil},
-		{"more of the crawl", func(s *Snapshot) { s.Crawl.Run, s.Crawl.PlanVersion, s.Crawl.Level, s.Scopes = 9, 9, 9, 9 }, nil},
+		{"more of the crawl", func(s *Snapshot) {
+			s.Crawl.Run, s.Crawl.PlanVersion, s.Crawl.Level, s.Scopes = 9, 9, 9,
+				9
+		}, nil},
 		{"ended", func(s *Snapshot) { s.Members = nil }, ErrFenced},
 		{"claimed by another", func(s *Snapshot) { s.Parts[7].Owner, s.Parts[7].Epoch = SessionID{2}, 6 }, ErrFenced},
 		{"not owned, and not closed by this session", func(s *Snapshot) { s.Parts[7].Owner = SessionID{} }, ErrFenced},
@@ -30,7 +34,8 @@ func TestHoldings(t *testing.T) {
 		{"an extension is gone", func(s *Snapshot) { s.Scopes = 1 }, ErrRolledBack},
 	} {
 		h := &Holdings{Batch: 3, Run: 2, Plan: 2, Level: 2, Scope: 2, Parts: map[uint8]Held{7: {Epoch: 5, Head: head}}}
-		s := &Snapshot{Members: []Member{{Session: me, Batch: 3}}, Crawl: Crawl{Run: 2, PlanVersion: 2, Level: 2}, Scopes: 2}
+		s := &Snapshot{Members: []Member{{Session: me, Batch: 3}}, Crawl: Crawl{Run: 2, PlanVersion: 2, Level: 2},
+			Scopes: 2}
 		s.Parts[7] = Part{Owner: me, Epoch: 5, Head: head}
 		c.change(s)
 		if err := h.Check(s, me); !errors.Is(err, c.want) {

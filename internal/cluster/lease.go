@@ -54,7 +54,8 @@ func CheckClock(before, engine, after time.Time) error {
 		off = engine.Sub(after)
 	}
 	if off > ClockTolerance {
-		return fmt.Errorf("the clock of this machine differs from the engine's by %v, at most %v is allowed: synchronise both", off.Round(time.Millisecond), ClockTolerance)
+		return fmt.Errorf("the clock of this machine differs from the engine's by %v, at most %v is allowed: "+
+			"synchronise both", off.Round(time.Millisecond), ClockTolerance)
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func TestOwnerMovesOnlyToTheNewMachine(t *testing.T) {
 func TestNextMoves(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	member := func(n byte, beats uint64, silent, joined time.Duration) Member {
-		return Member{Session: SessionID{n}, Machine: machine(n), Beats: beats, Beat: now.Add(-silent), Joined: now.Add(-joined), Since: now.Add(-joined)}
+		return Member{Session: SessionID{n}, Machine: machine(n), Beats: beats, Beat: now.Add(-silent),
+			Joined: now.Add(-joined), Since: now.Add(-joined)}
 	}
 	wins := func(self byte, others ...byte) (parts []uint8) {
 		list := []MachineID{machine(self)}
@@ -96,10 +97,12 @@ func TestNextMoves(t *testing.T) {
 		{"another has come", []Member{member(1, 2, 0, hour), member(2, 2, 0, hour)}, 1, Moves{Close: theirs}},
 		{"another has come, with one beat", []Member{member(1, 2, 0, hour), member(2, 1, 0, hour)}, 1, Moves{}},
 		{"another has expired", []Member{member(1, 2, 0, hour), member(2, 2, Lease+1, hour)}, 2, Moves{Claim: all}},
-		{"another has expired, too soon", []Member{member(1, 2, 0, Lease-1), member(2, 2, Lease+1, hour)}, 2, Moves{Wait: all}},
+		{"another has expired, too soon", []Member{member(1, 2, 0, Lease-1), member(2, 2, Lease+1, hour)}, 2,
+			Moves{Wait: all}},
 		{"another has ended", []Member{member(1, 2, 0, Lease-1)}, 2, Moves{Claim: all}},
 		{"expired itself", []Member{member(1, 2, Lease+1, hour), member(2, 2, 0, hour)}, 1, Moves{Close: all}},
-		{"a later session of the same machine", []Member{member(1, 2, 0, hour), {Session: SessionID{9}, Machine: machine(1), Beats: 2, Beat: now, Joined: now}}, 1, Moves{Close: all}},
+		{"a later session of the same machine", []Member{member(1, 2, 0, hour),
+			{Session: SessionID{9}, Machine: machine(1), Beats: 2, Beat: now, Joined: now}}, 1, Moves{Close: all}},
 		{"not a member", []Member{member(2, 2, 0, hour)}, 0, Moves{}},
 	} {
 		s := &Snapshot{Now: now, Members: c.members}

@@ -43,7 +43,8 @@ func TestRow(t *testing.T) {
 	shrinking := []state.Part{{At: 2}, {At: 2}}
 	other := bytes.Clone(c.encoder.EncodeAll([]byte{rowVersion + 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, nil))
 	for name, b := range map[string][]byte{
-		"cut": body[:len(body)-1], "nothing": {}, "after another row": c.Encode(Place{6, 8}, parts), "positions": c.Encode(after, shrinking), "version": other,
+		"cut": body[:len(body)-1], "nothing": {}, "after another row": c.Encode(Place{6, 8}, parts),
+		"positions": c.Encode(after, shrinking), "version": other,
 	} {
 		if _, err := c.Decode(9, after, b); !errors.Is(err, ErrRow) {
 			t.Errorf("%s: %v", name, err)
@@ -55,7 +56,8 @@ func TestRow(t *testing.T) {
 func FuzzRow(f *testing.F) {
 	c := codec(f)
 	head := []byte{rowVersion, 0, 0, 0, 0, 0, 0, 0, 0}
-	for _, list := range [][]byte{{0}, {1, 1, 5}, {2, 1, 5, 3, 6, 'a', 'b'}, {1, 200, 1}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {1, 0}} {
+	for _, list := range [][]byte{{0}, {1, 1, 5}, {2, 1, 5, 3, 6, 'a', 'b'}, {1, 200, 1},
+		{255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {1, 0}} {
 		f.Add(append(bytes.Clone(head), list...))
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {

@@ -138,7 +138,8 @@ func (s *Snapshot) Counted() (counted uint64) {
 // LimitReached reports whether as many pages are counted as may be, and nothing is in
 // flight.
 func (s *Snapshot) LimitReached() bool {
-	return s.Crawl.MaxURLs > 0 && s.Counted() >= s.Crawl.MaxURLs && s.all(func(p *Part) bool { return p.Status.Busy == 0 })
+	return s.Crawl.MaxURLs > 0 && s.Counted() >= s.Crawl.MaxURLs &&
+		s.all(func(p *Part) bool { return p.Status.Busy == 0 })
 }
 
 // MayRaise reports whether URLs of a depth may be fetched, because none of a lesser

@@ -31,7 +31,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 	for _, e := range defaults.Table() {
 		if e.Group != group {
 			group = e.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | range | permission | free | meaning |\n|---|---|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | range | permission | free | meaning "+
+				"|\n|---|---|---|---|---|---|---|\n", group)
 		}
 		value := strings.ReplaceAll(fmt.Sprint(e.Value), "|", `\|`)
 		if value != "" {
@@ -40,7 +41,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 		if e.Name == "shards" {
 			value = "one per CPU"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", FileKey(e.Name), e.Value.Type(), value, rangeText(e.Value), e.Permission, freeText(e.Free), e.Usage)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", FileKey(e.Name), e.Value.Type(), value,
+			rangeText(e.Value), e.Permission, freeText(e.Free), e.Usage)
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {

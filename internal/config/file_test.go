@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A file in a form that cannot be read as settings is refused as a whole, so that none of its settings is lost silently.
+// A file in a form that cannot be read as settings is refused as a whole, so that none of its settings is lost
+// silently.
 func TestFileForms(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -21,8 +22,10 @@ func TestFileForms(t *testing.T) {
 		{"two documents", "include: a\n---\nprofile: safe\n", nil, "line 2: a second document begins"},
 		{"second document with a fault", "include: a\n---\nprofile: [\n", nil, "yaml: "},
 		{"list that holds itself", "include: &x [*x]\n", nil, "line 1: include must be a value or a list of values"},
-		{"lists that hold each other", "exclude: &x [a, &y [*x]]\ninclude: *y\n", nil, "line 2: include must be a value or a list of values"},
-		{"alias of a list for one value", "include: &x [a]\nuser_agent: *x\n", []string{"a"}, "line 2: user_agent takes one value, not a list"},
+		{"lists that hold each other", "exclude: &x [a, &y [*x]]\ninclude: *y\n", nil,
+			"line 2: include must be a value or a list of values"},
+		{"alias of a list for one value", "include: &x [a]\nuser_agent: *x\n", []string{"a"},
+			"line 2: user_agent takes one value, not a list"},
 		{"nothing", "# nothing\n", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,14 +16,17 @@ type HostSet struct {
 // maxOnlyHosts bounds the setting only-hosts.
 const maxOnlyHosts = 100_000
 
-// NormalHosts brings hosts such as example.com, and *.example.com for all hosts below it, to the one form in which hosts are compared.
+// NormalHosts brings hosts such as example.com, and *.example.com for all hosts below it, to the one form in which
+// hosts are compared.
 func NormalHosts(patterns []string) ([]string, error) {
 	var out []string
 	for _, text := range patterns {
 		domain, wild := strings.CutPrefix(text, "*.")
 		u, err := weburl.Parse("http://" + domain + "/")
-		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil || strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
-			return nil, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below", text)
+		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil ||
+			strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
+			return nil, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below",
+				text)
 		}
 		if host := strings.Clone(u.Host()); wild {
 			out = append(out, "*."+host)

@@ -8,7 +8,8 @@ func TestHostSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]bool{
-		"example.com": true, "www.example.com": false, "a.shop.example": true, "a.b.shop.example": true, "shop.example": false, "ashop.example": false,
+		"example.com": true, "www.example.com": false, "a.shop.example": true, "a.b.shop.example": true,
+		"shop.example": false, "ashop.example": false,
 		"xn--mnchen-3ya.example": true, "127.0.0.1": true, "": false,
 	} {
 		if set.Has(host) != want {
@@ -16,7 +17,8 @@ func TestHostSet(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]bool{
-		"example.com": true, "*.example.com": false, "*.shop.example": true, "*.a.shop.example": true, "shop.example": false, "*.example": false,
+		"example.com": true, "*.example.com": false, "*.shop.example": true, "*.a.shop.example": true,
+		"shop.example": false, "*.example": false,
 	} {
 		other, err := NewHostSet([]string{pattern})
 		if err != nil {
@@ -26,7 +28,8 @@ func TestHostSet(t *testing.T) {
 			t.Errorf("covers %q: %v, want %v", pattern, !want, want)
 		}
 	}
-	for _, bad := range []string{"", "*", "*.", "a*.example", "example.com:80", "http://example.com", "example.com/x", "user@example.com", "*.*.example", "a b"} {
+	for _, bad := range []string{"", "*", "*.", "a*.example", "example.com:80", "http://example.com", "example.com/x",
+		"user@example.com", "*.*.example", "a b"} {
 		if _, err := NewHostSet([]string{bad}); err == nil {
 			t.Errorf("%q is taken for a host", bad)
 		}

@@ -25,8 +25,8 @@ type Loaded struct {
 	Warnings []string          // what was clamped or ignored, and why
 }
 
-// Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile. The others say
-// what a crawl is and where it is kept rather than how it runs. All have the same three forms.
+// Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile.
+// The others say what a crawl is and where it is kept rather than how it runs. All have the same three forms.
 const (
 	ProfileName  = "profile"
 	SafeName     = "safe"
@@ -49,8 +49,8 @@ const (
 
 func originOf(p Profile) string { return "profile " + string(p) }
 
-// Load lays the layers over the defaults of the profile that they choose, the lowest layer first. The error names every bad
-// value.
+// Load lays the layers over the defaults of the profile that they choose, the lowest layer first. The error names every
+// bad value.
 func Load(layers ...Layer) (*Loaded, error) {
 	profile, from, warnings, errs := chooseProfile(layers)
 	out := &Loaded{Settings: Defaults(profile), Origin: map[string]string{ProfileName: from}, Warnings: warnings}
@@ -86,14 +86,16 @@ func Load(layers ...Layer) (*Loaded, error) {
 	return out, nil
 }
 
-// Resume lays layers over the settings that are stored with a crawl. Of the process layers (environment, and a file that the environment
-// names) only the settings about this process count, such as log-level. The others are ignored, and a warning names them, unless the crawl
-// has the same value anyway. The layers over are given with the command and count fully.
+// Resume lays layers over the settings that are stored with a crawl. Of the process layers (environment, and a file
+// that the environment names) only the settings about this process count, such as log-level. The others are ignored,
+// and a warning names them, unless the crawl has the same value anyway. The layers over are given with the command and
+// count fully.
 func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded, error) {
 	above := append([]Layer{FromStored(stored)}, over...)
 	profile, _, _, _ := chooseProfile(above) // faults are reported by Load
 	if requested, from, _, _ := chooseProfile(process); requested == Safe && profile != Safe {
-		return nil, fmt.Errorf("%s requests the safe profile, but this crawl was started with %s: add --safe to make it a safe crawl for good "+
+		return nil, fmt.Errorf("%s requests the safe profile, but this crawl was started with %s: add --safe to make "+
+			"it a safe crawl for good "+
 			"(at most %d pages in all), or unset it", from, profile, SafePages)
 	}
 	above[0] = keptSettings(stored, profile)
@@ -106,13 +108,15 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 		return nil, err
 	}
 	if ignored := loaded.ignored(process); len(ignored) > 0 {
-		loaded.Warnings = append(loaded.Warnings, fmt.Sprintf("the crawl keeps its settings: ignored %s; flags given to resume change them", strings.Join(ignored, ", ")))
+		loaded.Warnings = append(loaded.Warnings,
+			fmt.Sprintf("the crawl keeps its settings: ignored %s; flags given to resume change them",
+				strings.Join(ignored, ", ")))
 	}
 	return loaded, nil
 }
 
-// keptSettings is what of a crawl's stored settings still counts under the given profile: everything if it is the crawl's own, else not the
-// values that the crawl's profile brought with it.
+// keptSettings is what of a crawl's stored settings still counts under the given profile: everything if it is the
+// crawl's own, else not the values that the crawl's profile brought with it.
 func keptSettings(stored map[string][]string, profile Profile) Layer {
 	layer := FromStored(stored)
 	had := stored[ProfileName]
@@ -140,8 +144,8 @@ func (l Layer) only(chosen func(Entry) bool) Layer {
 	return out
 }
 
-// ignored names what process layers say about settings of the crawl, where it differs from the effective value. The values are not named:
-// they can be secrets.
+// ignored names what process layers say about settings of the crawl, where it differs from the effective value. The
+// values are not named: they can be secrets.
 func (l *Loaded) ignored(process []Layer) []string {
 	effective := l.Settings.Table()
 	scratch := Defaults(l.Settings.Profile).Table()
@@ -214,11 +218,14 @@ func leaves(err error) []error {
 func (s *Settings) contradictions(bad map[string]bool) []error {
 	var errs []error
 	if s.MinDelayMS > s.MaxDelayMS && !bad["min-delay-ms"] && !bad["max-delay-ms"] {
-		errs = append(errs, &settingError{setting: "min-delay-ms", err: fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)})
+		errs = append(errs, &settingError{setting: "min-delay-ms",
+			err: fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)})
 	}
-	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] && !bad["throttle-threshold-ms"] {
-		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms", err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
-			s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
+	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] &&
+		!bad["throttle-threshold-ms"] {
+		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms",
+			err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
+				s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
 	}
 	if len(s.SeedingStrategy) > 1 && slices.Contains(s.SeedingStrategy, "none") && !bad["seeding-strategy"] {
 		errs = append(errs, &settingError{setting: "seeding-strategy", err: fmt.Errorf(

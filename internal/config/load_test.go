@@ -28,12 +28,15 @@ func mustLoad(t *testing.T, layers ...Layer) *Loaded {
 }
 
 func TestPrecedence(t *testing.T) {
-	env, err := FromEnv([]string{"MAX_WORKERS=100", "MAPWRIGHT_MAX_WORKERS=200", "MIN_DELAY_MS=7", "MAX_SCAN_TIME_MINUTES=1.5", "USER_AGENT=x/1"})
+	env, err := FromEnv([]string{"MAX_WORKERS=100", "MAPWRIGHT_MAX_WORKERS=200", "MIN_DELAY_MS=7",
+		"MAX_SCAN_TIME_MINUTES=1.5", "USER_AGENT=x/1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(path, []byte("max_workers: 50\nparse_semaphore_limit: 9\nprofile: own-site\ninclude: ['a,b', c]\nbloom_capacity: 20000000\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("max_workers: 50\nparse_semaphore_limit: 9\nprofile: own-site\ninclude: ['a,b', c]\nbloom_capacity: "+
+			"20000000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, err := FromFile(path)
@@ -65,8 +68,10 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
-	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world", "profile", "rude",
-		"resolve", "here", "proxy", "://", "extract", "price", "header", "x", "base-url", "ftp://x/", "metrics-addr", "here", "seeding-strategy", "index"))
+	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world",
+		"profile", "rude",
+		"resolve", "here", "proxy", "://", "extract", "price", "header", "x", "base-url", "ftp://x/", "metrics-addr",
+		"here", "seeding-strategy", "index"))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -89,7 +94,8 @@ func TestUnknownKeysInAFileAreRefused(t *testing.T) {
 }
 
 func TestStoredRoundTrip(t *testing.T) {
-	a := mustLoad(t, flags("include", "a,b", "include", "c", "profile", "own-site", "duration", "90", "max-body-size", "1MiB", "seeding-strategy", "none")).Settings
+	a := mustLoad(t, flags("include", "a,b", "include", "c", "profile", "own-site", "duration", "90", "max-body-size",
+		"1MiB", "seeding-strategy", "none")).Settings
 	b := mustLoad(t, FromStored(a.Stored()))
 	if !reflect.DeepEqual(a.Stored(), b.Settings.Stored()) {
 		t.Errorf("stored and loaded again:\n%v\n%v", a.Stored(), b.Settings.Stored())
@@ -102,7 +108,8 @@ func TestStoredRoundTrip(t *testing.T) {
 
 // No layer can exceed a bound of the safe profile, and the number of pages that was requested is kept for the message.
 func TestSafeBoundsHold(t *testing.T) {
-	ask := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000", "min-delay-ms": "0", "max-delay-ms": "1"}
+	ask := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000",
+		"min-delay-ms": "0", "max-delay-ms": "1"}
 	for name, text := range ask {
 		env, err := FromEnv([]string{EnvName(name) + "=" + text, "MAPWRIGHT_SAFE=yes"})
 		if err != nil {
@@ -118,13 +125,16 @@ func TestSafeBoundsHold(t *testing.T) {
 		}
 		stored := mustLoad(t, flags(SafeName, "true", name, text)).Settings.Stored()
 		for form, layers := range map[string][]Layer{
-			"flag": {flags(name, text, "profile", "safe")}, "environment": {env}, "file": {file}, "below": {file, flags("profile", "own-site")},
+			"flag": {flags(name, text, "profile", "safe")}, "environment": {env}, "file": {file},
+			"below":  {file, flags("profile", "own-site")},
 			"resume": {FromStored(stored), flags(name, text, "profile", "polite")},
 		} {
 			l := mustLoad(t, layers...)
 			s := l.Settings
-			if s.Profile != Safe || s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration || s.MaxURLs != 50 || s.PageCap() != 50 || s.MinDelayMS != 200 || s.MaxDelayMS != 500 {
-				t.Errorf("%s %s=%s: %s, %d workers, %d in flight, %s, %d pages, delays %d to %d", form, name, text, s.Profile, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.MaxURLs, s.MinDelayMS, s.MaxDelayMS)
+			if s.Profile != Safe || s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration ||
+				s.MaxURLs != 50 || s.PageCap() != 50 || s.MinDelayMS != 200 || s.MaxDelayMS != 500 {
+				t.Errorf("%s %s=%s: %s, %d workers, %d in flight, %s, %d pages, delays %d to %d", form, name, text,
+					s.Profile, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.MaxURLs, s.MinDelayMS, s.MaxDelayMS)
 			}
 			if len(l.Warnings) == 0 || !strings.HasPrefix(l.Origin[name], "profile safe, instead of ") {
 				t.Errorf("%s %s=%s: warnings %q, origin %q", form, name, text, l.Warnings, l.Origin[name])
@@ -134,9 +144,12 @@ func TestSafeBoundsHold(t *testing.T) {
 			}
 		}
 	}
-	politer := mustLoad(t, flags("profile", "safe", "min-delay-ms", "700", "max-delay-ms", "900", "max-urls", "10", "duration", "5"))
-	if s := politer.Settings; s.MinDelayMS != 700 || s.MaxDelayMS != 900 || s.MaxURLs != 10 || s.Duration != 5*time.Second || len(politer.Warnings) > 0 {
-		t.Errorf("values within the bounds: %d to %d ms, %d pages, %s, warnings %q", s.MinDelayMS, s.MaxDelayMS, s.MaxURLs, s.Duration, politer.Warnings)
+	politer := mustLoad(t, flags("profile", "safe", "min-delay-ms", "700", "max-delay-ms", "900", "max-urls", "10",
+		"duration", "5"))
+	if s := politer.Settings; s.MinDelayMS != 700 || s.MaxDelayMS != 900 || s.MaxURLs != 10 ||
+		s.Duration != 5*time.Second || len(politer.Warnings) > 0 {
+		t.Errorf("values within the bounds: %d to %d ms, %d pages, %s, warnings %q", s.MinDelayMS, s.MaxDelayMS,
+			s.MaxURLs, s.Duration, politer.Warnings)
 	}
 }
 
@@ -148,8 +161,10 @@ func TestSafeWithoutRequestedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range []*Loaded{first, again} {
-		if s := l.Settings; s.RequestedURLs != 0 || s.MaxURLs != 50 || len(l.Warnings) > 0 || l.Origin["max-urls"] != "profile safe" {
-			t.Errorf("%d requested, at most %d, warnings %q, from %q", s.RequestedURLs, s.MaxURLs, l.Warnings, l.Origin["max-urls"])
+		if s := l.Settings; s.RequestedURLs != 0 || s.MaxURLs != 50 || len(l.Warnings) > 0 ||
+			l.Origin["max-urls"] != "profile safe" {
+			t.Errorf("%d requested, at most %d, warnings %q, from %q", s.RequestedURLs, s.MaxURLs, l.Warnings,
+				l.Origin["max-urls"])
 		}
 	}
 }
@@ -172,7 +187,8 @@ func TestEveryNameIsUnique(t *testing.T) {
 func TestParseAge(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"7d": 7 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "36h": 36 * time.Hour, "1d30m": day + 30*time.Minute, "90s": 90 * time.Second,
+		"7d": 7 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "36h": 36 * time.Hour, "1d30m": day +
+			30*time.Minute, "90s": 90 * time.Second,
 	} {
 		for _, read := range []func(string) (time.Duration, error){ParseAge, ParseDuration} {
 			if got, err := read(text); err != nil || got != want {
@@ -180,7 +196,8 @@ func TestParseAge(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "0d", "-3h", "7 days", "1d1w", "99999999999w", "4000000000w", "1y"} {
+	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "0d", "-3h", "7 days", "1d1w", "99999999999w",
+		"4000000000w", "1y"} {
 		if got, err := ParseAge(text); err == nil {
 			t.Errorf("%q is taken for %v", text, got)
 		}

@@ -6,15 +6,16 @@ import (
 	"regexp/syntax"
 )
 
-// Bounds of regular expressions for URLs. The time of a match grows with the length of the URL and the size of the program, so these
-// bound the time for the links of a page.
+// Bounds of regular expressions for URLs. The time of a match grows with the length of the URL and the size of the
+// program, so these bound the time for the links of a page.
 const (
 	maxPattern  = 1000 // bytes of one expression
 	maxPatterns = 1000 // expressions of one list
 	maxProgram  = 2000 // steps of all expressions of a crawl: see programSize
 )
 
-// CompilePatterns compiles expressions that URLs must match, and must not. It refuses those that together need too much time.
+// CompilePatterns compiles expressions that URLs must match, and must not. It refuses those that together need too much
+// time.
 func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Regexp, err error) {
 	left := maxProgram
 	compile := func(texts []string) (list []*regexp.Regexp, err error) {
@@ -44,13 +45,15 @@ func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Re
 	return included, excluded, err
 }
 
-var errProgram = fmt.Errorf("the regular expressions of include and exclude have more than %d steps in all, which would take too long for each link: "+
+var errProgram = fmt.Errorf("the regular expressions of include and exclude have more than %d steps in all, which "+
+	"would take too long for each link: "+
 	"use fewer or shorter ones, without large repetitions; a text without operators counts as one step", maxProgram)
 
 // programSize is how many steps the program of an expression has, about. A plain expression counts as one.
 func programSize(text string) (int, error) {
 	if len(text) > maxPattern {
-		return 0, fmt.Errorf("%.40q… is not a regular expression of at most %d bytes: it has %d", text, maxPattern, len(text))
+		return 0, fmt.Errorf("%.40q… is not a regular expression of at most %d bytes: it has %d", text, maxPattern,
+			len(text))
 	}
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -62,8 +65,8 @@ func programSize(text string) (int, error) {
 	return steps(re) + repeated(re), nil
 }
 
-// repeated is how many steps repetitions have. They count twice: many of them may be under way at each character of a URL,
-// and few of those of other expressions.
+// repeated is how many steps repetitions have. They count twice: many of them may be under way at each character of a
+// URL, and few of those of other expressions.
 func repeated(re *syntax.Regexp) (n int) {
 	if re.Op == syntax.OpRepeat {
 		return steps(re)
@@ -74,7 +77,8 @@ func repeated(re *syntax.Regexp) (n int) {
 	return n
 }
 
-// isPlain reports whether an expression is searched for as a text, or compared with the begin of a URL, one character after the other.
+// isPlain reports whether an expression is searched for as a text, or compared with the begin of a URL, one character
+// after the other.
 func isPlain(re *syntax.Regexp) bool {
 	if re.Op != syntax.OpConcat {
 		return re.Op == syntax.OpEmptyMatch || re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0

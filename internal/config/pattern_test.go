@@ -9,7 +9,8 @@ import (
 
 // The steps of an expression are about those of the program that is run.
 func TestProgramSize(t *testing.T) {
-	for _, text := range []string{"(?:a?){1000}b", `(?:\w?\w?){200}!`, `[a-z]{1,200}x`, `((a{10}){10}){9}`, `(?i)straße.*$`, `a|b|cd|(e|f)*`, `^https?://[^/]+/(de|en|fr)/`, `x{3,}`, `(|a)+?`} {
+	for _, text := range []string{"(?:a?){1000}b", `(?:\w?\w?){200}!`, `[a-z]{1,200}x`, `((a{10}){10}){9}`,
+		`(?i)straße.*$`, `a|b|cd|(e|f)*`, `^https?://[^/]+/(de|en|fr)/`, `x{3,}`, `(|a)+?`} {
 		re, err := syntax.Parse(text, syntax.Perl)
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +31,8 @@ func TestProgramSize(t *testing.T) {
 	}
 }
 
-// Number, length and size of expressions are bounded, of include and exclude together; texts without operators may be many.
+// Number, length and size of expressions are bounded, of include and exclude together; texts without operators may be
+// many.
 func TestPatternsAreBounded(t *testing.T) {
 	many := func(n int, text string) (list []string) {
 		for i := range n {
@@ -53,7 +55,8 @@ func TestPatternsAreBounded(t *testing.T) {
 		{"too large together", many(30, `(?:a?){40}b%d`), many(30, `(?:a?){40}c%d`), "more than 2000 steps"},
 		{"in any case", nil, many(500, `(?i)/category-%d/`), "more than 2000 steps"},
 	} {
-		given := Layer{"include": {Texts: c.include, From: "flag --include"}, "exclude": {Texts: c.exclude, From: "flag --exclude"}}
+		given := Layer{"include": {Texts: c.include, From: "flag --include"},
+			"exclude": {Texts: c.exclude, From: "flag --exclude"}}
 		_, err := Load(given)
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.fault)

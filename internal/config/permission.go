@@ -1,13 +1,15 @@
 package config
 
-// A Permission says who may use a setting in a crawl that is submitted to a service. On the command line every setting may be used.
+// A Permission says who may use a setting in a crawl that is submitted to a service. On the command line every setting
+// may be used.
 type Permission string
 
 // The permissions.
 const (
 	// Tenant: every account.
 	Tenant Permission = "tenant"
-	// OwnHost: an account, for hosts that an admin granted to it. Beyond its free range the setting puts more load on hosts than usual.
+	// OwnHost: an account, for hosts that an admin granted to it. Beyond its free range the setting puts more load on
+	// hosts than usual.
 	OwnHost Permission = "own_host"
 	// Admin: a caller with the scope admin. The setting reaches into the network of the service, or costs others.
 	Admin Permission = "admin"
@@ -81,12 +83,15 @@ type SettingInfo struct {
 	Free       *Range     `json:"free,omitempty"` // values that every account may use, whatever Permission says
 }
 
-// Info describes every setting that a submission may name, with the values of base as defaults: first the profile, then the table's.
+// Info describes every setting that a submission may name, with the values of base as defaults: first the profile, then
+// the table's.
 func Info(base *Settings) []SettingInfo {
-	out := []SettingInfo{{Name: ProfileName, Kind: "name", Choices: Profiles(), Default: string(base.Profile), Group: Controls, Permission: Tenant,
+	out := []SettingInfo{{Name: ProfileName, Kind: "name", Choices: Profiles(), Default: string(base.Profile),
+		Group: Controls, Permission: Tenant,
 		Usage: "set of defaults; own-site needs the permission own_host"}}
 	for _, e := range base.Redacted().Table() {
-		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value), Range: rangeOf(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
+		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value),
+			Range: rangeOf(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
 		_, info.List = e.Value.(listValue)
 		if c, ok := e.Value.(choiceValue); ok {
 			info.Choices = c.Choices()

@@ -23,8 +23,9 @@ type profileRequest struct {
 	from    string
 }
 
-// chooseProfile returns the profile that the layers request and the source of the request. The highest layer wins, with one exception: if any
-// layer requests safe, the crawl is safe. Requests of the same or a higher layer that contradict it are named in warnings.
+// chooseProfile returns the profile that the layers request and the source of the request. The highest layer wins, with
+// one exception: if any layer requests safe, the crawl is safe. Requests of the same or a higher layer that contradict
+// it are named in warnings.
 func chooseProfile(layers []Layer) (profile Profile, from string, warnings []string, errs []error) {
 	requests, errs := profileRequests(layers)
 	profile, from = Polite, originDefault
@@ -111,8 +112,8 @@ func (l *Loaded) clampSafe() {
 	}
 }
 
-// clamped records that a requested value was replaced by a bound of the safe profile. A safe crawl stores max-urls 0 if no number of pages was
-// requested; that is not a request.
+// clamped records that a requested value was replaced by a bound of the safe profile. A safe crawl stores max-urls 0 if
+// no number of pages was requested; that is not a request.
 func (l *Loaded) clamped(name, requested, bound string) {
 	from := l.Origin[name]
 	l.Origin[name] = originOf(Safe)
@@ -124,7 +125,8 @@ func (l *Loaded) clamped(name, requested, bound string) {
 	if name == "min-delay-ms" || name == "max-delay-ms" {
 		change = "raises %s to %s"
 	}
-	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe "+change+" (requested: %s by %s)", name, bound, requested, from))
+	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe "+change+" (requested: %s by %s)", name, bound, requested,
+		from))
 }
 
 // PageCap is how many pages the crawl may fetch in all its runs; 0 is no limit.

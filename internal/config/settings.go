@@ -132,8 +132,8 @@ type Settings struct {
 	MetricExportIntervalSecs int
 }
 
-// Seeds reports whether a source beside links names URLs of the crawl. Such URLs have depth 0 as start pages have, so with
-// a depth limit of 0, which means the start pages alone, no source does.
+// Seeds reports whether a source beside links names URLs of the crawl. Such URLs have depth 0 as start pages have, so
+// with a depth limit of 0, which means the start pages alone, no source does.
 func (s *Settings) Seeds(source string) bool {
 	return s.MaxDepth != 0 && (slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all"))
 }

@@ -61,7 +61,8 @@ func FromEnv(environ []string) (Layer, error) {
 				bad = fmt.Errorf("environment %s: %q is not a number of minutes", e.EnvMinutes, minutes)
 				continue
 			}
-			layer[e.Name] = Given{Texts: []string{strconv.FormatFloat(m*60, 'f', -1, 64)}, From: "environment " + e.EnvMinutes}
+			layer[e.Name] = Given{Texts: []string{strconv.FormatFloat(m*60, 'f', -1, 64)}, From: "environment " +
+				e.EnvMinutes}
 		}
 	}
 	return layer, bad
@@ -86,8 +87,9 @@ func UnknownEnv(environ []string) []string {
 	return unknown
 }
 
-// FromFile reads a YAML file of settings. A key may be written with underscores or, as a flag is, with dashes. The error names every fault of
-// the file, with its line; what could be read is returned with it, so that its values can be checked too.
+// FromFile reads a YAML file of settings. A key may be written with underscores or, as a flag is, with dashes. The
+// error names every fault of the file, with its line; what could be read is returned with it, so that its values can be
+// checked too.
 func FromFile(path string) (Layer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -99,7 +101,8 @@ func FromFile(path string) (Layer, error) {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	if err := reader.Decode(&next); err == nil {
-		return nil, fmt.Errorf("read configuration %s: line %d: a second document begins; a file holds the settings in one", path, next.Line)
+		return nil, fmt.Errorf("read configuration %s: line %d: a second document begins; a file holds the settings "+
+			"in one", path, next.Line)
 	} else if err != io.EOF {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
@@ -108,7 +111,8 @@ func FromFile(path string) (Layer, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("read configuration %s: line %d: it must hold lines such as 'max_urls: 100'", path, root.Line)
+		return nil, fmt.Errorf("read configuration %s: line %d: it must hold lines such as 'max_urls: 100'", path,
+			root.Line)
 	}
 	r := fileReader{path: path, lists: map[string]bool{StartURLName: true}, names: map[string]string{}, layer: Layer{}}
 	for _, name := range outside() {
@@ -123,7 +127,8 @@ func FromFile(path string) (Layer, error) {
 	}
 	if len(r.unknown) > 0 {
 		slices.Sort(r.unknown)
-		r.errs = append(r.errs, fmt.Errorf("configuration %s: no such setting: %s", path, strings.Join(r.unknown, ", ")))
+		r.errs = append(r.errs, fmt.Errorf("configuration %s: no such setting: %s", path,
+			strings.Join(r.unknown, ", ")))
 	}
 	return r.layer, errors.Join(r.errs...)
 }
@@ -146,7 +151,8 @@ func (r *fileReader) read(key, value *yaml.Node) {
 		return
 	}
 	fault := func(format string, args ...any) {
-		r.errs = append(r.errs, fmt.Errorf("file %s line %d: %s %s", r.path, key.Line, key.Value, fmt.Sprintf(format, args...)))
+		r.errs = append(r.errs, fmt.Errorf("file %s line %d: %s %s", r.path, key.Line, key.Value,
+			fmt.Sprintf(format, args...)))
 	}
 	if _, twice := r.layer[name]; twice {
 		fault("is given twice")
@@ -199,8 +205,8 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. A safe crawl keeps max-urls as it
-// was requested, because the message at its cap names that number.
+// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. A safe crawl
+// keeps max-urls as it was requested, because the message at its cap names that number.
 func (s *Settings) Stored() map[string][]string {
 	out := map[string][]string{ProfileName: {string(s.Profile)}}
 	for _, e := range s.Table() {

@@ -31,13 +31,14 @@ type Submission struct {
 
 // Codes of faults.
 const (
-	FaultForm        = "bad_form"         // the value is not of a form that a setting has
-	FaultUnknown     = "unknown_setting"  // there is no such setting
-	FaultValue       = "bad_value"        // the setting does not take the value, or not beside another one
-	FaultPermission  = "not_permitted"    // the caller may not use the setting, or not with this value
-	FaultHost        = "host_not_granted" // the setting may be used for hosts that are granted to the account, and another one is concerned
-	FaultPrivateHost = "private_address"  // a start URL names an address that is not public
-	FaultSize        = "too_large"        // the settings have too many bytes
+	FaultForm       = "bad_form"        // the value is not of a form that a setting has
+	FaultUnknown    = "unknown_setting" // there is no such setting
+	FaultValue      = "bad_value"       // the setting does not take the value, or not beside another one
+	FaultPermission = "not_permitted"   // the caller may not use the setting, or not with this value
+	// the setting may be used for hosts that are granted to the account, and another one is concerned
+	FaultHost        = "host_not_granted"
+	FaultPrivateHost = "private_address" // a start URL names an address that is not public
+	FaultSize        = "too_large"       // the settings have too many bytes
 )
 
 // A Fault is one reason why a submission is refused.
@@ -55,8 +56,8 @@ const (
 	maxFaults    = 100 // that a refusal names
 )
 
-// Load returns the settings of the crawl, or every reason why it is refused. If the caller uses settings that are for hosts of the account, the
-// crawl is bound to these hosts by only-hosts.
+// Load returns the settings of the crawl, or every reason why it is refused. If the caller uses settings that are for
+// hosts of the account, the crawl is bound to these hosts by only-hosts.
 func (s *Submission) Load() (*Loaded, []Fault) {
 	r := submissionReader{layer: Layer{}}
 	if len(s.Settings) > MaxSettings {
@@ -69,7 +70,8 @@ func (s *Submission) Load() (*Loaded, []Fault) {
 	bound := r.bind(s, owned)
 	for i, host := range s.StartHosts {
 		if why := privateName(host); why != "" && !s.Admin {
-			r.fault(startField(i), FaultPrivateHost, "%s is not a public address (%s); only an admin may start a crawl there", host, why)
+			r.fault(startField(i), FaultPrivateHost,
+				"%s is not a public address (%s); only an admin may start a crawl there", host, why)
 		}
 	}
 	base := r.base(s.Base)
@@ -81,7 +83,8 @@ func (s *Submission) Load() (*Loaded, []Fault) {
 		return nil, r.faults
 	}
 	if operators, err := Load(append(base, r.profile())...); err == nil { // its warnings are no concern of the caller
-		loaded.Warnings = slices.DeleteFunc(loaded.Warnings, func(text string) bool { return slices.Contains(operators.Warnings, text) })
+		loaded.Warnings = slices.DeleteFunc(loaded.Warnings,
+			func(text string) bool { return slices.Contains(operators.Warnings, text) })
 	}
 	if bound != nil {
 		loaded.Settings.OnlyHosts = bound
@@ -90,8 +93,9 @@ func (s *Submission) Load() (*Loaded, []Fault) {
 	return loaded, nil
 }
 
-// base are the operator's layers for this submission. Headers and the origins that get them go together: if the caller gives one of the two, those
-// of the operator are left out, or the caller could have the operator's headers sent anywhere.
+// base are the operator's layers for this submission. Headers and the origins that get them go together: if the caller
+// gives one of the two, those of the operator are left out, or the caller could have the operator's headers sent
+// anywhere.
 func (r *submissionReader) base(layers []Layer) []Layer {
 	_, headers := r.layer["header"]
 	_, origins := r.layer["header-to"]
@@ -264,7 +268,8 @@ func jsonText(value any) (text string, ok bool) {
 	return "", false
 }
 
-// withhold takes the settings out of the layer that the caller may not use, and returns those that may be used for hosts of the account only.
+// withhold takes the settings out of the layer that the caller may not use, and returns those that may be used for
+// hosts of the account only.
 func (r *submissionReader) withhold(s *Submission) (owned []string) {
 	table := map[string]Entry{}
 	for _, e := range Defaults(Polite).Table() {
@@ -274,7 +279,8 @@ func (r *submissionReader) withhold(s *Submission) (owned []string) {
 		permission, free := r.permissionOf(name, table)
 		switch {
 		case permission == Operator:
-			r.fault(settingField(name), FaultPermission, "only the operator of the service may set it, and not in a request")
+			r.fault(settingField(name), FaultPermission,
+				"only the operator of the service may set it, and not in a request")
 		case free || permission == Tenant || s.Admin:
 			continue
 		case permission == OwnHost:
@@ -290,7 +296,8 @@ func (r *submissionReader) withhold(s *Submission) (owned []string) {
 	return owned
 }
 
-// permissionOf says who may use a setting, and whether the value that is given is free for all. A bad value is free: it is refused by itself.
+// permissionOf says who may use a setting, and whether the value that is given is free for all. A bad value is free: it
+// is refused by itself.
 func (r *submissionReader) permissionOf(name string, table map[string]Entry) (p Permission, free bool) {
 	texts := r.layer[name].Texts
 	switch name {
@@ -325,7 +332,8 @@ func (r *Range) String() string {
 func (r *submissionReader) judgeTexts(s *Submission) {
 	for _, text := range r.layer["header"].Texts {
 		if name, value, _ := strings.Cut(text, ":"); strings.TrimSpace(value) == hiddenValue {
-			r.fault(settingField("header"), FaultValue, "the value of the header %s is missing: %q is only shown in its place", name, hiddenValue)
+			r.fault(settingField("header"), FaultValue,
+				"the value of the header %s is missing: %q is only shown in its place", name, hiddenValue)
 		}
 	}
 	if s.Admin {
@@ -334,8 +342,11 @@ func (r *submissionReader) judgeTexts(s *Submission) {
 	if given, ok := r.layer["user-agent"]; ok {
 		base := s.userAgent()
 		text := given.Texts[len(given.Texts)-1]
-		if rest, ok := strings.CutPrefix(text, base); !ok || rest != "" && rest[0] != ' ' || len(text) > max(maxUserAgent, len(base)) {
-			r.fault(given.From, FaultPermission, "it may be extended and not replaced: it must begin with %q and a space, and have at most %d bytes", base, maxUserAgent)
+		if rest, ok := strings.CutPrefix(text, base); !ok || rest != "" && rest[0] != ' ' ||
+			len(text) > max(maxUserAgent, len(base)) {
+			r.fault(given.From, FaultPermission,
+				"it may be extended and not replaced: it must begin with %q and a space, and have at most %d bytes",
+				base, maxUserAgent)
 		}
 	}
 	if given, ok := r.layer["header"]; ok {
@@ -356,25 +367,28 @@ func (s *Submission) userAgent() string {
 	return fetch.DefaultUserAgent
 }
 
-// isWithheld says whether a header tells who sends a request, from which address, to which host, for whom, or belongs to
-// the connection. Servers behind proxies believe many names for the address and the user of a client; those that make
-// variables of names do not tell _ and . from -.
+// isWithheld says whether a header tells who sends a request, from which address, to which host, for whom, or belongs
+// to the connection. Servers behind proxies believe many names for the address and the user of a client; those that
+// make variables of names do not tell _ and . from -.
 func isWithheld(name string) bool {
 	name = strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 	return slices.Contains(withheldHeaders(), name) ||
-		slices.ContainsFunc([]string{"x-original-", "x-rewrite-", "proxy-"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+		slices.ContainsFunc([]string{"x-original-", "x-rewrite-", "proxy-"},
+			func(p string) bool { return strings.HasPrefix(name, p) }) ||
 		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool {
 			return strings.HasPrefix(word, "ipv") || strings.HasPrefix(word, "forwarded") ||
-				slices.Contains([]string{"ip", "clientip", "realip", "remoteip", "socketip", "addr", "address", "remote", "override"}, word)
+				slices.Contains([]string{"ip", "clientip", "realip", "remoteip", "socketip", "addr", "address",
+					"remote", "override"}, word)
 		})
 }
 
 func withheldHeaders() []string {
-	return []string{"connection", "content-length", "expect", "from", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via", "x-host"}
+	return []string{"connection", "content-length", "expect", "from", "host", "keep-alive", "te", "trailer",
+		"transfer-encoding", "upgrade", "user-agent", "via", "x-host"}
 }
 
-// bind returns the hosts that the crawl is bound to because of the settings owned; nil if there are none. The start hosts must be granted, and so must
-// those of only-hosts, if that is given.
+// bind returns the hosts that the crawl is bound to because of the settings owned; nil if there are none. The start
+// hosts must be granted, and so must those of only-hosts, if that is given.
 func (r *submissionReader) bind(s *Submission, owned []string) []string {
 	if len(owned) == 0 {
 		return nil

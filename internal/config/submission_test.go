@@ -14,9 +14,12 @@ import (
 func probes(t *testing.T, e Entry) []any {
 	t.Helper()
 	other := map[string]any{
-		"user-agent": fetch.DefaultUserAgent + " acme", "header": "X-A: b", "header-to": "https://api.example.com", "proxy": "http://p.test:1", "resolve": "a.test:80:10.0.0.1",
-		"ct-base-url": "http://ct.test/", "commoncrawl-base-url": "http://cc.test/", "since": "2026-01-01", "base-url": "https://a.test/", "include": "a", "exclude": "b",
-		"skip-extensions": "pdf", "only-hosts": "own.test", "extract": "a=h1", "seeding-strategy": "ct", "xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
+		"user-agent": fetch.DefaultUserAgent + " acme", "header": "X-A: b", "header-to": "https://api.example.com",
+		"proxy": "http://p.test:1", "resolve": "a.test:80:10.0.0.1",
+		"ct-base-url": "http://ct.test/", "commoncrawl-base-url": "http://cc.test/", "since": "2026-01-01",
+		"base-url": "https://a.test/", "include": "a", "exclude": "b",
+		"skip-extensions": "pdf", "only-hosts": "own.test", "extract": "a=h1", "seeding-strategy": "ct",
+		"xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
 		"scope": "any", "log-format": "json", "log-level": "debug",
 	}
 	if v, ok := other[e.Name]; ok {
@@ -44,8 +47,8 @@ func probes(t *testing.T, e Entry) []any {
 
 func permissions() []Permission { return []Permission{Tenant, OwnHost, Admin, Operator} }
 
-// Every setting with a usual value and with one beyond what is free, by every kind of caller: it passes exactly if its permission says so, and a refusal
-// names it. A setting without a permission fails.
+// Every setting with a usual value and with one beyond what is free, by every kind of caller: it passes exactly if its
+// permission says so, and a refusal names it. A setting without a permission fails.
 func TestEverySettingByEveryCaller(t *testing.T) {
 	callers := []struct {
 		name   string
@@ -65,7 +68,8 @@ func TestEverySettingByEveryCaller(t *testing.T) {
 			t.Errorf("%s has the permission %q, want one of %v", e.Name, e.Permission, permissions())
 			continue
 		}
-		if _, isNumber := numberOf(e.Value); e.Free != nil && (!isNumber || e.Permission == Tenant || e.Permission == Operator) {
+		if _, isNumber := numberOf(e.Value); e.Free != nil &&
+			(!isNumber || e.Permission == Tenant || e.Permission == Operator) {
 			t.Errorf("%s has a free range, which means nothing for it", e.Name)
 		}
 		seen[e.Permission]++
@@ -80,17 +84,21 @@ func TestEverySettingByEveryCaller(t *testing.T) {
 					free = true
 				}
 				want := slices.Contains(c.passes, e.Permission) || free
-				loaded, faults := load(t, Submission{Admin: c.admin, Hosts: c.hosts}, map[string]any{FileKey(e.Name): value})
+				loaded, faults := load(t, Submission{Admin: c.admin, Hosts: c.hosts},
+					map[string]any{FileKey(e.Name): value})
 				if ok := loaded != nil; ok != want {
 					t.Errorf("%s = %v by %s: passes %v, want %v: %v", e.Name, value, c.name, ok, want, faults)
 				}
 				for _, f := range faults {
-					if f.Field != "settings."+FileKey(e.Name) || f.Detail == "" || f.Code != FaultPermission && f.Code != FaultHost && f.Code != FaultValue {
+					if f.Field != "settings."+FileKey(e.Name) || f.Detail == "" || f.Code != FaultPermission &&
+						f.Code != FaultHost && f.Code != FaultValue {
 						t.Errorf("%s by %s: fault %+v", e.Name, c.name, f)
 					}
 				}
-				if loaded != nil && e.Permission == OwnHost && !free && !c.admin && !slices.Equal(loaded.Settings.OnlyHosts, c.hosts) {
-					t.Errorf("%s by %s: the crawl may ask %q, want it bound to %q", e.Name, c.name, loaded.Settings.OnlyHosts, c.hosts)
+				if loaded != nil && e.Permission == OwnHost && !free && !c.admin &&
+					!slices.Equal(loaded.Settings.OnlyHosts, c.hosts) {
+					t.Errorf("%s by %s: the crawl may ask %q, want it bound to %q", e.Name, c.name,
+						loaded.Settings.OnlyHosts, c.hosts)
 				}
 			}
 		}
@@ -128,7 +136,8 @@ func load(t *testing.T, s Submission, settings map[string]any) (*Loaded, []Fault
 }
 
 func TestSubmissionNamesEveryFault(t *testing.T) {
-	s := Submission{StartHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"}, Hosts: []string{"own.test"}}
+	s := Submission{StartHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"},
+		Hosts: []string{"own.test"}}
 	s.Settings = json.RawMessage(`{"max_urls": "many", "shards": 2, "profile": "own-site", "proxy": "http://p.test", "max_pages": 3, "max-depth": 1, "colour": "red", "start_url": "x",
 		"max_retries": 9, "gzip": ["a"], "csv": {}, "csv": true, "user_agent": "Evil/1.0", "header": ["Host: x", "X-Ok: 1", "user-agent: y"], "min_delay_ms": 900, "max_delay_ms": 600, "timeout": 500}`)
 	_, faults := s.Load()
@@ -137,7 +146,8 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 		got = append(got, f.Field+" "+f.Code)
 	}
 	want := []string{
-		"settings.max_pages unknown_setting", "settings.max-depth unknown_setting", "settings.colour unknown_setting", "settings.start_url unknown_setting",
+		"settings.max_pages unknown_setting", "settings.max-depth unknown_setting", "settings.colour unknown_setting",
+		"settings.start_url unknown_setting",
 		"settings.gzip bad_form", "settings.csv bad_form", "settings.csv bad_form",
 		"settings.shards not_permitted", "settings.proxy not_permitted", "settings.timeout not_permitted",
 		"settings.user_agent not_permitted", "settings.header not_permitted", "settings.header not_permitted",
@@ -149,7 +159,8 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for _, f := range faults {
-		if strings.Contains(f.Field, "max_pages") && !strings.Contains(f.Detail, "max_urls") || strings.Contains(f.Field, "max-depth") && !strings.Contains(f.Detail, "max_depth") {
+		if strings.Contains(f.Field, "max_pages") && !strings.Contains(f.Detail, "max_urls") ||
+			strings.Contains(f.Field, "max-depth") && !strings.Contains(f.Detail, "max_depth") {
 			t.Errorf("%+v does not name the setting", f)
 		}
 	}
@@ -157,7 +168,8 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 
 // Ranges hold for every caller, and are judged with the submission.
 func TestSubmissionOutOfRange(t *testing.T) {
-	loaded, faults := load(t, Submission{Admin: true}, map[string]any{"max_retries": 251, "probe_after_successes": 60_001, "max_adaptive_delay_secs": 1e6, "base_delay_ms": -1, "duration": "100000h"})
+	loaded, faults := load(t, Submission{Admin: true}, map[string]any{"max_retries": 251,
+		"probe_after_successes": 60_001, "max_adaptive_delay_secs": 1e6, "base_delay_ms": -1, "duration": "100000h"})
 	if loaded != nil || len(faults) != 5 {
 		t.Fatalf("got %v, %v", loaded, faults)
 	}
@@ -169,13 +181,15 @@ func TestSubmissionOutOfRange(t *testing.T) {
 }
 
 func TestSubmissionForms(t *testing.T) {
-	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`, `{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
+	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`,
+		`{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
 		s := Submission{Settings: json.RawMessage(text)}
 		if loaded, faults := s.Load(); loaded != nil || len(faults) == 0 {
 			t.Errorf("%s is taken", text)
 		}
 	}
-	for _, text := range []string{``, `null`, ` {} `, `{"max_urls": null}`, `{"max_urls": "10"}`, `{"duration": 1.5}`, `{"include": []}`, `{"safe": true}`, `{"ignore_robots": false}`} {
+	for _, text := range []string{``, `null`, ` {} `, `{"max_urls": null}`, `{"max_urls": "10"}`, `{"duration": 1.5}`,
+		`{"include": []}`, `{"safe": true}`, `{"ignore_robots": false}`} {
 		s := Submission{Settings: json.RawMessage(text)}
 		if _, faults := s.Load(); len(faults) > 0 {
 			t.Errorf("%s: %v", text, faults)
@@ -217,14 +231,16 @@ func TestGrantedHosts(t *testing.T) {
 func TestUserAgentIsExtended(t *testing.T) {
 	base := Layer{"user-agent": {Texts: []string{"Acme/2"}, From: "flag"}}
 	for text, want := range map[string]bool{
-		"Acme/2": true, "Acme/2 (team a)": true, "Acme/21": false, "": false, fetch.DefaultUserAgent: false, "x Acme/2": false, "Acme/2 " + strings.Repeat("x", 300): false,
+		"Acme/2": true, "Acme/2 (team a)": true, "Acme/21": false, "": false, fetch.DefaultUserAgent: false,
+		"x Acme/2": false, "Acme/2 " + strings.Repeat("x", 300): false,
 	} {
 		loaded, faults := load(t, Submission{Base: []Layer{base}}, map[string]any{"user_agent": text})
 		if (loaded != nil) != want {
 			t.Errorf("%.40q: passes %v, want %v: %v", text, !want, want, faults)
 		}
 	}
-	if loaded, faults := load(t, Submission{Base: []Layer{base}, Admin: true}, map[string]any{"user_agent": "Other/1"}); loaded == nil || loaded.Settings.UserAgent != "Other/1" {
+	if loaded, faults := load(t, Submission{Base: []Layer{base}, Admin: true},
+		map[string]any{"user_agent": "Other/1"}); loaded == nil || loaded.Settings.UserAgent != "Other/1" {
 		t.Errorf("an admin may not replace it: %v", faults)
 	}
 }
@@ -232,8 +248,10 @@ func TestUserAgentIsExtended(t *testing.T) {
 // A plan that is safe keeps a crawl safe.
 func TestSafeBase(t *testing.T) {
 	base := Layer{SafeName: {Texts: []string{"true"}, From: "plan free"}}
-	loaded, faults := load(t, Submission{Base: []Layer{base}, Hosts: []string{"own.test"}}, map[string]any{"profile": "own-site", "max_urls": 1000})
-	if loaded == nil || loaded.Settings.Profile != Safe || loaded.Settings.MaxURLs != SafePages || len(loaded.Warnings) == 0 {
+	loaded, faults := load(t, Submission{Base: []Layer{base}, Hosts: []string{"own.test"}},
+		map[string]any{"profile": "own-site", "max_urls": 1000})
+	if loaded == nil || loaded.Settings.Profile != Safe || loaded.Settings.MaxURLs != SafePages ||
+		len(loaded.Warnings) == 0 {
 		t.Errorf("%+v, %v", loaded, faults)
 	}
 }
@@ -257,7 +275,8 @@ func FuzzSubmission(f *testing.F) {
 	f.Add(`{"max_urls": 10, "include": ["a"], "profile": "own-site"}`, false)
 	f.Add(`{"allow_private": true, "resolve": "a:80:127.0.0.1"}`, true)
 	f.Fuzz(func(t *testing.T, text string, admin bool) {
-		s := Submission{Settings: json.RawMessage(text), Admin: admin, Hosts: []string{"own.test"}, StartHosts: []string{"own.test"}}
+		s := Submission{Settings: json.RawMessage(text), Admin: admin, Hosts: []string{"own.test"},
+			StartHosts: []string{"own.test"}}
 		loaded, faults := s.Load()
 		if (loaded == nil) == (len(faults) == 0) {
 			t.Fatalf("settings %v, faults %v", loaded, faults)
@@ -271,7 +290,8 @@ func FuzzSubmission(f *testing.F) {
 			if !same && (e.Permission == Operator || e.Permission == Admin && e.Free == nil) {
 				t.Errorf("%s became %v", e.Name, e.Value)
 			}
-			if n, ok := numberOf(e.Value); ok && !same && e.Free != nil && !e.Free.has(n) && (e.Permission == Admin || len(loaded.Settings.OnlyHosts) == 0) {
+			if n, ok := numberOf(e.Value); ok && !same && e.Free != nil && !e.Free.has(n) &&
+				(e.Permission == Admin || len(loaded.Settings.OnlyHosts) == 0) {
 				t.Errorf("%s became %v", e.Name, e.Value)
 			}
 		}
@@ -289,12 +309,18 @@ func TestWithheldHeaders(t *testing.T) {
 		return faults
 	}
 	for name, withheld := range map[string]bool{
-		"X-Forwarded-For": true, "x-forwarded": true, "Forwarded": true, "Forwarded-For": true, "X-Forwarded-Proto": true, "X-Original-Forwarded-For": true,
-		"X-Azure-SocketIP": true, "Cf-Pseudo-IPv4": true, "X.Forwarded.For": true, "Ip": true, "X-HTTP-Host-Override": true, "X-Remote-User": true,
-		"X-Real-IP": true, "True-Client-IP": true, "CF-Connecting-IP": true, "CF-Connecting-IPv6": true, "X-Client-IP": true, "Client-IP": true, "client_ip": true,
-		"X-Cluster-Client-IP": true, "X-Originating-IP": true, "Fastly-Client-Ip": true, "X-Azure-ClientIP": true, "X-Remote-Addr": true, "X-Envoy-External-Address": true,
-		"WL-Proxy-Client-IP": true, "X_Forwarded_For": true, "Proxy-Client-IP": true, "X-Original-URL": true, "X-Rewrite-URL": true, "Via": true, "X-Host": true, "Host": true,
-		"X-Token": false, "Authorization": false, "Accept-Language": false, "Cookie": false, "X-Forward": false, "X-Skip": false, "X-Original": false,
+		"X-Forwarded-For": true, "x-forwarded": true, "Forwarded": true, "Forwarded-For": true,
+		"X-Forwarded-Proto": true, "X-Original-Forwarded-For": true,
+		"X-Azure-SocketIP": true, "Cf-Pseudo-IPv4": true, "X.Forwarded.For": true, "Ip": true,
+		"X-HTTP-Host-Override": true, "X-Remote-User": true,
+		"X-Real-IP": true, "True-Client-IP": true, "CF-Connecting-IP": true, "CF-Connecting-IPv6": true,
+		"X-Client-IP": true, "Client-IP": true, "client_ip": true,
+		"X-Cluster-Client-IP": true, "X-Originating-IP": true, "Fastly-Client-Ip": true, "X-Azure-ClientIP": true,
+		"X-Remote-Addr": true, "X-Envoy-External-Address": true,
+		"WL-Proxy-Client-IP": true, "X_Forwarded_For": true, "Proxy-Client-IP": true, "X-Original-URL": true,
+		"X-Rewrite-URL": true, "Via": true, "X-Host": true, "Host": true,
+		"X-Token": false, "Authorization": false, "Accept-Language": false, "Cookie": false, "X-Forward": false,
+		"X-Skip": false, "X-Original": false,
 	} {
 		if got := len(load(name, false)) > 0; got != withheld {
 			t.Errorf("%s: withheld %v, want %v", name, got, withheld)

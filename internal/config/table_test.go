@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Every setting that is a number has a range, both ends of which it takes. A value beyond an end is refused by its name, and all at once.
+// Every setting that is a number has a range, both ends of which it takes. A value beyond an end is refused by its
+// name, and all at once.
 func TestEveryNumberHasARange(t *testing.T) {
 	layer := Layer{}
 	want := map[string]string{} // by name: what the refusal says
@@ -16,13 +17,20 @@ func TestEveryNumberHasARange(t *testing.T) {
 		var said string
 		switch v := e.Value.(type) {
 		case intValue:
-			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1), fmt.Sprint(uint64(math.MaxUint64))}, fmt.Sprintf("is not between %d and %d", v.min, v.max)
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
+				[]string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1), fmt.Sprint(uint64(math.MaxUint64))},
+				fmt.Sprintf("is not between %d and %d", v.min, v.max)
 		case floatValue:
-			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min / 2), fmt.Sprint(v.max * 2), "NaN"}, fmt.Sprintf("is not between %v and %v", v.min, v.max)
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
+				[]string{fmt.Sprint(v.min / 2), fmt.Sprint(v.max * 2), "NaN"},
+				fmt.Sprintf("is not between %v and %v", v.min, v.max)
 		case durationValue:
-			ends, beyond, said = []string{v.min.String(), v.max.String()}, []string{(v.min - 1).String(), (v.max + 1).String()}, fmt.Sprintf("is not between %v and %v", v.min, v.max)
+			ends, beyond, said = []string{v.min.String(), v.max.String()},
+				[]string{(v.min - 1).String(), (v.max + 1).String()},
+				fmt.Sprintf("is not between %v and %v", v.min, v.max)
 		case bytesValue:
-			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1)}, "is not between 1 and 1048576MiB"
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
+				[]string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1)}, "is not between 1 and 1048576MiB"
 		default:
 			if _, isNumber := numberOf(v); isNumber {
 				t.Errorf("%s is a number without a range", e.Name)
@@ -35,7 +43,8 @@ func TestEveryNumberHasARange(t *testing.T) {
 			}
 		}
 		for _, text := range beyond {
-			if err := e.Value.Set(text); err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), said) {
+			if err := e.Value.Set(text); err == nil || !strings.Contains(err.Error(), text) ||
+				!strings.Contains(err.Error(), said) {
 				t.Errorf("%s %s: %v, want %q", e.Name, text, err, said)
 			}
 		}
@@ -59,7 +68,9 @@ func TestEveryNumberHasARange(t *testing.T) {
 func TestStoredValueOutOfRange(t *testing.T) {
 	stored := Defaults(Polite).Stored()
 	stored["max-retries"], stored["max-host-failures"] = []string{"1000"}, []string{"300"}
-	if _, err := Resume(stored, nil, flags("max-retries", "9")); err == nil || strings.Contains(err.Error(), "max-retries") || !strings.Contains(err.Error(), "the crawl's max-host-failures: 300 is not between") {
+	if _, err := Resume(stored, nil, flags("max-retries", "9")); err == nil ||
+		strings.Contains(err.Error(), "max-retries") || !strings.Contains(err.Error(),
+		"the crawl's max-host-failures: 300 is not between") {
 		t.Errorf("got %v", err)
 	}
 	loaded, err := Resume(stored, nil, flags("max-retries", "9", "max-host-failures", "200"))

@@ -229,7 +229,8 @@ func ParseDate(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date such as 2026-01-31", text)
 }
 
-// listValue is a list of texts. With split, one text may hold several, separated by commas. An empty text clears the list.
+// listValue is a list of texts. With split, one text may hold several, separated by commas. An empty text clears the
+// list.
 type listValue struct {
 	p     *[]string
 	split bool
@@ -291,8 +292,8 @@ func (v listValue) Type() string {
 	return "text"
 }
 
-// JSONValue is a setting's value as JSON shows it: a number, a boolean, a list or a text. Durations are seconds and sizes are bytes; a
-// configuration file takes both forms.
+// JSONValue is a setting's value as JSON shows it: a number, a boolean, a list or a text. Durations are seconds and
+// sizes are bytes; a configuration file takes both forms.
 func JSONValue(v Value) any {
 	switch v := v.(type) {
 	case intValue:

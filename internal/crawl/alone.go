@@ -23,27 +23,28 @@ const (
 	// crashedAfter is how many unclean ends find a page in flight alone before it is given up.
 	crashedAfter = 2
 
-	// calm is how old a run must be before a suspected page is tried: a run that lasts that long is not one of many that
-	// are killed one after the other. A page that was in flight alone at an end waits for twice that, so that kills at
-	// equal intervals do not meet it alone twice.
+	// calm is how old a run must be before a suspected page is tried: a run that lasts that long is not one of many
+	// that are killed one after the other. A page that was in flight alone at an end waits for twice that, so that
+	// kills at equal intervals do not meet it alone twice.
 	calm = 10 * time.Second
 )
 
-// crashGuard knows which pages and sitemaps were in flight when earlier runs ended without notice, and which of them are
-// tried alone. DESIGN.md of package state says what follows from which end.
+// crashGuard knows which pages and sitemaps were in flight when earlier runs ended without notice, and which of them
+// are tried alone. DESIGN.md of package state says what follows from which end.
 type crashGuard struct {
 	store    *state.Store
 	frontier *frontier.Frontier
 	log      *slog.Logger
-	began    time.Time             // of the run
-	recorded bool                  // the journal says what is in flight, as in a crawl of several machines
-	retry    bool                  // --retry-crashed
-	retried  map[frontier.Key]bool // pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
-	waiting  sync.Once             // for the message that pages wait
+	began    time.Time // of the run
+	recorded bool      // the journal says what is in flight, as in a crawl of several machines
+	retry    bool      // --retry-crashed
+	// pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
+	retried map[frontier.Key]bool
+	waiting sync.Once // for the message that pages wait
 }
 
-// suspect says whether a page with so many unclean ends, some of them alone, is tried alone, and how old the run must be
-// for that.
+// suspect says whether a page with so many unclean ends, some of them alone, is tried alone, and how old the run must
+// be for that.
 func suspect(ends, alone int) (suspected bool, age time.Duration) {
 	if ends < aloneAfter && alone == 0 {
 		return false, 0
@@ -67,21 +68,23 @@ func (g *crashGuard) judge(l *frontier.Lease) (alone bool, wait time.Duration) {
 	}
 	if wait = age - time.Since(g.began); wait > 0 {
 		g.waiting.Do(func() {
-			g.log.Info("some URLs were in flight when earlier runs ended without notice: they wait until this run has lasted a while, and are then tried alone",
+			g.log.Info("some URLs were in flight when earlier runs ended without notice: they wait until this run "+
+				"has lasted a while, and are then tried alone",
 				"url", l.URL().String(), "unclean_ends", ends, "wait", wait.Round(time.Second))
 		})
 	}
 	return true, max(0, wait)
 }
 
-// crashedAlone returns why a page or a sitemap is given up: the process ended without notice twice while it was tried alone. It is empty otherwise, and if the user
-// asks for another try.
+// crashedAlone returns why a page or a sitemap is given up: the process ended without notice twice while it was tried
+// alone. It is empty otherwise, and if the user asks for another try.
 func (g *crashGuard) crashedAlone(l *frontier.Lease) string {
 	n, alone := g.store.UncleanEnds(l.Link().Key)
 	if alone < crashedAfter || g.retry {
 		return ""
 	}
-	return fmt.Sprintf("the process ended without notice %d times while this was tried alone (it was in flight at %s)", alone, words.Count(int64(n), "such end"))
+	return fmt.Sprintf("the process ended without notice %d times while this was tried alone (it was in flight at %s)",
+		alone, words.Count(int64(n), "such end"))
 }
 
 // begin notes that a worker reads a page or a sitemap from now on, in case it ends the process.
@@ -92,7 +95,8 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 	link := l.Link()
 	if alone {
 		n, _ := g.store.UncleanEnds(link.Key)
-		g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url", l.URL().String(), "unclean_ends", n)
+		g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url",
+			l.URL().String(), "unclean_ends", n)
 	}
 	if !g.recorded {
 		g.store.SetInFlight(worker, &link, alone)
@@ -147,7 +151,8 @@ func (g *crashGuard) retryCrashed(ctx context.Context) error {
 }
 
 // requeueCrashed queues those of a list that are crashed, and returns how many there are.
-func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Page, error], sitemaps bool) (n int, _ error) {
+func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Page, error], sitemaps bool) (n int,
+	_ error) {
 	var again []frontier.Link
 	var host frontier.HostID
 	var queued map[frontier.Key]uint32 // of the host

@@ -55,8 +55,10 @@ func newMortal(t *testing.T, takes time.Duration) *mortal {
 	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.SeedingStrategy = 8, 1, 100_000, []string{"none"}
 	s.Scope, s.IgnoreRobots = "any", true
 	return &mortal{
-		Handler: testLog(t, slog.LevelInfo).Handler(), t: t, settings: s, start: "http://a.test/", answers: map[string]string{},
-		takes: takes, died: make(chan struct{}, 1), dir: newDir(t), kills: map[string]int{}, inflight: map[string]bool{},
+		Handler: testLog(t, slog.LevelInfo).Handler(), t: t, settings: s, start: "http://a.test/",
+		answers: map[string]string{},
+		takes:   takes, died: make(chan struct{}, 1), dir: newDir(t), kills: map[string]int{},
+		inflight: map[string]bool{},
 	}
 }
 
@@ -82,7 +84,8 @@ func (m *mortal) Do(ctx context.Context, r fetch.Request) (*fetch.Response, erro
 	}
 	url := r.URL.String()
 	answer, known := m.answers[url]
-	resp := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Charset: "utf-8", Body: []byte(answer)}
+	resp := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html",
+		ContentLength: -1, Charset: "utf-8", Body: []byte(answer)}
 	if !known {
 		resp.Status, resp.Body = http.StatusNotFound, nil
 	}
@@ -141,13 +144,14 @@ func (m *mortal) Handle(ctx context.Context, r slog.Record) error {
 	return m.Handler.Handle(ctx, r)
 }
 
-// live runs the crawl until it ends, or is killed: when it asks for the deadly URL, or when the channel gives something.
-// It returns nil for a crawl that was killed. Nothing is done in good order then: the next run sees the files as they
-// were at that moment.
+// live runs the crawl until it ends, or is killed: when it asks for the deadly URL, or when the channel gives
+// something. It returns nil for a crawl that was killed. Nothing is done in good order then: the next run sees the
+// files as they were at that moment.
 func (m *mortal) live(kill <-chan time.Time) *report.Report {
 	t := m.t
 	t.Helper()
-	o := Options{Settings: m.settings, Fetcher: m, NoControl: true, Starts: starts(t, m.start), Dir: m.dir, Version: "test", Log: slog.New(m)}
+	o := Options{Settings: m.settings, Fetcher: m, NoControl: true, Starts: starts(t, m.start), Dir: m.dir,
+		Version: "test", Log: slog.New(m)}
 	if m.runs > 0 {
 		plan, err := datadir.ReadPlan(m.dir)
 		if err != nil {
@@ -214,8 +218,8 @@ func (m *mortal) look() {
 	}
 }
 
-// copyTree copies the files of a directory. It leaves holes where there are zeros: much of a log and of Badger's files is
-// not written yet.
+// copyTree copies the files of a directory. It leaves holes where there are zeros: much of a log and of Badger's files
+// is not written yet.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	empty := make([]byte, 1<<16)
@@ -313,8 +317,8 @@ func TestKilledWhileNothingIsInFlight(t *testing.T) {
 	})
 }
 
-// A page is crashed if, and only if, it was in flight alone at two kills. What else was killed while it was in flight is
-// as in a crawl that was never killed.
+// A page is crashed if, and only if, it was in flight alone at two kills. What else was killed while it was in flight
+// is as in a crawl that was never killed.
 func TestCrashedIsTwiceAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 12
@@ -418,10 +422,11 @@ func TestFiveDeaths(t *testing.T) {
 	}
 }
 
-// Kills at equal intervals give up no page that is read within ten seconds. Kills at random intervals give up a page with
-// a chance of at most the square of the time that it takes over their mean distance.
+// Kills at equal intervals give up no page that is read within ten seconds. Kills at random intervals give up a page
+// with a chance of at most the square of the time that it takes over their mean distance.
 func TestChanceOfBeingGivenUp(t *testing.T) {
-	// trial has a suspected page tried until it is read, or is given up, and says which. Next is when the next run is killed.
+	// trial has a suspected page tried until it is read, or is given up, and says which. Next is when the next run is
+	// killed.
 	trial := func(takes time.Duration, next func() time.Duration) (crashed bool) {
 		for ends, alone := aloneAfter, 0; alone < crashedAfter; ends++ {
 			_, age := suspect(ends, alone)

@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// inBubble runs a test beside others, in a bubble of testing/synctest: time passes only when every goroutine waits, so times are exact
-// however busy the machine is.
+// inBubble runs a test beside others, in a bubble of testing/synctest: time passes only when every goroutine waits, so
+// times are exact however busy the machine is.
 func inBubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	t.Parallel()

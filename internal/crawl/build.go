@@ -20,8 +20,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its port though it is
-// not public.
+// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its
+// port though it is not public.
 func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
@@ -53,7 +53,8 @@ func (m *Managed) hasOperatorHeaders() bool { return m.Given != nil && !m.Given[
 
 func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, error) {
 	o := fetch.Options{
-		UserAgent: s.UserAgent, AllowPrivate: s.AllowPrivate, NoHTTP2: !s.HTTP2, Timeout: s.Timeout, MaxBody: s.MaxBodySize,
+		UserAgent: s.UserAgent, AllowPrivate: s.AllowPrivate, NoHTTP2: !s.HTTP2, Timeout: s.Timeout,
+		MaxBody:     s.MaxBodySize,
 		MaxInflight: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers),
 	}
 	for _, st := range starts {
@@ -91,7 +92,8 @@ func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, er
 	return o, err
 }
 
-// allowedHosts are a start's host and port in the form of fetch.Options.AllowHosts. A bare domain may be tried on port 80 too.
+// allowedHosts are a start's host and port in the form of fetch.Options.AllowHosts. A bare domain may be tried on port
+// 80 too.
 func allowedHosts(st datadir.Start) []string {
 	host, port := strings.Trim(st.URL.Host(), "[]"), st.URL.Port()
 	switch {
@@ -105,8 +107,9 @@ func allowedHosts(st datadir.Start) []string {
 	return []string{net.JoinHostPort(host, "443")}
 }
 
-// headerAudience is the set of origins that get headers that may be credentials: those of the start URLs and those that the user names.
-// A bare domain stands for its https origin alone, because the plain http that it may fall back to can be read on the way.
+// headerAudience is the set of origins that get headers that may be credentials: those of the start URLs and those that
+// the user names. A bare domain stands for its https origin alone, because the plain http that it may fall back to can
+// be read on the way.
 func headerAudience(s *config.Settings, starts []datadir.Start) (fetch.Audience, error) {
 	var a fetch.Audience
 	for _, st := range starts {
@@ -127,7 +130,8 @@ func paceConfig(s *config.Settings) pace.Config {
 		MinDelay: ms(s.MinDelayMS), MaxDelay: ms(s.MaxDelayMS), BaseDelay: ms(s.BaseDelayMS),
 		FollowLatency: s.Profile == config.Polite && s.MaxDelayMS > 0,
 		MaxInflight:   s.MaxInflightPerHost, Adaptive: s.Profile == config.OwnSite,
-		Step: ms(s.AdaptiveStepMS), MaxLearned: time.Duration(s.MaxAdaptiveDelaySecs) * time.Second, ProbeAfter: s.ProbeAfterSuccesses,
+		Step: ms(s.AdaptiveStepMS), MaxLearned: time.Duration(s.MaxAdaptiveDelaySecs) * time.Second,
+		ProbeAfter: s.ProbeAfterSuccesses,
 		MaxBackoff: time.Duration(s.MaxHostBackoffSecs) * time.Second, MaxFailures: s.MaxHostFailures,
 	}
 }
@@ -142,7 +146,8 @@ func frontierOptions(s *config.Settings) frontier.Options {
 	}
 	o := frontier.Options{
 		Shards: s.Shards, Pace: paceConfig(s),
-		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit, MaxRobots: s.RobotsFetchSemaphoreLimit,
+		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit,
+		MaxRobots:      s.RobotsFetchSemaphoreLimit,
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
 		MaxURLs: int64(s.PageCap()), MaxURLsPerHost: int64(s.MaxURLsPerHost),
 		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
@@ -155,13 +160,15 @@ func frontierOptions(s *config.Settings) frontier.Options {
 }
 
 // newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission,
+	hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
 	counters := store.Counters()
 	if counters.Generation < generation {
 		counters.Counted = 0 // page limits count one generation
 	}
 	o := frontierOptions(s)
-	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(), began(store)
+	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(),
+		began(store)
 	o.Generation, o.Admit, o.Names, o.Observe = generation, a.admit, namesOf, hosts.observe
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
@@ -192,10 +199,11 @@ const sourceHeaders = 90 * time.Second
 // sourceSockets are enough for one request and a look-up. They are part of the reserve of open files.
 const sourceSockets = 8
 
-// sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra
-// headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
-// the default), the index may have an address that is not public, on its port.
-func sourceFetcher(s *config.Settings, base, usual string, given Fetcher, m *Managed) (f seed.Fetcher, stop func(), err error) {
+// sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled
+// hosts: the extra headers, which may be secrets, and the private addresses that start URLs name. If the user chose the
+// address of the index (usual is the default), the index may have an address that is not public, on its port.
+func sourceFetcher(s *config.Settings, base, usual string, given Fetcher, m *Managed) (f seed.Fetcher, stop func(),
+	err error) {
 	at, err := weburl.Parse(base)
 	if err != nil {
 		return nil, nil, err

@@ -19,7 +19,8 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// checkpoints saves what a run computed from its records, so that the next one need not read all of them, and restores it.
+// checkpoints saves what a run computed from its records, so that the next one need not read all of them, and restores
+// it.
 type checkpoints struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
@@ -32,7 +33,8 @@ type checkpoints struct {
 	view     bool // the store is a view that is not opened again: only the hosts' cursors are noted
 }
 
-// folds is what is computed from evidence, beside the frontier's own. Both are replaced while a run is opened, and not after that.
+// folds is what is computed from evidence, beside the frontier's own. Both are replaced while a run is opened, and not
+// after that.
 type folds struct {
 	rules   traps.Rules
 	seed    uint64
@@ -55,11 +57,12 @@ func (f *folds) save(w *state.SnapshotWriter) error {
 	})
 }
 
-// cursorsEvery is how often it is noted how far hosts' queues are done. A resume looks at every URL after these marks, so they
-// are set more often than filters are saved.
+// cursorsEvery is how often it is noted how far hosts' queues are done. A resume looks at every URL after these marks,
+// so they are set more often than filters are saved.
 const cursorsEvery = 10 * time.Second
 
-// run makes a checkpoint at each interval, or sooner when the log has grown, until ctx ends. That bounds what a resume has to read again.
+// run makes a checkpoint at each interval, or sooner when the log has grown, until ctx ends. That bounds what a resume
+// has to read again.
 func (c *checkpoints) run(ctx context.Context) {
 	tick := time.NewTicker(c.every)
 	defer tick.Stop()
@@ -91,8 +94,8 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// note records how long the runs of the generation have crawled so far, and warnings that are not recorded yet. The time of several
-// machines is the engine's.
+// note records how long the runs of the generation have crawled so far, and warnings that are not recorded yet. The
+// time of several machines is the engine's.
 func (c *checkpoints) note() error {
 	c.warnings.save()
 	if c.view {
@@ -102,7 +105,8 @@ func (c *checkpoints) note() error {
 	return err
 }
 
-// save notes how far hosts' queues are done and how long the crawl runs, saves the filters and the folds, and cuts the log.
+// save notes how far hosts' queues are done and how long the crawl runs, saves the filters and the folds, and cuts the
+// log.
 func (c *checkpoints) save(ctx context.Context) error {
 	start := time.Now()
 	if err := c.note(); err != nil {
@@ -133,8 +137,8 @@ func (c *checkpoints) save(ctx context.Context) error {
 // rememberBatch is how many keys the frontier is given at once.
 const rememberBatch = 4096
 
-// restore gives the frontier, which is new, what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
-// (or all, where the filters cannot be used), and the hosts that have something pending.
+// restore gives the frontier, which is new, what earlier runs knew: the dedup filters as of the last checkpoint, the
+// keys recorded since (or all, where the filters cannot be used), and the hosts that have something pending.
 func (c *checkpoints) restore(ctx context.Context) error {
 	if c.view {
 		return nil // partitions are brought up when they are opened
@@ -167,7 +171,8 @@ func (c *checkpoints) remember(ctx context.Context, since frontier.Position) err
 	for k, err := range keys {
 		if _, damaged := errors.AsType[*wal.CorruptError](err); damaged && since > 0 {
 			// All that this part of the log says is in the store too; a key that is named twice does no harm.
-			c.warnings.add("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
+			c.warnings.add("reading all known URLs from the store, since a part of the log that is only needed for "+
+				"speed is damaged: %v", err)
 			return c.remember(ctx, 0)
 		}
 		if err != nil {
@@ -182,14 +187,15 @@ func (c *checkpoints) remember(ctx context.Context, since frontier.Position) err
 	return nil
 }
 
-// restoreFolds gives the folds what was computed from evidence up to a checkpoint, and the evidence since. If what the last
-// checkpoint saved is damaged, the one before it gives the same result: the log begins there. Without that one, the whole log does. If it was cut, the crawl is refused,
-// since it would come to another result.
+// restoreFolds gives the folds what was computed from evidence up to a checkpoint, and the evidence since. If what the
+// last checkpoint saved is damaged, the one before it gives the same result: the log begins there. Without that one,
+// the whole log does. If it was cut, the crawl is refused, since it would come to another result.
 func (c *checkpoints) restoreFolds(ctx context.Context) error {
 	snapshots, at := c.store.Snapshots()
 	last, damage := c.readFolds(snapshots)
 	if damage != nil {
-		c.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it again from the one before", "error", damage)
+		c.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it again from the "+
+			"one before", "error", damage)
 		var err error
 		snapshots, at = c.store.EarlierSnapshots()
 		if last, err = c.readFolds(snapshots); err != nil {
@@ -214,7 +220,8 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 		c.folds.linkage.Fold(e)
 	})
 	if err != nil && damage != nil {
-		return fmt.Errorf("what was learned from pages is lost, and the crawl would come to another result: %w", errors.Join(damage, err))
+		return fmt.Errorf("what was learned from pages is lost, and the crawl would come to another result: %w",
+			errors.Join(damage, err))
 	}
 	if err != nil {
 		return err
@@ -225,7 +232,8 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 }
 
 // restoreNames has links recorded if sitemaps or public indexes have brought URLs, and puts on record what an earlier
-// version knew of those links. That version saved it in checkpoints and evidence, which go with the next two checkpoints.
+// version knew of those links. That version saved it in checkpoints and evidence, which go with the next two
+// checkpoints.
 func (c *checkpoints) restoreNames(ctx context.Context) error {
 	known, err := c.folds.linkage.Record(ctx, c.store)
 	if known || c.store.Facts()[frontier.FactListed] != nil {
@@ -235,7 +243,8 @@ func (c *checkpoints) restoreNames(ctx context.Context) error {
 	return err
 }
 
-// readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error nothing of it is kept.
+// readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error
+// nothing of it is kept.
 func (c *checkpoints) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
 	c.folds.reset()
 	domains := func(b io.Reader) (err error) {
@@ -245,7 +254,8 @@ func (c *checkpoints) readFolds(snapshots []state.Snapshot) (run uint64, err err
 	for _, fold := range []struct {
 		name string
 		read func(io.Reader) error
-	}{{traps.SnapshotName, c.folds.traps.Restore}, {report.LinkageName, c.folds.linkage.Load}, {frontier.FoldName, domains}} {
+	}{{traps.SnapshotName, c.folds.traps.Restore}, {report.LinkageName, c.folds.linkage.Load},
+		{frontier.FoldName, domains}} {
 		for _, s := range snapshots {
 			if s.Name != fold.name {
 				continue

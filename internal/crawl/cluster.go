@@ -17,10 +17,12 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// clusterBatch is how long the first record of a batch waits for others in a crawl of several machines. A commit is a transaction of the engine.
+// clusterBatch is how long the first record of a batch waits for others in a crawl of several machines. A commit is a
+// transaction of the engine.
 const clusterBatch = 200 * time.Millisecond
 
-// viewOf makes the options of a store those of a view of the session. The view of an earlier session is deleted: the engine has everything.
+// viewOf makes the options of a store those of a view of the session. The view of an earlier session is deleted: the
+// engine has everything.
 func viewOf(o *Options, so *state.Options) error {
 	info, err := state.Look(o.Dir.State())
 	if err != nil {
@@ -77,7 +79,8 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 	r.supervisor.ended, r.supervisor.away = make(chan struct{}), s.Away
 	limits := r.supervisor.limits
 	r.cluster = &member{session: s, endings: r.endings, limits: limits, local: session.Local{
-		Frontier: r.frontier, Store: r.store, Pages: r.progress.tally.fetched, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
+		Frontier: r.frontier, Store: r.store, Pages: r.progress.tally.fetched, Timeout: r.settings.Timeout,
+		Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
 				r.frontier.Fold(at, e) // a new run tries domains again
@@ -94,7 +97,8 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 		},
 		Receive: robots.sitemaps.Receive,
 		Answer: func(ctx context.Context, fact frontier.OriginFact) error {
-			answer := frontier.OriginFact{State: fact.State, Status: fact.Status, Fetched: fact.Fetched, Expires: fact.Expires, Body: fact.Body}
+			answer := frontier.OriginFact{State: fact.State, Status: fact.Status, Fetched: fact.Fetched,
+				Expires: fact.Expires, Body: fact.Body}
 			return robots.cache.Keep(ctx, fact.Origin, answer)
 		},
 	}}
@@ -153,9 +157,10 @@ func (m *member) note(end session.End) {
 	}
 }
 
-// conclude ends the session. The machine that has decided the end of the crawl takes all partitions and writes the report; the others close
-// their partitions and leave.
-func (m *member) conclude(ctx context.Context, err error, write func(context.Context) (*report.Report, error)) (*report.Report, error) {
+// conclude ends the session. The machine that has decided the end of the crawl takes all partitions and writes the
+// report; the others close their partitions and leave.
+func (m *member) conclude(ctx context.Context, err error, write func(context.Context) (*report.Report,
+	error)) (*report.Report, error) {
 	defer m.session.Close()
 	defer context.AfterFunc(ctx, m.session.Abort)()
 	if over := m.session.Over(); over != nil {
@@ -213,8 +218,9 @@ func (m *member) describe(ctx context.Context, rep *report.Report) error {
 		rep.Cluster.Takeovers += f.Takeovers
 		rep.Cluster.Fenced += f.Fenced
 		rep.Cluster.Machines = append(rep.Cluster.Machines, report.Machine{
-			Name: f.Name, ID: f.ID, JoinedAt: page.Time{Time: f.Joined}, LastBeatAt: page.Time{Time: f.LastBeat}, Sessions: f.Sessions,
-			Pages: f.Pages, Batches: f.Batches, Takeovers: f.Takeovers, Fenced: f.Fenced, Lost: f.Lost,
+			Name: f.Name, ID: f.ID, JoinedAt: page.Time{Time: f.Joined}, LastBeatAt: page.Time{Time: f.LastBeat},
+			Sessions: f.Sessions,
+			Pages:    f.Pages, Batches: f.Batches, Takeovers: f.Takeovers, Fenced: f.Fenced, Lost: f.Lost,
 		})
 	}
 	return nil
@@ -229,7 +235,8 @@ func (m *member) figures() (*monitor.Cluster, state.Counters) {
 		own.Add(&c)
 	}
 	return &monitor.Cluster{
-		Name: f.Name, Machines: f.Machines, Partitions: len(f.Owned), Unowned: f.Unowned, Handovers: f.Waiting, Sent: f.Sent, Batches: f.Batches,
+		Name: f.Name, Machines: f.Machines, Partitions: len(f.Owned), Unowned: f.Unowned, Handovers: f.Waiting,
+		Sent: f.Sent, Batches: f.Batches,
 		BatchMS: float64(f.Tally.Batch.Microseconds()) / 1000, Takeovers: f.Tally.Takeovers, Fenced: f.Tally.Fenced,
 		Replaying: int(f.Tally.Replaying), RowsLeft: f.Tally.RowsLeft, ReadBytes: f.ReadBytes, Away: f.Away.Seconds(),
 	}, own

@@ -45,7 +45,8 @@ type testCluster struct {
 func newTestCluster(t *testing.T, web *memoryWeb, s *config.Settings, urls ...string) *testCluster {
 	t.Helper()
 	c := &testCluster{T: t, web: web, engine: memory.New(), settings: s}
-	c.crawl = cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: 7, Identity: frontier.Identity(), MaxURLs: uint64(s.PageCap())}
+	c.crawl = cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: 7, Identity: frontier.Identity(),
+		MaxURLs: uint64(s.PageCap())}
 	c.plan = datadir.NewPlan(s, starts(t, urls...))
 	if err := c.engine.Create(t.Context(), c.crawl, session.TokenStart); err != nil {
 		t.Fatal(err)
@@ -75,17 +76,20 @@ type testMachine struct {
 	warnings []string // of its next session, before that begins
 }
 
-// machine makes one whose identity is its number: what a machine owns follows from it, and with random ones, one of three would sometimes own no host of a small web.
+// machine makes one whose identity is its number: what a machine owns follows from it, and with random ones, one of
+// three would sometimes own no host of a small web.
 func (c *testCluster) machine() *testMachine {
 	c.machines++
-	return &testMachine{testCluster: c, id: cluster.MachineID{c.machines}, dir: newDir(c.T), engine: c.engine, log: testLog(c.T, slog.LevelInfo)}
+	return &testMachine{testCluster: c, id: cluster.MachineID{c.machines}, dir: newDir(c.T), engine: c.engine,
+		log: testLog(c.T, slog.LevelInfo)}
 }
 
 // once runs one session.
 func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.Report, error) {
 	began := time.Now()
 	joined, err := session.Join(ctx, session.Options{
-		Engine: m.engine, Crawl: m.crawl.ID, Machine: m.id, Log: m.log, Resume: m.resume, Clock: func() time.Duration { return time.Since(began) },
+		Engine: m.engine, Crawl: m.crawl.ID, Machine: m.id, Log: m.log, Resume: m.resume,
+		Clock: func() time.Duration { return time.Since(began) },
 	})
 	if err != nil {
 		return nil, err
@@ -113,8 +117,8 @@ func (m *testMachine) run(ctx context.Context) (*report.Report, error) {
 	}
 }
 
-// rows are the lines of sitemap.jsonl in their order, without what may differ between runs: times, attempts, and what follows from the order in which
-// pages were read.
+// rows are the lines of sitemap.jsonl in their order, without what may differ between runs: times, attempts, and what
+// follows from the order in which pages were read.
 func rows(t *testing.T, dir datadir.Dir) []string {
 	t.Helper()
 	text, err := os.ReadFile(dir.JSONL())
@@ -129,7 +133,8 @@ func rows(t *testing.T, dir datadir.Dir) []string {
 		if err := json.Unmarshal(scan.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, fmt.Sprint(row["url"], " ", row["outcome"], " ", row["status_code"], " ", row["title"], " ", row["redirect_to"]))
+		list = append(list, fmt.Sprint(row["url"], " ", row["outcome"], " ", row["status_code"], " ", row["title"], " ",
+			row["redirect_to"]))
 	}
 	return list
 }
@@ -150,7 +155,8 @@ func compareRows(t *testing.T, what string, got, want []string) {
 // clusterWeb has hosts with sitemaps that link to each other, so that machines hand links over.
 func clusterWeb() testweb.Config {
 	return testweb.Config{
-		Hosts: 12, Pages: 25, Links: 8, CrossHost: 0.3, PageSize: 1024, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Log: true,
+		Hosts: 12, Pages: 25, Links: 8, CrossHost: 0.3, PageSize: 1024, Sitemaps: &testweb.Sitemaps{Orphans: 2},
+		Log:    true,
 		Faults: testweb.On("0-11", testweb.Slow{Delay: 500 * time.Millisecond, Jitter: 1500 * time.Millisecond}),
 	}
 }
@@ -207,7 +213,8 @@ func TestClusterOfThreeMachines(t *testing.T) {
 				rep, err := m.run(t.Context())
 				mu.Lock()
 				defer mu.Unlock()
-				if left := (*LeftError)(nil); errors.As(err, &left) && left.Finished || errors.Is(err, session.ErrNotRunning) {
+				if left := (*LeftError)(nil); errors.As(err, &left) && left.Finished ||
+					errors.Is(err, session.ErrNotRunning) {
 					return
 				}
 				if err != nil {
@@ -235,7 +242,8 @@ func TestClusterOfThreeMachines(t *testing.T) {
 	})
 }
 
-// wantMachines wants the report of a crawl in which no machine was lost to know all machines, and what each has fetched.
+// wantMachines wants the report of a crawl in which no machine was lost to know all machines, and what each has
+// fetched.
 func wantMachines(t *testing.T, rep *report.Report, n int) {
 	t.Helper()
 	if rep.Cluster == nil || len(rep.Cluster.Machines) != n || rep.Cluster.Takeovers != 0 || rep.Cluster.Fenced != 0 {
@@ -310,7 +318,8 @@ func (e cut) Leave(ctx context.Context, s cluster.Session) error {
 	return e.Engine.Leave(ctx, s)
 }
 
-// Machines are killed again and again, some of them leave in good order, and the engine loses answers: every URL is recorded once, as without a cluster.
+// Machines are killed again and again, some of them leave in good order, and the engine loses answers: every URL is
+// recorded once, as without a cluster.
 func TestClusterUnderKills(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -362,7 +371,8 @@ func clusterUnderKills(t *testing.T, seed uint64) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d sessions, %d URLs asked for more than once, %v of virtual time", sessions, len(web.repeated()), time.Since(began).Round(time.Second))
+	t.Logf("%d sessions, %d URLs asked for more than once, %v of virtual time", sessions, len(web.repeated()),
+		time.Since(began).Round(time.Second))
 	c.engine.Fault = nil
 	compareRows(t, "the log", c.export(), want)
 	// The machine that has decided the end may have been killed before it had written the report.
@@ -383,7 +393,8 @@ func (c *testCluster) export() []string {
 		c.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := report.Export(c.Context(), s, c.settings.XMLTypes, report.ExportOptions(c.settings, starts(c.T, c.web.StartURLs()...), dir)); err != nil {
+	if _, err := report.Export(c.Context(), s, c.settings.XMLTypes,
+		report.ExportOptions(c.settings, starts(c.T, c.web.StartURLs()...), dir)); err != nil {
 		c.Fatal(err)
 	}
 	return rows(c.T, dir)
@@ -510,7 +521,8 @@ func (h *countHosts) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// With a depth limit, each URL has the depth that it has on one machine, also if a machine leaves that knew of lesser depths.
+// With a depth limit, each URL has the depth that it has on one machine, also if a machine leaves that knew of lesser
+// depths.
 func TestClusterDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		cfg := clusterWeb()
@@ -567,18 +579,21 @@ func TestClusterNarrowerScope(t *testing.T) {
 		s.Exclude = []string{"."}
 		m := c.machine()
 		rep, err := m.run(t.Context())
-		if err != nil || rep.Status != report.Complete || rep.Outcomes["excluded"] == 0 || rep.Outcomes["pending"] != 0 || rep.Cluster.Run != 1 {
+		if err != nil || rep.Status != report.Complete || rep.Outcomes["excluded"] == 0 ||
+			rep.Outcomes["pending"] != 0 || rep.Cluster.Run != 1 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		for u, l := range readLines(t, m.dir) {
-			if l.Outcome == page.Excluded.String() && (web.agents(u)["machine-"+m.id.String()] > 0 || !strings.Contains(l.Error, "--exclude")) {
+			if l.Outcome == page.Excluded.String() && (web.agents(u)["machine-"+m.id.String()] > 0 ||
+				!strings.Contains(l.Error, "--exclude")) {
 				t.Errorf("%s: %q", u, l.Error)
 			}
 		}
 	})
 }
 
-// The robots.txt of an origin that redirects to a host of another machine is asked for there, at that host's pace, and obeyed.
+// The robots.txt of an origin that redirects to a host of another machine is asked for there, at that host's pace, and
+// obeyed.
 func TestClusterRobotsOfAnotherMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const chain, origins = 15, 12
@@ -617,7 +632,8 @@ func TestClusterRobotsOfAnotherMachine(t *testing.T) {
 		}
 		lines := readLines(t, <-won)
 		for i := range origins {
-			wantOutcomes(t, lines, map[string]string{fmt.Sprintf("http://a%d.test/no", i): "blocked_by_robots", fmt.Sprintf("http://a%d.test/yes", i): "ok"})
+			wantOutcomes(t, lines, map[string]string{fmt.Sprintf("http://a%d.test/no", i): "blocked_by_robots",
+				fmt.Sprintf("http://a%d.test/yes", i): "ok"})
 		}
 	})
 }
@@ -650,11 +666,14 @@ func TestClusterResume(t *testing.T) {
 		if got, want := rep.Pages, int64(counters.Counted)-50; err != nil || got != want {
 			t.Errorf("the second run has %d pages, want %d; %v", got, want, err)
 		}
-		if !rep.StartedAt.Equal(created) || rep.CrawlSeconds > time.Since(began).Seconds() || rep.Elapsed <= rep.CrawlSeconds || rep.Cluster.Run != 2 || rep.Runs != 2 {
-			t.Errorf("%d runs since %v, the second took %.1f s of %.1f s, run %d", rep.Runs, rep.StartedAt, rep.CrawlSeconds, rep.Elapsed, rep.Cluster.Run)
+		if !rep.StartedAt.Equal(created) || rep.CrawlSeconds > time.Since(began).Seconds() ||
+			rep.Elapsed <= rep.CrawlSeconds || rep.Cluster.Run != 2 || rep.Runs != 2 {
+			t.Errorf("%d runs since %v, the second took %.1f s of %.1f s, run %d", rep.Runs, rep.StartedAt,
+				rep.CrawlSeconds, rep.Elapsed, rep.Cluster.Run)
 		}
 		slices.Sort(rep.Warnings)
-		if want := []string{"of both runs", "of the first run", "of the second run"}; !slices.Equal(rep.Warnings, want) {
+		if want := []string{"of both runs", "of the first run", "of the second run"}; !slices.Equal(rep.Warnings,
+			want) {
 			t.Errorf("warnings %q, want %q", rep.Warnings, want)
 		}
 		compareRows(t, "after the resume", rows(t, m.dir), want)
@@ -682,7 +701,8 @@ func (f *panicOnce) Do(ctx context.Context, r fetch.Request) (*fetch.Response, e
 // A page that was given up because the crawler failed at it is tried again by another run that is asked to.
 func TestClusterRetryCrashed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &timedWeb{answers: map[string]string{"a.test/": `<a href="/bad">x</a><a href="http://b.test/">y</a>`, "a.test/bad": `<a href="/behind">z</a>`}}
+		w := &timedWeb{answers: map[string]string{"a.test/": `<a href="/bad">x</a><a href="http://b.test/">y</a>`,
+			"a.test/bad": `<a href="/behind">z</a>`}}
 		s := w.options(t).Settings
 		s.Scope = "any"
 		c := newTestCluster(t, nil, s, "http://a.test/")
@@ -704,7 +724,8 @@ func TestClusterRetryCrashed(t *testing.T) {
 	})
 }
 
-// A resume of a crawl that runs changes its settings: the other machine leaves, joins again, and the new page limit is exact.
+// A resume of a crawl that runs changes its settings: the other machine leaves, joins again, and the new page limit is
+// exact.
 func TestClusterChangedWhileItRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, clusterWeb())
@@ -743,8 +764,10 @@ func TestClusterChangedWhileItRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		counters, err := snap.Counters()
-		if rep := <-reports; err != nil || rep.Pages != 150 || counters.Counted != 150 || snap.Crawl.PlanVersion != 2 || snap.Crawl.Run != 1 {
-			t.Errorf("%d pages in the report, %d counted, plan %d, run %d; %v", rep.Pages, counters.Counted, snap.Crawl.PlanVersion, snap.Crawl.Run, err)
+		if rep := <-reports; err != nil || rep.Pages != 150 || counters.Counted != 150 || snap.Crawl.PlanVersion != 2 ||
+			snap.Crawl.Run != 1 {
+			t.Errorf("%d pages in the report, %d counted, plan %d, run %d; %v", rep.Pages, counters.Counted,
+				snap.Crawl.PlanVersion, snap.Crawl.Run, err)
 		}
 	})
 }
@@ -773,7 +796,8 @@ func TestClusterDuration(t *testing.T) {
 		}
 		wg.Wait()
 		snap, err := c.engine.Look(t.Context(), c.crawl.ID, cluster.Known{})
-		if err != nil || snap.Crawl.Reason != session.ReasonDuration || snap.Crawl.Used < s.Duration || snap.Crawl.Used > s.Duration+2*cluster.BeatEvery {
+		if err != nil || snap.Crawl.Reason != session.ReasonDuration || snap.Crawl.Used < s.Duration ||
+			snap.Crawl.Used > s.Duration+2*cluster.BeatEvery {
 			t.Errorf("%+v, %v", snap.Crawl, err)
 		}
 		if len(reports) != 1 {
@@ -785,18 +809,22 @@ func TestClusterDuration(t *testing.T) {
 	})
 }
 
-// slowInbox is an engine that delivers hand-overs late, and notes when the last work was committed and when the crawl ended.
+// slowInbox is an engine that delivers hand-overs late, and notes when the last work was committed and when the crawl
+// ended.
 type slowInbox struct {
 	cluster.Engine
 	late time.Duration
 
-	mu     sync.Mutex
-	sent   map[cluster.SessionID]map[uint64]time.Time // guarded by mu; when a hand-over was first seen, by its sender and batch
-	worked time.Time                                  // guarded by mu; the last commit of records, hand-overs or tokens in state Running
-	ended  time.Time                                  // guarded by mu
+	mu sync.Mutex
+	// guarded by mu; when a hand-over was first seen, by its sender and batch
+	sent map[cluster.SessionID]map[uint64]time.Time
+	// guarded by mu; the last commit of records, hand-overs or tokens in state Running
+	worked time.Time
+	ended  time.Time // guarded by mu
 }
 
-func (e *slowInbox) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover, error) {
+func (e *slowInbox) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover,
+	error) {
 	list, err := e.Engine.Inbox(ctx, s, after, limit)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -815,7 +843,8 @@ func (e *slowInbox) Inbox(ctx context.Context, s cluster.Session, after []fronti
 
 func (e *slowInbox) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch) error {
 	err := e.Engine.Commit(ctx, s, b)
-	works := len(b.Sent)+len(b.Received)+len(b.Release) > 0 || slices.ContainsFunc(b.Writes, func(w cluster.Write) bool { return len(w.Body) > 0 && !w.Close })
+	works := len(b.Sent)+len(b.Received)+len(b.Release) > 0 ||
+		slices.ContainsFunc(b.Writes, func(w cluster.Write) bool { return len(w.Body) > 0 && !w.Close })
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if works && err == nil && e.ended.IsZero() {
@@ -834,7 +863,8 @@ func (e *slowInbox) Change(ctx context.Context, s cluster.Session, ch cluster.Ch
 	return done, err
 }
 
-// The end of a crawl is found at most a second after the last record, also if hand-overs come late, and never before all have come.
+// The end of a crawl is found at most a second after the last record, also if hand-overs come late, and never before
+// all have come.
 func TestClusterEndIsNotLate(t *testing.T) {
 	for _, late := range []time.Duration{0, 700 * time.Millisecond, 7 * time.Second} {
 		t.Run(late.String(), func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/mapwright/mapwright/internal/view"
 )
 
-// BenchmarkSeeing is what it costs a crawl to be seen: the metrics of each page as a share of the CPU time that the crawl takes for one, and
-// a picture twice a second, a scrape each ten seconds and a line of metrics.jsonl each minute as shares of one core. The crawl has
-// a few hundred hosts and all its workers at work, but on requests that no server answers: so what is measured is the parts' own time,
-// and not their wait for a processor.
+// BenchmarkSeeing is what it costs a crawl to be seen: the metrics of each page as a share of the CPU time that the
+// crawl takes for one, and a picture twice a second, a scrape each ten seconds and a line of metrics.jsonl each minute
+// as shares of one core. The crawl has a few hundred hosts and all its workers at work, but on requests that no server
+// answers: so what is measured is the parts' own time, and not their wait for a processor.
 func BenchmarkSeeing(b *testing.B) {
 	monitor, m, page := standstill(b)
 	// part runs a sub-benchmark and reports its CPU time, each so often, as a share of the time between two.
@@ -53,13 +53,14 @@ func BenchmarkSeeing(b *testing.B) {
 	})
 }
 
-// standstill crawls a few hundred hosts until all workers wait for answers that do not come, and returns what a page cost until then: CPU
-// time, without what the web in this process took for it.
+// standstill crawls a few hundred hosts until all workers wait for answers that do not come, and returns what a page
+// cost until then: CPU time, without what the web in this process took for it.
 func standstill(b *testing.B) (*monitor.Monitor, *metrics.Metrics, time.Duration) {
 	b.Helper()
 	const hosts, pages, silent = 300, 40, 4
 	dir := datadir.Dir(filepath.Join(b.TempDir(), "data"))
-	web, err := testweb.Start(testweb.Config{Hosts: hosts, Pages: pages, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Hang{Where: testweb.Where{Count: silent}})})
+	web, err := testweb.Start(testweb.Config{Hosts: hosts, Pages: pages, CrossHost: 0.2,
+		Faults: testweb.OnAll(testweb.Hang{Where: testweb.Where{Count: silent}})})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func standstill(b *testing.B) (*monitor.Monitor, *metrics.Metrics, time.Duration
 		b.Fatal(err)
 	}
 	c, err := crawl.New(shared, crawl.Options{
-		Settings: s, Starts: []datadir.Start{{URL: u}}, Dir: dir, Metrics: m, Started: func(m *monitor.Monitor) { started <- m },
+		Settings: s, Starts: []datadir.Start{{URL: u}}, Dir: dir, Metrics: m,
+		Started: func(m *monitor.Monitor) { started <- m },
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -24,12 +24,13 @@ const (
 	Gracefully StopMode = iota
 	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
 	AtOnce
-	// Pause is as Gracefully, but without outputs: Run returns ErrPaused, and a crawl in the same directory goes on where this one was.
+	// Pause is as Gracefully, but without outputs: Run returns ErrPaused, and a crawl in the same directory goes on
+	// where this one was.
 	Pause
 )
 
-// Crawl is one crawl in a data directory. New makes it; Run may be called once. Stop, Status and Export may be called at any time, from any
-// goroutine. Only Run has the directory open, so nothing has to be closed.
+// Crawl is one crawl in a data directory. New makes it; Run may be called once. Stop, Status and Export may be called
+// at any time, from any goroutine. Only Run has the directory open, so nothing has to be closed.
 type Crawl struct {
 	shared *Shared
 	o      Options
@@ -78,7 +79,8 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 }
 
 // Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and returns the report. The error
-// is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as Stop(AtOnce).
+// is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as
+// Stop(AtOnce).
 func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
 	c.mu.Lock()
 	again := c.ran
@@ -130,7 +132,8 @@ func (c *Crawl) close(r *run, rep *report.Report) error {
 	return err
 }
 
-// Reclaim closes what Run had to leave open because the disk was full, so that this process can go on with the crawl. See [state.Store.Reclaim]. Run must have returned.
+// Reclaim closes what Run had to leave open because the disk was full, so that this process can go on with the crawl.
+// See [state.Store.Reclaim]. Run must have returned.
 func (c *Crawl) Reclaim() error {
 	c.mu.Lock()
 	store := c.closed
@@ -141,7 +144,8 @@ func (c *Crawl) Reclaim() error {
 	return store.Reclaim()
 }
 
-// Stop ends the crawl. It does not wait: Run returns when the crawl has ended. Stop before Run makes Run end as soon as it has begun.
+// Stop ends the crawl. It does not wait: Run returns when the crawl has ended. Stop before Run makes Run end as soon as
+// it has begun.
 func (c *Crawl) Stop(mode StopMode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +159,8 @@ func (c *Crawl) Stop(mode StopMode) {
 	}
 }
 
-// Change changes the page limit and the time limit of the run; zero means none. It is not for safe crawls. After CapSafe it does nothing.
+// Change changes the page limit and the time limit of the run; zero means none. It is not for safe crawls. After
+// CapSafe it does nothing.
 func (c *Crawl) Change(maxURLs int, duration time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +204,8 @@ func (c *Crawl) Regrant(ctx context.Context) {
 	}
 }
 
-// Status is the state of the crawl at this moment. Before the data directory is open it has no phase; after Run it is how the run ended.
+// Status is the state of the crawl at this moment. Before the data directory is open it has no phase; after Run it is
+// how the run ended.
 func (c *Crawl) Status() *monitor.Live {
 	c.mu.Lock()
 	running, finished := c.running, c.finished
@@ -211,14 +217,16 @@ func (c *Crawl) Status() *monitor.Live {
 		live := *finished
 		return &live
 	}
-	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running, Profile: string(c.o.Settings.Profile)}
+	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running,
+		Profile: string(c.o.Settings.Profile)}
 }
 
 // ErrNotRunning is returned by Pages and Page of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 
 // Pages are the pages of a running crawl that a search selects; see [report.Find].
-func (c *Crawl) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
+func (c *Crawl) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool,
+	err error) {
 	err = c.reading(ctx, func(s *state.Store) (err error) {
 		lines, next, more, err = report.Find(ctx, s, c.o.Settings.XMLTypes, search)
 		return err
@@ -251,8 +259,8 @@ func (c *Crawl) reading(ctx context.Context, read func(*state.Store) error) erro
 	return read(running.store)
 }
 
-// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list. When Run is not under way, it
-// opens the data directory for that time.
+// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list. When Run is
+// not under way, it opens the data directory for that time.
 func (c *Crawl) Export(ctx context.Context, o export.Options, types []string) (*export.Result, error) {
 	c.exporting.RLock()
 	defer c.exporting.RUnlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/mapwright/mapwright/internal/results/report"
 )
 
-// A host that is denied while it is asked: the request ends, no other one is made, and its URLs are host_blocked in every crawl of the process, also in one that
-// begins later. An origin whose robots.txt leads to it is crawled nevertheless. When the host is allowed again, the next run of a crawl reads it.
+// A host that is denied while it is asked: the request ends, no other one is made, and its URLs are host_blocked in
+// every crawl of the process, also in one that begins later. An origin whose robots.txt leads to it is crawled
+// nevertheless. When the host is allowed again, the next run of a crawl reads it.
 func TestDeniedHost(t *testing.T) {
 	t.Parallel()
 	var denied atomic.Bool
@@ -46,7 +47,8 @@ func TestDeniedHost(t *testing.T) {
 		set := s.settings(func(o *config.Settings) {
 			o.Scope, o.SeedingStrategy, o.MaxInflightPerHost = "any", []string{"none"}, 1
 		})
-		return Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, start)}}, Dir: dir, Metrics: NewMetrics()}
+		return Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, start)}}, Dir: dir,
+			Metrics: NewMetrics()}
 	}
 	run := func(o Options) map[string]int64 {
 		c, err := New(shared, o)
@@ -57,7 +59,8 @@ func TestDeniedHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if joined := strings.Join(rep.Warnings, "\n"); denied.Load() && rep.Outcomes["host_blocked"] > 0 && !strings.Contains(joined, "denies requests to bad.test") {
+		if joined := strings.Join(rep.Warnings, "\n"); denied.Load() && rep.Outcomes["host_blocked"] > 0 &&
+			!strings.Contains(joined, "denies requests to bad.test") {
 			t.Errorf("warnings %q do not name the host", rep.Warnings)
 		}
 		return rep.Outcomes
@@ -105,12 +108,14 @@ func TestDeniedHost(t *testing.T) {
 	}
 }
 
-// A host stays denied over a pause: the run that goes on names it, and is not complete. One that is allowed during the pause is read. A start host that is denied is named by the failure.
+// A host stays denied over a pause: the run that goes on names it, and is not complete. One that is allowed during the
+// pause is read. A start host that is denied is named by the failure.
 func TestDeniedOverAPause(t *testing.T) {
 	t.Parallel()
 	underWay, goOn := make(chan struct{}, 1), make(chan struct{})
 	s := newHandSite(t, map[string]any{
-		"good.test/": `<html><a href="http://bad.test/1">x</a><a href="/slow">y</a>`, "bad.test/": plainPage, "bad.test/1": plainPage,
+		"good.test/": `<html><a href="http://bad.test/1">x</a><a href="/slow">y</a>`, "bad.test/": plainPage,
+		"bad.test/1": plainPage,
 		"good.test/slow": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case underWay <- struct{}{}:
@@ -167,18 +172,21 @@ func TestDeniedOverAPause(t *testing.T) {
 	close(goOn)
 	const text = "denies requests to bad.test"
 	rep, err := run(newDataDir(t), "http://bad.test/", false)
-	if err != nil || rep.Status != report.Failed || !strings.Contains(rep.Reason, text) || !strings.Contains(strings.Join(rep.Errors, "\n"), "http://bad.test/: the operator of the service "+text) {
+	if err != nil || rep.Status != report.Failed || !strings.Contains(rep.Reason, text) ||
+		!strings.Contains(strings.Join(rep.Errors, "\n"), "http://bad.test/: the operator of the service "+text) {
 		t.Errorf("a start that is denied: %+v, %v", rep, err)
 	}
 	rep, err = run(still, "http://good.test/", false)
-	if err != nil || rep.Status != report.Partial || !strings.Contains(rep.Reason, text) || !strings.Contains(strings.Join(rep.Warnings, "\n"), text) {
+	if err != nil || rep.Status != report.Partial || !strings.Contains(rep.Reason, text) ||
+		!strings.Contains(strings.Join(rep.Warnings, "\n"), text) {
 		t.Fatalf("the run that goes on: %+v, %v", rep, err)
 	}
 	if len(rep.BlockedHosts) != 1 || !strings.Contains(rep.BlockedHosts[0].Why, "denies requests") {
 		t.Errorf("blocked hosts: %+v", rep.BlockedHosts)
 	}
 	deny()
-	if rep, err = run(allowed, "http://good.test/", false); err != nil || rep.Status != report.Complete || rep.Outcomes["ok"] != 3 {
+	if rep, err = run(allowed, "http://good.test/", false); err != nil || rep.Status != report.Complete ||
+		rep.Outcomes["ok"] != 3 {
 		t.Errorf("allowed during the pause: %+v, %v", rep, err)
 	}
 }

@@ -77,8 +77,8 @@ func (s *stopSignal) ending() ending {
 	return ending{status: report.Cancelled, reason: "interrupted"}
 }
 
-// interrupted says whether the run was stopped already, and ends it then. A stop counts from its call on: the workers may come to
-// their end before the supervisor sees it.
+// interrupted says whether the run was stopped already, and ends it then. A stop counts from its call on: the workers
+// may come to their end before the supervisor sees it.
 func (e *endings) interrupted() bool {
 	select {
 	case <-e.stop.called:
@@ -89,9 +89,10 @@ func (e *endings) interrupted() bool {
 	}
 }
 
-// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back, did not cut
-// anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which no start ever answered has
-// failed, and so has a recrawl in which none did. A recrawl that has not queued all its visits is not complete.
+// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back,
+// did not cut anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which
+// no start ever answered has failed, and so has a recrawl in which none did. A recrawl that has not queued all its
+// visits is not complete.
 func (e *endings) settle(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +109,8 @@ func (e *endings) settle(ctx context.Context) error {
 		return nil
 	}
 	if e.hosts.lostAllStarts() {
-		e.end.status, e.end.success, e.end.reason = report.Failed, false, "every start domain was abandoned: too many of its URLs failed in a row"
+		e.end.status, e.end.success, e.end.reason = report.Failed, false,
+			"every start domain was abandoned: too many of its URLs failed in a row"
 		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
 	}
@@ -135,7 +137,8 @@ func (e *endings) settle(ctx context.Context) error {
 		reason = report.DeniedText(denied...)
 	}
 	if len(why) > report.MaxStartsNamed {
-		why = append(why[:report.MaxStartsNamed], fmt.Sprintf("and %s more", words.Count(int64(len(why)-report.MaxStartsNamed), "start URL")))
+		why = append(why[:report.MaxStartsNamed], fmt.Sprintf("and %s more",
+			words.Count(int64(len(why)-report.MaxStartsNamed), "start URL")))
 	}
 	e.end.status, e.end.success, e.end.reason = report.Failed, false, reason
 	e.end.errors = append(e.end.errors, why...)
@@ -159,12 +162,14 @@ func (e *endings) deniedPending(ctx context.Context) (hosts []string, err error)
 	return hosts, nil
 }
 
-// left is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All records must be applied.
+// left is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All
+// records must be applied.
 func (e *endings) left() (pages int64, nothing bool) {
 	counters := e.store.Counters()
 	st := e.frontier.Stats()
 	pages = int64(counters.Pending()) - st.GivenUp
-	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
+	// the second is an estimate, and never too low
+	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
 	return pages, pages <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts(), e.history)
 }
 
@@ -181,9 +186,10 @@ func anyAnswer(c *state.Counters) bool {
 	return false
 }
 
-// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how many robots.txt does not allow. Denied are the hosts that the
-// operator of the service denies.
-func (e *endings) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string, err error) {
+// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how
+// many robots.txt does not allow. Denied are the hosts that the operator of the service denies.
+func (e *endings) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string,
+	err error) {
 	hasher := e.store.Hasher()
 	for _, s := range e.starts {
 		urls := []string{s.URL.String()}
@@ -238,8 +244,8 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 	return false, forbidden, why, nil
 }
 
-// found is how many URLs the crawl has found so far. The store counts what it has applied, so this waits until it has applied all records. An error
-// of the store is reported where records are committed.
+// found is how many URLs the crawl has found so far. The store counts what it has applied, so this waits until it has
+// applied all records. An error of the store is reported where records are committed.
 func (e *endings) found() int64 {
 	_ = e.store.Flush(context.Background())
 	c := e.store.Counters()

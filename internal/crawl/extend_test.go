@@ -25,7 +25,8 @@ func mustURL(t testing.TB, text string) weburl.URL {
 // A resume knows what the redirects of start URLs brought into the scope.
 func TestResumeKeepsExtendedScope(t *testing.T) {
 	t.Parallel()
-	var asked sync.WaitGroup // all starts are under way before one of them leads anywhere, so that they are the first run's three pages
+	// all starts are under way before one of them leads anywhere, so that they are the first run's three pages
+	var asked sync.WaitGroup
 	asked.Add(3)
 	to := func(target string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -36,11 +37,14 @@ func TestResumeKeepsExtendedScope(t *testing.T) {
 		}
 	}
 	s := newHandSite(t, map[string]any{
-		"a.test/": to("http://b.example/"), "c.test/": to("http://d.example/"), "e.test/": to("http://f.example/" + strings.Repeat("x", 70<<10)),
-		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage, "d.example/": `<html><a href="/2">x</a>`, "d.example/2": plainPage,
+		"a.test/": to("http://b.example/"), "c.test/": to("http://d.example/"),
+		"e.test/":    to("http://f.example/" + strings.Repeat("x", 70<<10)),
+		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage, "d.example/": `<html><a href="/2">x</a>`,
+		"d.example/2": plainPage,
 	})
 	dir := newDataDir(t)
-	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 3 }, "http://a.test/", "http://c.test/", "http://e.test/")
+	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 3 }, "http://a.test/", "http://c.test/",
+		"http://e.test/")
 	if rep.Outcomes["redirect"] != 3 {
 		t.Fatalf("first run: %v", rep.Outcomes)
 	}

@@ -20,7 +20,8 @@ func TestFailedStartLeavesNoCrawl(t *testing.T) {
 	}
 	dir := datadir.Dir(t.TempDir() + "/data")
 	s.UserAgent = "two\nlines" // the fetcher refuses it, after the store was made
-	if _, err := runAlone(t.Context(), Options{Settings: s, Starts: []datadir.Start{{URL: start}}, Dir: dir, Log: slog.New(slog.DiscardHandler)}); err == nil {
+	if _, err := runAlone(t.Context(), Options{Settings: s, Starts: []datadir.Start{{URL: start}}, Dir: dir,
+		Log: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Fatal("no error")
 	}
 	if err := dir.CheckNew(); err != nil {

@@ -42,7 +42,8 @@ func faultCases() []faultCase {
 		{"huge", []testweb.Fault{testweb.Huge{Where: one}}},
 		{"gzip_bomb", []testweb.Fault{testweb.GzipBomb{Where: one}}},
 		{"status", []testweb.Fault{
-			testweb.StatusPages{Where: testweb.Where{Count: 5}}, testweb.StatusPages{Status: 410}, testweb.StatusPages{Status: 403},
+			testweb.StatusPages{Where: testweb.Where{Count: 5}}, testweb.StatusPages{Status: 410},
+			testweb.StatusPages{Status: 403},
 			testweb.StatusPages{Status: 451}, testweb.StatusPages{Status: 500},
 		}},
 		{"status/429", []testweb.Fault{testweb.StatusPages{Status: 429}}},
@@ -145,19 +146,22 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		foundExactly(t, web.Server, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
 		wellBehaved(t, web.Server)
 		if rep.Status != report.Complete || !rep.Success || rep.URLs != int64(len(lines)) {
-			t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs, len(lines))
+			t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs,
+				len(lines))
 		}
 	})
 }
 
-// Hosts that answer nothing, of which many URLs are known: they are blocked, their URLs stay on record, and the others do not
-// suffer.
+// Hosts that answer nothing, of which many URLs are known: they are blocked, their URLs stay on record, and the others
+// do not suffer.
 func TestFailingHostsAreBlocked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		all := testweb.Where{All: true}
-		cfg := testweb.Config{Seed: 4, Hosts: 8, Pages: 24, PageSize: 2000, Links: 12, CrossHost: 0.6, Faults: slices.Concat(
-			testweb.On("1", testweb.Truncate{Where: all}), testweb.On("2", testweb.Reset{Where: all}), testweb.On("3", testweb.StatusPages{Where: all, Status: 500}),
-		)}
+		cfg := testweb.Config{Seed: 4, Hosts: 8, Pages: 24, PageSize: 2000, Links: 12, CrossHost: 0.6,
+			Faults: slices.Concat(
+				testweb.On("1", testweb.Truncate{Where: all}), testweb.On("2", testweb.Reset{Where: all}),
+				testweb.On("3", testweb.StatusPages{Where: all, Status: 500}),
+			)}
 		web := newMemoryWeb(t, cfg)
 		s := quick(web.Server)
 		s.MaxRetries, s.MaxHostFailures = 0, 4

@@ -30,7 +30,8 @@ func (f *finish) record() *frontier.Finish {
 	facts := f.facts.Append(make([]byte, 0, 512))
 	if len(facts) > maxFacts {
 		f.facts.Links, f.facts.Images, f.facts.Extracted = nil, nil, nil
-		f.facts.Error = fmt.Sprintf("its links, images and extracted values are not recorded: together they have %d bytes, and the limit is %d", len(facts), maxFacts)
+		f.facts.Error = fmt.Sprintf("its links, images and extracted values are not recorded: together they have %d "+
+			"bytes, and the limit is %d", len(facts), maxFacts)
 		facts = f.facts.Append(facts[:0])
 	}
 	return &frontier.Finish{
@@ -54,8 +55,8 @@ func (f *finish) judged(v *recrawl.Verdict) *frontier.Finish {
 	return rec
 }
 
-// maxFacts bounds the facts of one page, in bytes. A record of the store must hold them and a little more. Only a page with most of 8 MiB of
-// links under --links, and several --extract that each find 256 long values, has as many.
+// maxFacts bounds the facts of one page, in bytes. A record of the store must hold them and a little more. Only a page
+// with most of 8 MiB of links under --links, and several --extract that each find 256 long values, has as many.
 const maxFacts = state.MaxRecordSize - 1<<20
 
 // failure is a finish without a response.
@@ -107,10 +108,11 @@ func describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	f.facts.ResponseTime, f.facts.Robots = new(page.Millis(resp.Timings.Total)), ev
 }
 
-// headerFacts are the facts of the headers of a response that came at a moment. Sniffed is the type that the body looks like, and length is negative if it
-// is not known.
+// headerFacts are the facts of the headers of a response that came at a moment. Sniffed is the type that the body looks
+// like, and length is negative if it is not known.
 func headerFacts(h http.Header, sniffed string, length int64, at time.Time) page.Facts {
-	f := page.Facts{ContentType: cmp.Or(h.Get("Content-Type"), sniffed), ContentLength: page.Length(length), ETag: h.Get("Etag")}
+	f := page.Facts{ContentType: cmp.Or(h.Get("Content-Type"), sniffed), ContentLength: page.Length(length),
+		ETag: h.Get("Etag")}
 	recrawl.TakeHeaders(&f, h, at)
 	return f
 }

@@ -40,7 +40,8 @@ func (f *fullFile) WriteAt(p []byte, at int64) (int, error) {
 	return f.File.WriteAt(p, at)
 }
 
-// A crawl whose disk fills up ends with an error that says so, and is resumed to the result of one that was never stopped.
+// A crawl whose disk fills up ends with an error that says so, and is resumed to the result of one that was never
+// stopped.
 func TestFullDisk(t *testing.T) { inBubble(t, testFullDisk) }
 
 func testFullDisk(t *testing.T) {

@@ -45,12 +45,13 @@ func (f *slowFile) Sync() error {
 	return f.File.Sync()
 }
 
-// With a disk that cannot take what the workers make, the workers in use fall until commits are near their target; when the disk
-// recovers, so do the workers.
+// With a disk that cannot take what the workers make, the workers in use fall until commits are near their target; when
+// the disk recovers, so do the workers.
 func TestGovernorOnASlowDisk(t *testing.T) { inBubble(t, testGovernorOnASlowDisk) }
 
 func testGovernorOnASlowDisk(t *testing.T) {
-	web := newMemoryWeb(t, testweb.Config{Hosts: 20, Pages: 5000, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
+	web := newMemoryWeb(t, testweb.Config{Hosts: 20, Pages: 5000, CrossHost: 0.2,
+		Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
 	s := quick(web.Server)
 	s.Scope = "any"
 	s.CommitEvery = 2 * time.Millisecond
@@ -74,7 +75,8 @@ func testGovernorOnASlowDisk(t *testing.T) {
 		var latency time.Duration
 		for range 400 {
 			live := m.Live()
-			limit, used, latency = live.Workers.Limit, live.Workers.InUse, time.Duration(live.CommitMS*float64(time.Millisecond))
+			limit, used, latency = live.Workers.Limit, live.Workers.InUse,
+				time.Duration(live.CommitMS*float64(time.Millisecond))
 			if ok(limit, latency) {
 				return
 			}
@@ -91,7 +93,10 @@ func testGovernorOnASlowDisk(t *testing.T) {
 		return limit < s.MaxWorkers && latency > 0 && latency <= 300*time.Millisecond
 	})
 	disk.rate.Store(0)
-	until("a disk that recovered brings them back", func(limit int, _ time.Duration) bool { return limit == s.MaxWorkers })
+	until("a disk that recovered brings them back", func(limit int,
+		_ time.Duration) bool {
+		return limit == s.MaxWorkers
+	})
 	close(stop)
 	if err := <-ended; err != nil {
 		t.Error(err)

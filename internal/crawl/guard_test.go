@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// No page, redirect, robots.txt or sitemap leads the crawl to addresses that are not public, though the start itself was given one.
+// No page, redirect, robots.txt or sitemap leads the crawl to addresses that are not public, though the start itself
+// was given one.
 func TestNothingLeadsToPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -22,7 +23,8 @@ func TestNothingLeadsToPrivateAddresses(t *testing.T) {
 		switch r.Host + r.URL.Path {
 		case "site.test/":
 			writeLinks(w, []string{
-				"/moved", "http://" + private + "/by-link", "http://localhost:" + portOf(private) + "/by-name", "http://[::ffff:7f00:1]:" + portOf(private) + "/mapped",
+				"/moved", "http://" + private + "/by-link", "http://localhost:" + portOf(private) + "/by-name",
+				"http://[::ffff:7f00:1]:" + portOf(private) + "/mapped",
 				"http://2130706433:" + portOf(private) + "/as-number", "http://robots.test/",
 			})
 		case "site.test/moved":

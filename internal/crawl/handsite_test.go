@@ -18,8 +18,8 @@ import (
 	"github.com/mapwright/mapwright/internal/results/report"
 )
 
-// handSite is a web of hand-written hosts: each URL, without its scheme, and what it answers. A text is a page; a handler is asked.
-// Everything else is a 404, unless there is another answer to it.
+// handSite is a web of hand-written hosts: each URL, without its scheme, and what it answers. A text is a page; a
+// handler is asked. Everything else is a 404, unless there is another answer to it.
 type handSite struct {
 	t     *testing.T
 	srv   *httptest.Server
@@ -85,7 +85,8 @@ func (s *handSite) settings(change func(*config.Settings)) *config.Settings {
 }
 
 // crawl runs a crawl of the site to its end.
-func (s *handSite) crawl(dir datadir.Dir, change func(*config.Settings), starts ...string) (*report.Report, map[string]page.Line) {
+func (s *handSite) crawl(dir datadir.Dir, change func(*config.Settings), starts ...string) (*report.Report,
+	map[string]page.Line) {
 	s.t.Helper()
 	o := Options{Settings: s.settings(change), Dir: dir, Log: slog.New(slog.DiscardHandler)}
 	for _, u := range starts {

@@ -15,8 +15,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// A report is about all runs of the generation: when the first began, how long all of them crawled, and what any of them warned of. The
-// time between runs does not count. The first run ends like one that is killed: nothing is recorded at its end.
+// A report is about all runs of the generation: when the first began, how long all of them crawled, and what any of
+// them warned of. The time between runs does not count. The first run ends like one that is killed: nothing is recorded
+// at its end.
 func TestReportTellsAllRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.Slow{Delay: 2 * time.Second})})
@@ -40,7 +41,8 @@ func TestReportTellsAllRuns(t *testing.T) {
 		first := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 37*time.Second)
 		defer cancel()
-		if _, err := run(ctx, nil, "of the first run", "of the first and the third"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := run(ctx, nil, "of the first run", "of the first and the third"); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		stop := make(chan struct{})
@@ -49,14 +51,17 @@ func TestReportTellsAllRuns(t *testing.T) {
 		if err != nil || rep.Status != report.Cancelled || rep.Runs != 2 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
-		if rep, err = run(t.Context(), nil, "of the first and the third", "of the third run"); err != nil || rep.Status != report.Complete {
+		if rep, err = run(t.Context(), nil, "of the first and the third", "of the third run"); err != nil ||
+			rep.Status != report.Complete {
 			t.Fatalf("%+v, %v", rep, err)
 		}
-		if want := []string{"of the first run", "of the first and the third", "of the second run", "of the third run"}; !slices.Equal(rep.Warnings, want) {
+		if want := []string{"of the first run", "of the first and the third", "of the second run",
+			"of the third run"}; !slices.Equal(rep.Warnings, want) {
 			t.Errorf("warnings %q, want %q", rep.Warnings, want)
 		}
 		// What was noted of the first run is at most a second old.
-		if short := worked - time.Duration(rep.Elapsed*float64(time.Second)); short < -time.Millisecond || short > time.Second+time.Millisecond {
+		if short := worked - time.Duration(rep.Elapsed*float64(time.Second)); short < -time.Millisecond ||
+			short > time.Second+time.Millisecond {
 			t.Errorf("%v s elapsed, want %v", rep.Elapsed, worked)
 		}
 		if !rep.StartedAt.Equal(first) || rep.Runs != 3 {
@@ -74,8 +79,10 @@ func TestReportTellsAllRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Since(again).Seconds()
-		if !slices.Equal(rep.Warnings, []string{"of the recrawl"}) || rep.StartedAt.Before(again) || rep.Runs != 1 || rep.Elapsed > took {
-			t.Errorf("%d runs since %v, %v s elapsed, warnings %q; want 1 since %v, %v s", rep.Runs, rep.StartedAt, rep.Elapsed, rep.Warnings, again, took)
+		if !slices.Equal(rep.Warnings, []string{"of the recrawl"}) || rep.StartedAt.Before(again) || rep.Runs != 1 ||
+			rep.Elapsed > took {
+			t.Errorf("%d runs since %v, %v s elapsed, warnings %q; want 1 since %v, %v s", rep.Runs, rep.StartedAt,
+				rep.Elapsed, rep.Warnings, again, took)
 		}
 	})
 }

@@ -32,15 +32,16 @@ type Inspected struct {
 	Took     time.Duration
 	Err      error // why there is no whole response; nil if there is one
 
-	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a page
-	// from a file, and with --ignore-robots.
+	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a
+	// page from a file, and with --ignore-robots.
 	Robots func(weburl.URL) *robotscache.Answer
 }
 
 // Inspection is what would be recorded of one page, and every link of it with what would become of it.
 type Inspection struct {
 	page.Line
-	Assumption string          `json:"-"` // why there are no rules of robots.txt, and what holds then; empty if there are some
+	// why there are no rules of robots.txt, and what holds then; empty if there are some
+	Assumption string          `json:"-"`
 	Base       string          `json:"base,omitempty"`
 	Links      []InspectedLink `json:"links"`
 }
@@ -56,7 +57,8 @@ type InspectedLink struct {
 	Reason string  `json:"reason"` // why it is not followed; empty if it is
 }
 
-// ReadPage reads a page from a file as a fetch would: bounded, and in UTF-8. It also names the encoding that the page was in.
+// ReadPage reads a page from a file as a fetch would: bounded, and in UTF-8. It also names the encoding that the page
+// was in.
 func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) {
 	body, err = io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
@@ -68,8 +70,8 @@ func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) 
 	return fetch.DecodePage(body)
 }
 
-// FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a crawl would record
-// the failure; the error is about a fetch that was cancelled.
+// FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a
+// crawl would record the failure; the error is about a fetch that was cancelled.
 func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u weburl.URL) (*Inspected, error) {
 	in := &Inspected{URL: u, Length: -1}
 	if !s.IgnoreRobots {
@@ -127,7 +129,8 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := parser.New(parser.Options{Images: true, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent)})
+	p, err := parser.New(parser.Options{Images: true, StructuredLinks: s.StructuredLinks, Extract: extractors,
+		RobotsToken: robots.ProductToken(s.UserAgent)})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +164,8 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	}
 	if in.Body != nil {
 		f.facts.ContentLength = new(int64(len(in.Body)))
-		if err := p.Parse(&pg, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
+		if err := p.Parse(&pg, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header,
+			Encoding: encodingOf(in.Charset)}); err != nil {
 			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
 		f.facts.TakePage(&pg, f.at)
@@ -177,14 +181,16 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		f.facts.Images = distinct(f.facts.Images)
 	}
 	l := &out.Line
-	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: page.SourceName(page.SourceStart), Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
+	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: page.SourceName(page.SourceStart),
+		Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
 	l.SetFacts(&f.facts)
 	l.Indexable, l.IndexableReason = page.Indexable(l.URL, f.outcome, in.Status, &f.facts, s.XMLTypes)
 	return out, nil
 }
 
 // judge says what would become of a link of the page.
-func (in *Inspected) judge(s *config.Settings, within *scope.Page, known *traps.Traps, l *parser.Link, nofollow bool) InspectedLink {
+func (in *Inspected) judge(s *config.Settings, within *scope.Page, known *traps.Traps, l *parser.Link,
+	nofollow bool) InspectedLink {
 	out := InspectedLink{Href: l.Href, Kind: l.Kind.String(), Rel: l.Rel, Text: l.Text}
 	if !l.URL.IsZero() {
 		text := l.URL.String()

@@ -58,7 +58,8 @@ func (l *limits) change(pages int, duration time.Duration) {
 	l.warnAt.Store(l.nextPages(0))
 }
 
-// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on. It returns the page limit.
+// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on. It returns the
+// page limit.
 func (l *limits) capSafe() (pages int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +125,8 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	if duration%time.Second != 0 {
 		unit = time.Millisecond // whole seconds would show an elapsed time below the limit
 	}
-	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(duration), seconds(elapsed.Truncate(unit)))
+	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(duration),
+		seconds(elapsed.Truncate(unit)))
 	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
 		l.log.Info(text)
 	}
@@ -134,8 +136,8 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 // seconds writes a duration as a number of seconds, whole where it is whole.
 func seconds(d time.Duration) string { return fmt.Sprintf("%g", d.Seconds()) }
 
-// pagesUsed is called when the number of pages in use has changed. It warns when that number reaches a share of the limit at which a warning is
-// due; each share once, and only the largest if one page reaches several.
+// pagesUsed is called when the number of pages in use has changed. It warns when that number reaches a share of the
+// limit at which a warning is due; each share once, and only the largest if one page reaches several.
 func (l *limits) pagesUsed(used int64) {
 	if used < l.warnAt.Load() {
 		return
@@ -155,7 +157,8 @@ func (l *limits) pagesUsed(used int64) {
 	}
 }
 
-// timeMarks are the times since the crawl's begin at which a warning is due, and at the end the time limit itself. Without a limit there are none.
+// timeMarks are the times since the crawl's begin at which a warning is due, and at the end the time limit itself.
+// Without a limit there are none.
 func (l *limits) timeMarks() []time.Duration {
 	duration := time.Duration(l.duration.Load())
 	if duration <= 0 {
@@ -172,17 +175,20 @@ func (l *limits) timeMarks() []time.Duration {
 func (l *limits) timeUsed(mark int) {
 	percent := warnPercents()[mark]
 	Notice{Limit: "seconds", Percent: percent}.notice(l.notify)
-	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", time.Duration(l.duration.Load()))
+	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit",
+		time.Duration(l.duration.Load()))
 }
 
 // Quota grants the pages that a crawl may fetch.
 type Quota interface {
-	// Grant returns how many pages of the generation may be counted in all, math.MaxInt64 if there is no limit. Used is how many were counted so far. If the answer is not
-	// greater than used, nothing is left, and the crawl pauses. It is called from one goroutine at a time, each time that most of what was granted is used.
+	// Grant returns how many pages of the generation may be counted in all, math.MaxInt64 if there is no limit. Used is
+	// how many were counted so far. If the answer is not greater than used, nothing is left, and the crawl pauses. It
+	// is called from one goroutine at a time, each time that most of what was granted is used.
 	Grant(ctx context.Context, used int64) (total int64, err error)
 }
 
-// quota keeps the frontier's page limit at what is granted, or at the limit of the settings if that is lower. A nil quota limits nothing.
+// quota keeps the frontier's page limit at what is granted, or at the limit of the settings if that is lower. A nil
+// quota limits nothing.
 type quota struct {
 	grants   Quota
 	frontier *frontier.Frontier
@@ -203,7 +209,8 @@ func newQuota(q Quota, f *frontier.Frontier, l *limits, e *endings, log *slog.Lo
 	return &quota{grants: q, frontier: f, limits: l, endings: e, log: log}
 }
 
-// pagesUsed is called when the number of pages in use has changed. One of the workers asks for more before none are left; the others go on meanwhile.
+// pagesUsed is called when the number of pages in use has changed. One of the workers asks for more before none are
+// left; the others go on meanwhile.
 func (q *quota) pagesUsed(ctx context.Context, used int64) {
 	if q == nil || used < q.askAt.Load() || !q.mu.TryLock() {
 		return
@@ -214,7 +221,8 @@ func (q *quota) pagesUsed(ctx context.Context, used int64) {
 	}
 }
 
-// extend is called when all pages are used. It says whether there are more now; if nothing is left but the limit of the settings is not reached, it has set the ending.
+// extend is called when all pages are used. It says whether there are more now; if nothing is left but the limit of the
+// settings is not reached, it has set the ending.
 func (q *quota) extend(ctx context.Context) bool {
 	if q == nil {
 		return false
@@ -243,7 +251,8 @@ func (q *quota) isUsedUp() bool {
 	return q.over
 }
 
-// refresh asks for the first pages, or again, because what may be granted has changed. Without any, the workers find out whether the crawl needs a page.
+// refresh asks for the first pages, or again, because what may be granted has changed. Without any, the workers find
+// out whether the crawl needs a page.
 func (q *quota) refresh(ctx context.Context) {
 	if q == nil {
 		return
@@ -271,7 +280,8 @@ func (q *quota) askLocked(ctx context.Context) bool {
 	return !q.over
 }
 
-// grantLocked asks for more pages and sets the frontier's limit. It says whether there was an answer; without one the run pauses when what it has is used.
+// grantLocked asks for more pages and sets the frontier's limit. It says whether there was an answer; without one the
+// run pauses when what it has is used.
 func (q *quota) grantLocked(ctx context.Context) bool {
 	used := q.frontier.Pages().Used()
 	total, err := q.grants.Grant(ctx, used)
@@ -302,11 +312,12 @@ func (q *quota) setLimitLocked() {
 	q.frontier.Pages().SetMost(most)
 }
 
-// room says whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list pages without end, so they are
-// read only while there is room: others stay in the queue, pending, for later or for a run with a higher limit.
+// room says whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list pages
+// without end, so they are read only while there is room: others stay in the queue, pending, for later or for a run
+// with a higher limit.
 //
-// There is room until sitemaps have brought as many pages as the limit allows, because what they list is fetched before links. From then on
-// there is room while fewer pages are queued than may still be fetched.
+// There is room until sitemaps have brought as many pages as the limit allows, because what they list is fetched before
+// links. From then on there is room while fewer pages are queued than may still be fetched.
 type room struct {
 	limits   *limits
 	frontier *frontier.Frontier
@@ -353,8 +364,9 @@ func (r *room) hold() {
 	r.frontier.HoldSitemaps(true)
 }
 
-// release is called now and then. It lets sitemaps be read again if there is room for twice as many pages as are queued: a sitemap whose
-// reading was ended is read from its beginning, which must not happen for every page that ends without a request.
+// release is called now and then. It lets sitemaps be read again if there is room for twice as many pages as are
+// queued: a sitemap whose reading was ended is read from its beginning, which must not happen for every page that ends
+// without a request.
 func (r *room) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,11 +18,13 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A warning comes with the page that reaches 80 % and with the one that reaches 95 % of a limit, whatever the limit is, once each.
+// A warning comes with the page that reaches 80 % and with the one that reaches 95 % of a limit, whatever the limit is,
+// once each.
 func TestPageWarnings(t *testing.T) {
 	for limit := 1; limit <= 1000; limit++ {
 		out := &bytes.Buffer{}
-		log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string,
+			a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 				return slog.Attr{}
 			}
@@ -76,7 +78,10 @@ func (l *eventLog) Handle(ctx context.Context, r slog.Record) error {
 func (l *eventLog) about(word string) []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.events), func(e event) bool { return e.level < slog.LevelWarn || !strings.Contains(e.text, word) })
+	return slices.DeleteFunc(slices.Clone(l.events), func(e event) bool {
+		return e.level < slog.LevelWarn ||
+			!strings.Contains(e.text, word)
+	})
 }
 
 // inSlotOfItsOwn runs a test in a bubble, with a directory of its own for the slot of safe crawls.
@@ -86,13 +91,17 @@ func inSlotOfItsOwn(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// A safe crawl stops after exactly 60 seconds, with its message, and warns at 80 % and 95 % of them. Settings that ask for more do not change that.
+// A safe crawl stops after exactly 60 seconds, with its message, and warns at 80 % and 95 % of them. Settings that ask
+// for more do not change that.
 func TestSafeTimeCap(t *testing.T) {
 	const message = "Safety limit: Crawl timeout exceeded (60000ms)"
 	inSlotOfItsOwn(t, func(t *testing.T) {
-		web := newMemoryWeb(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.Slow{Delay: 1700 * time.Millisecond})})
+		web := newMemoryWeb(t, testweb.Config{Pages: 60,
+			Faults: testweb.OnAll(testweb.Slow{Delay: 1700 * time.Millisecond})})
 		loaded, err := config.Load(config.Layer{
-			config.SafeName: {Texts: []string{"true"}}, "duration": {Texts: []string{"1h"}}, "grace": {Texts: []string{"1h"}}, "max-workers": {Texts: []string{"64"}}, "max-urls": {Texts: []string{"1000"}},
+			config.SafeName: {Texts: []string{"true"}}, "duration": {Texts: []string{"1h"}},
+			"grace": {Texts: []string{"1h"}}, "max-workers": {Texts: []string{"64"}},
+			"max-urls": {Texts: []string{"1000"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +113,8 @@ func TestSafeTimeCap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Status != report.Partial || rep.Success || rep.Reason != message || !slices.Equal(rep.Errors, []string{message}) {
+		if rep.Status != report.Partial || rep.Success || rep.Reason != message ||
+			!slices.Equal(rep.Errors, []string{message}) {
 			t.Errorf("%s, success %v (%s), errors %q", rep.Status, rep.Success, rep.Reason, rep.Errors)
 		}
 		if rep.CrawlSeconds < 60 || rep.CrawlSeconds > 60.1 {
@@ -113,7 +123,8 @@ func TestSafeTimeCap(t *testing.T) {
 		if pages := web.HostStats(0).Pages; pages < 20 || pages >= 50 {
 			t.Errorf("%d pages were asked for: the time did not end the crawl", pages)
 		}
-		want := []event{{48 * time.Second, slog.LevelWarn, "80 % of the time limit is used"}, {57 * time.Second, slog.LevelWarn, "95 % of the time limit is used"}}
+		want := []event{{48 * time.Second, slog.LevelWarn, "80 % of the time limit is used"},
+			{57 * time.Second, slog.LevelWarn, "95 % of the time limit is used"}}
 		if got := log.about("time limit"); !slices.Equal(got, want) {
 			t.Errorf("warned %v, want %v", got, want)
 		}
@@ -123,7 +134,8 @@ func TestSafeTimeCap(t *testing.T) {
 	})
 }
 
-// A crawl that gets the caps of a safe one while it runs ends at them with their messages, and no other limit lifts them.
+// A crawl that gets the caps of a safe one while it runs ends at them with their messages, and no other limit lifts
+// them.
 func TestCapSafe(t *testing.T) {
 	for _, tt := range []struct {
 		name, message string
@@ -156,8 +168,10 @@ func TestCapSafe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rep.Status != report.Partial || rep.Success != tt.success || rep.Reason != tt.message || !slices.Equal(rep.Errors, []string{tt.message}) {
-					t.Errorf("%s, success %v (%s), errors %q after %v s", rep.Status, rep.Success, rep.Reason, rep.Errors, rep.CrawlSeconds)
+				if rep.Status != report.Partial || rep.Success != tt.success || rep.Reason != tt.message ||
+					!slices.Equal(rep.Errors, []string{tt.message}) {
+					t.Errorf("%s, success %v (%s), errors %q after %v s", rep.Status, rep.Success, rep.Reason,
+						rep.Errors, rep.CrawlSeconds)
 				}
 			})
 		})
@@ -168,7 +182,8 @@ func TestCapSafe(t *testing.T) {
 func TestTimeWarnings(t *testing.T) {
 	for _, limit := range []time.Duration{time.Second, 5 * time.Second, 37 * time.Second} {
 		inBubble := func(t *testing.T) {
-			web := newMemoryWeb(t, testweb.Config{Pages: 200, Faults: testweb.OnAll(testweb.Slow{Delay: 300 * time.Millisecond})})
+			web := newMemoryWeb(t, testweb.Config{Pages: 200,
+				Faults: testweb.OnAll(testweb.Slow{Delay: 300 * time.Millisecond})})
 			s := config.Defaults(config.Polite)
 			s.Duration = limit
 			log := newEventLog(t)
@@ -177,7 +192,8 @@ func TestTimeWarnings(t *testing.T) {
 			if _, err := runAlone(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
-			want := []event{{limit * 80 / 100, slog.LevelWarn, "80 % of the time limit is used"}, {limit * 95 / 100, slog.LevelWarn, "95 % of the time limit is used"}}
+			want := []event{{limit * 80 / 100, slog.LevelWarn, "80 % of the time limit is used"},
+				{limit * 95 / 100, slog.LevelWarn, "95 % of the time limit is used"}}
 			if got := log.about("limit is used"); !slices.Equal(got, want) {
 				t.Errorf("limit %v: warned %v, want %v", limit, got, want)
 			}
@@ -186,16 +202,20 @@ func TestTimeWarnings(t *testing.T) {
 	}
 }
 
-// On a busy machine the supervisor may begin to watch when the time is over. It warns all the same, unless an earlier run has.
+// On a busy machine the supervisor may begin to watch when the time is over. It warns all the same, unless an earlier
+// run has.
 func TestTimeWarningsOfALateStart(t *testing.T) {
 	for before, want := range map[time.Duration][]string{
-		0: {"80 % of the time limit is used", "95 % of the time limit is used"}, 900 * time.Millisecond: {"95 % of the time limit is used"}, 999 * time.Millisecond: nil,
+		0:                      {"80 % of the time limit is used", "95 % of the time limit is used"},
+		900 * time.Millisecond: {"95 % of the time limit is used"}, 999 * time.Millisecond: nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log, ends := newEventLog(t), &endings{}
 			settings := &config.Settings{Duration: time.Second}
 			s := &supervisor{
-				settings: settings, log: slog.New(log), stop: &stopSignal{}, endings: ends, limits: newLimits(settings, slog.New(log), nil, "", ends), progress: &progress{clock: clock{before: before}},
+				settings: settings, log: slog.New(log), stop: &stopSignal{}, endings: ends,
+				limits:   newLimits(settings, slog.New(log), nil, "", ends),
+				progress: &progress{clock: clock{before: before}},
 			}
 			s.progress.clock.begin()
 			time.Sleep(2 * time.Second)
@@ -215,7 +235,8 @@ func TestTimeWarningsOfALateStart(t *testing.T) {
 }
 
 func TestTimeMarks(t *testing.T) {
-	for _, d := range []time.Duration{1, 3, 99, time.Second, 5 * time.Second, 37 * time.Millisecond, time.Minute, 100*24*time.Hour + 7, 1<<63 - 1} {
+	for _, d := range []time.Duration{1, 3, 99, time.Second, 5 * time.Second, 37 * time.Millisecond, time.Minute,
+		100*24*time.Hour + 7, 1<<63 - 1} {
 		l := &limits{}
 		l.change(0, d)
 		marks := l.timeMarks()
@@ -233,12 +254,14 @@ func TestTimeMarks(t *testing.T) {
 	}
 }
 
-// A page limit that leaves sitemaps unread has cut something off, though no page is pending: they may name further ones.
+// A page limit that leaves sitemaps unread has cut something off, though no page is pending: they may name further
+// ones.
 func TestPageLimitBeforeSitemapsAreRead(t *testing.T) {
 	t.Parallel()
 	s := newHandSite(t, map[string]any{
 		"a.test/": plainPage, "a.test/1": plainPage, "a.test/2": plainPage,
-		"a.test/robots.txt": "Sitemap: /sitemap.xml\n", "a.test/sitemap.xml": urlset("http://a.test/1", "http://a.test/2"),
+		"a.test/robots.txt": "Sitemap: /sitemap.xml\n", "a.test/sitemap.xml": urlset("http://a.test/1",
+			"http://a.test/2"),
 	})
 	dir := newDataDir(t)
 	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 1 }, "http://a.test/")

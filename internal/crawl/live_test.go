@@ -16,13 +16,15 @@ import (
 // What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
 func TestLiveAddsUp(t *testing.T) {
 	var last *monitor.Live
-	rep, dir := watched(t, faulty(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *monitor.Monitor, _ *metrics.Metrics) {
-		l := m.Live()
-		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Most || len(l.Limits) != 2 {
-			t.Errorf("status %+v", l)
-		}
-		last = l
-	})
+	rep, dir := watched(t, faulty(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour },
+		func(m *monitor.Monitor, _ *metrics.Metrics) {
+			l := m.Live()
+			if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Most ||
+				len(l.Limits) != 2 {
+				t.Errorf("status %+v", l)
+			}
+			last = l
+		})
 	agrees(t, "the last sample", last, rep)
 	if last.InFlight != 0 {
 		t.Errorf("%d in flight after the end", last.InFlight)
@@ -38,7 +40,8 @@ func agrees(t *testing.T, what string, l *monitor.Live, rep *report.Report) {
 	}
 	pending := rep.Outcomes["pending"] + rep.Outcomes["host_blocked"]
 	if l.Pending != pending || l.Done != rep.URLs-pending {
-		t.Errorf("%s: %d pending and %d done; the report has %d URLs, %d of them pending", what, l.Pending, l.Done, rep.URLs, pending)
+		t.Errorf("%s: %d pending and %d done; the report has %d URLs, %d of them pending", what, l.Pending, l.Done,
+			rep.URLs, pending)
 	}
 	outcomes := map[string]int64{}
 	for o, n := range rep.Outcomes {

@@ -9,12 +9,13 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// Many hosts with few pages each, of which only some are kept at hand and few connections are kept open: all is found, no host is forgotten
-// so far that it would be asked too soon again, and what is open stays within its bound.
+// Many hosts with few pages each, of which only some are kept at hand and few connections are kept open: all is found,
+// no host is forgotten so far that it would be asked too soon again, and what is open stays within its bound.
 func TestManyHosts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const hosts = 1200
-		web := newMemoryWeb(t, testweb.Config{Seed: 12, Hosts: hosts, Pages: 3, PageSize: 800, Links: 6, CrossHost: 0.5})
+		web := newMemoryWeb(t, testweb.Config{Seed: 12, Hosts: hosts, Pages: 3, PageSize: 800, Links: 6,
+			CrossHost: 0.5})
 		s := polite(web.Server)
 		s.Scope, s.MaxWorkers, s.ReadyHeapSizeLimit = "any", 128, hosts/10
 		s.MinDelayMS, s.MaxDelayMS = int(politeMinDelay/time.Millisecond), 2*int(politeMinDelay/time.Millisecond)

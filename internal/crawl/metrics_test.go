@@ -26,7 +26,8 @@ import (
 )
 
 // watched crawls a web to its end. Look is called again and again while the crawl runs, and once more when it is over.
-func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look func(*monitor.Monitor, *metrics.Metrics)) (*report.Report, datadir.Dir) {
+func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings),
+	look func(*monitor.Monitor, *metrics.Metrics)) (*report.Report, datadir.Dir) {
 	t.Helper()
 	web, err := testweb.Start(cfg)
 	if err != nil {
@@ -35,7 +36,8 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look 
 	defer web.Close()
 	s := config.Defaults(config.OwnSite)
 	s.Resolve = []string{web.Resolve()}
-	s.Scope, s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.AdaptiveStepMS, s.MaxHostBackoffSecs = "any", 32, 1, 100_000, 1, 1
+	s.Scope, s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.AdaptiveStepMS, s.MaxHostBackoffSecs = "any", 32, 1, 100_000,
+		1, 1
 	if set != nil {
 		set(s)
 	}
@@ -91,7 +93,8 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look 
 // faulty is a web in which everything happens that the metrics count.
 func faulty() testweb.Config {
 	return testweb.Config{Seed: 5, Hosts: 6, Pages: 60, CrossHost: 0.3, Faults: slices.Concat(
-		testweb.On("0", testweb.RefuseBursts{Every: 40, Length: 2, Answer: testweb.Answer{Status: 429, RetryAfter: time.Second}}),
+		testweb.On("0", testweb.RefuseBursts{Every: 40, Length: 2,
+			Answer: testweb.Answer{Status: 429, RetryAfter: time.Second}}),
 		testweb.On("1", testweb.StatusPages{Where: testweb.Where{Count: 3}}, testweb.Disallow{Count: 2}),
 		testweb.On("2", testweb.Reset{Where: testweb.Where{Count: 1}}),
 		testweb.On("3", testweb.LongURL{}),
@@ -158,22 +161,32 @@ func TestMetricsOfACrawl(t *testing.T) {
 			pages += n
 		}
 	}
-	if pages != float64(rep.URLs) || last["mapwright_urls_finished_total"] != pages || last["mapwright_urls_pending"] != 0 {
-		t.Errorf("%v pages by outcome, %v finished, %v pending; the report has %d", pages, last["mapwright_urls_finished_total"], last["mapwright_urls_pending"], rep.URLs)
+	if pages != float64(rep.URLs) || last["mapwright_urls_finished_total"] != pages ||
+		last["mapwright_urls_pending"] != 0 {
+		t.Errorf("%v pages by outcome, %v finished, %v pending; the report has %d", pages,
+			last["mapwright_urls_finished_total"], last["mapwright_urls_pending"], rep.URLs)
 	}
-	for _, name := range []string{"mapwright_inflight_violations_total", "mapwright_leases", "mapwright_control_in_use{control=workers}"} {
+	for _, name := range []string{"mapwright_inflight_violations_total", "mapwright_leases",
+		"mapwright_control_in_use{control=workers}"} {
 		if n, ok := last[name]; !ok || n != 0 {
 			t.Errorf("%s is %v at the end, want 0", name, n)
 		}
 	}
 	for _, name := range []string{
-		"mapwright_pages_total{outcome=ok}", "mapwright_pages_total{outcome=http_error}", "mapwright_pages_total{outcome=blocked_by_robots}", "mapwright_pages_total{outcome=trap}",
-		"mapwright_refusals_total{status=429}", "mapwright_rests_total", "mapwright_retries_total", "mapwright_backoffs_total", "mapwright_fetch_failures_total{kind=read_error}",
-		"mapwright_fetched_bytes_total", "mapwright_fetch_phase_seconds{phase=total}_count", "mapwright_fetch_phase_seconds{phase=wait}_count",
-		"mapwright_robots_fetches_total{answer=known}", "mapwright_dedup_checks_total{step=hot_set}", "mapwright_dedup_checks_total{step=bloom}",
-		"mapwright_dedup_positives_total{step=hot_set}", "mapwright_dedup_new_total", "mapwright_links_skipped_total{reason=not_http}",
-		"mapwright_wal_fsyncs_total", "mapwright_wal_bytes", "mapwright_wal_written_bytes_total", "mapwright_commit_seconds{stage=durable}_count", "mapwright_commit_seconds{stage=applied}_count",
-		"mapwright_checkpoint_seconds_count", "mapwright_host_delay_limit_seconds{bound=max}", "mapwright_host_backoff_limit_seconds", "mapwright_host_failures_limit",
+		"mapwright_pages_total{outcome=ok}", "mapwright_pages_total{outcome=http_error}",
+		"mapwright_pages_total{outcome=blocked_by_robots}", "mapwright_pages_total{outcome=trap}",
+		"mapwright_refusals_total{status=429}", "mapwright_rests_total", "mapwright_retries_total",
+		"mapwright_backoffs_total", "mapwright_fetch_failures_total{kind=read_error}",
+		"mapwright_fetched_bytes_total", "mapwright_fetch_phase_seconds{phase=total}_count",
+		"mapwright_fetch_phase_seconds{phase=wait}_count",
+		"mapwright_robots_fetches_total{answer=known}", "mapwright_dedup_checks_total{step=hot_set}",
+		"mapwright_dedup_checks_total{step=bloom}",
+		"mapwright_dedup_positives_total{step=hot_set}", "mapwright_dedup_new_total",
+		"mapwright_links_skipped_total{reason=not_http}",
+		"mapwright_wal_fsyncs_total", "mapwright_wal_bytes", "mapwright_wal_written_bytes_total",
+		"mapwright_commit_seconds{stage=durable}_count", "mapwright_commit_seconds{stage=applied}_count",
+		"mapwright_checkpoint_seconds_count", "mapwright_host_delay_limit_seconds{bound=max}",
+		"mapwright_host_backoff_limit_seconds", "mapwright_host_failures_limit",
 	} {
 		if n, ok := last[name]; !ok || n == 0 && !strings.Contains(name, "delay") {
 			t.Errorf("%s is %v (there: %v), want more than 0", name, n, ok)
@@ -186,11 +199,15 @@ func TestEveryControlIsMeasured(t *testing.T) {
 	var last map[string]float64
 	watched(t, testweb.Config{}, nil, func(_ *monitor.Monitor, m *metrics.Metrics) { last = flat(t, m) })
 	want := map[string][3]string{
-		"delay":   {"mapwright_host_delay_limit_seconds{bound=max}", "mapwright_hosts{waiting_for=delay}", "mapwright_hosts{waiting_for=rest}"},
-		"backoff": {"mapwright_host_backoff_limit_seconds", "mapwright_hosts{waiting_for=backoff}", "mapwright_hosts{waiting_for=blocked}"},
+		"delay": {"mapwright_host_delay_limit_seconds{bound=max}", "mapwright_hosts{waiting_for=delay}",
+			"mapwright_hosts{waiting_for=rest}"},
+		"backoff": {"mapwright_host_backoff_limit_seconds", "mapwright_hosts{waiting_for=backoff}",
+			"mapwright_hosts{waiting_for=blocked}"},
 	}
-	for _, c := range []string{"workers", "inflight_per_host", "frontier_urls", "dedup_filter", "parsers", "robots_fetches", "dedup_lookups", "ready_hosts"} {
-		want[c] = [3]string{"mapwright_control_limit{control=" + c + "}", "mapwright_control_in_use{control=" + c + "}", "mapwright_control_waiting{control=" + c + "}"}
+	for _, c := range []string{"workers", "inflight_per_host", "frontier_urls", "dedup_filter", "parsers",
+		"robots_fetches", "dedup_lookups", "ready_hosts"} {
+		want[c] = [3]string{"mapwright_control_limit{control=" + c + "}", "mapwright_control_in_use{control=" + c + "}",
+			"mapwright_control_waiting{control=" + c + "}"}
 	}
 	if len(want) != 10 {
 		t.Fatalf("%d controls", len(want))
@@ -202,7 +219,8 @@ func TestEveryControlIsMeasured(t *testing.T) {
 			}
 		}
 	}
-	for name, limit := range map[string]float64{"workers": 32, "frontier_urls": 5_000_000, "parsers": 128, "robots_fetches": 64, "dedup_lookups": 512, "ready_hosts": 500_000} {
+	for name, limit := range map[string]float64{"workers": 32, "frontier_urls": 5_000_000, "parsers": 128,
+		"robots_fetches": 64, "dedup_lookups": 512, "ready_hosts": 500_000} {
 		if got := last["mapwright_control_limit{control="+name+"}"]; got != limit {
 			t.Errorf("limit of %s is %v, want %v", name, got, limit)
 		}

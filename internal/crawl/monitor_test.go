@@ -22,7 +22,8 @@ func ownSite() *config.Settings {
 // metrics.jsonl has a line for each interval and one for the end, and none if it is off.
 func TestSnapshotLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := newMemoryWeb(t, testweb.Config{Pages: 12, Faults: testweb.OnAll(testweb.Slow{Delay: 270 * time.Millisecond})})
+		web := newMemoryWeb(t, testweb.Config{Pages: 12,
+			Faults: testweb.OnAll(testweb.Slow{Delay: 270 * time.Millisecond})})
 		s, dir := ownSite(), newDir(t)
 		s.MetricExportIntervalSecs = 1
 		o := web.options(s, dir, web.StartURLs()...)
@@ -54,7 +55,8 @@ func TestSnapshotLines(t *testing.T) {
 			}
 		}
 		if last.Status.Done != rep.URLs || last.Metrics["mapwright_urls_finished_total"] != float64(rep.URLs) {
-			t.Errorf("the last line has %d and %v finished, want %d", last.Status.Done, last.Metrics["mapwright_urls_finished_total"], rep.URLs)
+			t.Errorf("the last line has %d and %v finished, want %d", last.Status.Done,
+				last.Metrics["mapwright_urls_finished_total"], rep.URLs)
 		}
 
 		s, dir = ownSite(), newDir(t)
@@ -68,7 +70,8 @@ func TestSnapshotLines(t *testing.T) {
 	})
 }
 
-// The first look at a crawl whose only host rests says so: the host with the reason and the time that is left, and why nothing moves.
+// The first look at a crawl whose only host rests says so: the host with the reason and the time that is left, and why
+// nothing moves.
 func TestRestingHostIsSeenAtTheFirstLook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Faults: testweb.OnAll(testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Hour}})})

@@ -15,13 +15,15 @@ import (
 )
 
 // resume goes on with the crawl of a directory, or begins the given recrawl of it.
-func (s *handSite) resume(dir datadir.Dir, again *Recrawl, change func(*config.Settings)) (*report.Report, map[string]page.Line) {
+func (s *handSite) resume(dir datadir.Dir, again *Recrawl, change func(*config.Settings)) (*report.Report,
+	map[string]page.Line) {
 	s.t.Helper()
 	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.run(Options{Settings: s.settings(change), Plan: plan, Recrawl: again, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	return s.run(Options{Settings: s.settings(change), Plan: plan, Recrawl: again, Dir: dir,
+		Log: slog.New(slog.DiscardHandler)})
 }
 
 // byOutcome are the URLs of an outcome, in order of their text.
@@ -36,7 +38,8 @@ func byOutcome(lines map[string]page.Line, o page.Outcome) []string {
 	return list
 }
 
-// What earlier settings queued and later ones leave out is excluded with its reason, and not asked for. A crawl without it is complete.
+// What earlier settings queued and later ones leave out is excluded with its reason, and not asked for. A crawl without
+// it is complete.
 func TestNarrowerScopeHoldsForTheQueue(t *testing.T) {
 	t.Parallel()
 	site := newHandSite(t, map[string]any{
@@ -49,18 +52,23 @@ func TestNarrowerScopeHoldsForTheQueue(t *testing.T) {
 		"a.test/shop/1": plainPage, "a.test/shop/2.pdf": plainPage, "a.test/deep": plainPage,
 		"b.a.test/x": plainPage, "b.a.test/robots.txt": "User-agent: *\nAllow: /\n",
 	})
-	all := []string{"http://a.test/listed/1", "http://a.test/listed/2", "http://a.test/listed/3", "http://a.test/old", "http://a.test/shop/1", "http://a.test/shop/2.pdf", "http://b.a.test/x"}
+	all := []string{"http://a.test/listed/1", "http://a.test/listed/2", "http://a.test/listed/3", "http://a.test/old",
+		"http://a.test/shop/1", "http://a.test/shop/2.pdf", "http://b.a.test/x"}
 	for name, c := range map[string]struct {
 		change func(*config.Settings)
 		out    []string // what is excluded
 		why    string
 	}{
-		"exclude":         {func(s *config.Settings) { s.Exclude = []string{"/shop/"} }, all[4:6], "--exclude matches it"},
-		"include":         {func(s *config.Settings) { s.Include = []string{"old$", "moved", "deep", "listed"} }, all[4:], "no --include matches it"},
-		"skip extensions": {func(s *config.Settings) { s.SkipExtensions = []string{"pdf"} }, all[5:6], "--skip-extensions names its extension"},
-		"scope":           {func(s *config.Settings) { s.Scope = "host" }, all[6:], "outside of the scope"},
-		"only hosts":      {func(s *config.Settings) { s.OnlyHosts = []string{"a.test"} }, all[6:], "outside of the scope"},
-		"no depth":        {func(s *config.Settings) { s.MaxDepth = 0 }, all, "deeper than --max-depth 0"},
+		"exclude": {func(s *config.Settings) { s.Exclude = []string{"/shop/"} }, all[4:6],
+			"--exclude matches it"},
+		"include": {func(s *config.Settings) { s.Include = []string{"old$", "moved", "deep", "listed"} },
+			all[4:], "no --include matches it"},
+		"skip extensions": {func(s *config.Settings) { s.SkipExtensions = []string{"pdf"} }, all[5:6],
+			"--skip-extensions names its extension"},
+		"scope": {func(s *config.Settings) { s.Scope = "host" }, all[6:], "outside of the scope"},
+		"only hosts": {func(s *config.Settings) { s.OnlyHosts = []string{"a.test"} }, all[6:],
+			"outside of the scope"},
+		"no depth": {func(s *config.Settings) { s.MaxDepth = 0 }, all, "deeper than --max-depth 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := newDataDir(t)
@@ -72,8 +80,13 @@ func TestNarrowerScopeHoldsForTheQueue(t *testing.T) {
 			}
 			before := site.requests()
 			rep, lines := site.resume(dir, nil, c.change)
-			wantURLs(t, "excluded", byOutcome(lines, page.Excluded), slices.DeleteFunc(slices.Clone(c.out), func(url string) bool { return !slices.Contains(queued, url) })...)
-			if rep.Status != report.Complete || rep.Outcomes["pending"] != 0 || int(rep.Outcomes["excluded"]) != len(byOutcome(lines, page.Excluded)) {
+			wantURLs(t, "excluded", byOutcome(lines, page.Excluded),
+				slices.DeleteFunc(slices.Clone(c.out), func(url string) bool {
+					return !slices.Contains(queued,
+						url)
+				})...)
+			if rep.Status != report.Complete || rep.Outcomes["pending"] != 0 ||
+				int(rep.Outcomes["excluded"]) != len(byOutcome(lines, page.Excluded)) {
 				t.Errorf("%s, %v", rep.Status, rep.Outcomes)
 			}
 			after := site.requests()
@@ -89,7 +102,8 @@ func TestNarrowerScopeHoldsForTheQueue(t *testing.T) {
 	}
 }
 
-// A lower depth limit excludes what is queued beyond it, and a URL that a sitemap lists has depth 0 whatever page links to it.
+// A lower depth limit excludes what is queued beyond it, and a URL that a sitemap lists has depth 0 whatever page links
+// to it.
 func TestLowerDepthHoldsForTheQueue(t *testing.T) {
 	t.Parallel()
 	site := newHandSite(t, map[string]any{
@@ -98,7 +112,8 @@ func TestLowerDepthHoldsForTheQueue(t *testing.T) {
 		"a.test/1":          `<html><a href="/1/1">2</a><a href="/1/2">3</a><a href="/1/listed">4</a>`,
 		"a.test/1/1":        plainPage, "a.test/1/2": plainPage, "a.test/1/listed": plainPage,
 	})
-	// The first run ends while the sitemap and one page have no answer, which are all that may be in flight. So links are the first to name what the sitemap lists.
+	// The first run ends while the sitemap and one page have no answer, which are all that may be in flight. So links
+	// are the first to name what the sitemap lists.
 	asked, found := make(chan struct{}), make(chan struct{})
 	site.urls["a.test/map.xml"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
@@ -110,7 +125,8 @@ func TestLowerDepthHoldsForTheQueue(t *testing.T) {
 		<-r.Context().Done()
 	})
 	dir := newDataDir(t)
-	o := Options{Settings: site.settings(func(s *config.Settings) { s.MaxInflightPerHost, s.Grace = 2, 0 }), Dir: dir, Starts: starts(t, "http://a.test/"), Log: slog.New(slog.DiscardHandler)}
+	o := Options{Settings: site.settings(func(s *config.Settings) { s.MaxInflightPerHost, s.Grace = 2, 0 }), Dir: dir,
+		Starts: starts(t, "http://a.test/"), Log: slog.New(slog.DiscardHandler)}
 	_, _ = site.runUntil(o, found)
 	site.urls["a.test/1/1"], site.urls["a.test/map.xml"] = plainPage, urlset("http://a.test/1/listed")
 	rep, lines := site.resume(dir, nil, func(s *config.Settings) { s.MaxDepth = 1 })
@@ -129,7 +145,8 @@ func TestNarrowerScopeOfARecrawl(t *testing.T) {
 	})
 	dir := newDataDir(t)
 	site.crawl(dir, nil, "http://a.test/")
-	// The start page is visited first, and uses the limit up. By then all visits are queued, or will be by the next run.
+	// The start page is visited first, and uses the limit up. By then all visits are queued, or will be by the next
+	// run.
 	rep, _ := site.resume(dir, &Recrawl{}, func(s *config.Settings) { s.MaxURLs = 1 })
 	if rep.Status != report.Partial {
 		t.Fatalf("%s: %v", rep.Status, rep.Outcomes)
@@ -157,21 +174,24 @@ func TestStartPagesAlone(t *testing.T) {
 		"a.test/home":       `<html><a href="/1">1</a>`, "a.test/1": plainPage, "a.test/listed": plainPage,
 		"b.test/start": plainPage,
 	})
-	rep, lines := site.crawl(newDataDir(t), func(s *config.Settings) { s.MaxDepth = 0 }, "http://a.test/", "http://b.test/start")
+	rep, lines := site.crawl(newDataDir(t), func(s *config.Settings) { s.MaxDepth = 0 }, "http://a.test/",
+		"http://b.test/start")
 	wantURLs(t, "URLs", slices.Sorted(maps.Keys(lines)), "http://a.test/", "http://a.test/home", "http://b.test/start")
 	if rep.Status != report.Complete || rep.SkippedLinks["too_deep"] != 1 || site.requests()["a.test/map.xml"] != 0 {
 		t.Errorf("%s, skipped %v, requests %v", rep.Status, rep.SkippedLinks, site.requests())
 	}
 }
 
-// A page limit per host that is lowered below what the host has had leaves the rest pending, and the crawl is not complete.
+// A page limit per host that is lowered below what the host has had leaves the rest pending, and the crawl is not
+// complete.
 func TestLowerLimitPerHost(t *testing.T) {
 	t.Parallel()
 	site := newHandSite(t, map[string]any{"a.test/": `<html><a href="/1">1</a><a href="/2">2</a><a href="/3">3</a><a href="/4">4</a>`})
 	dir := newDataDir(t)
 	site.crawl(dir, func(s *config.Settings) { s.MaxURLsPerHost = 3 }, "http://a.test/")
 	rep, _ := site.resume(dir, nil, func(s *config.Settings) { s.MaxURLsPerHost = 2 })
-	if rep.Status != report.Partial || !strings.Contains(rep.Reason, "max_urls_per_host") || rep.Outcomes["pending"] != 2 {
+	if rep.Status != report.Partial || !strings.Contains(rep.Reason, "max_urls_per_host") ||
+		rep.Outcomes["pending"] != 2 {
 		t.Errorf("%s (%s): %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 }

@@ -21,7 +21,8 @@ import (
 // NewMetrics makes the metrics of one crawl.
 func NewMetrics() *metrics.Metrics {
 	l := metrics.Labels{}
-	for _, k := range []fetch.Kind{fetch.Timeout, fetch.DNSError, fetch.ConnectError, fetch.TLSError, fetch.ReadError, fetch.RefusedAddress, fetch.TooLarge, fetch.Canceled} {
+	for _, k := range []fetch.Kind{fetch.Timeout, fetch.DNSError, fetch.ConnectError, fetch.TLSError, fetch.ReadError,
+		fetch.RefusedAddress, fetch.TooLarge, fetch.Canceled} {
 		l.Failures = append(l.Failures, string(k))
 	}
 	for e := pace.Effect(1); e.String() != ""; e <<= 1 {
@@ -37,7 +38,8 @@ func NewMetrics() *metrics.Metrics {
 // countedEffects have counters of their own; all other effects are changes of pace.
 const countedEffects = pace.EffectRested | pace.EffectBackedOff | pace.EffectLimitChanged | pace.EffectBlocked
 
-// hostObserver is told by the frontier what happens to hosts. It logs and counts that, and remembers what decides about the end of the crawl.
+// hostObserver is told by the frontier what happens to hosts. It logs and counts that, and remembers what decides about
+// the end of the crawl.
 type hostObserver struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
@@ -50,7 +52,8 @@ type hostObserver struct {
 	denied map[string]bool // guarded by mu; hosts that the operator of the service denies
 }
 
-// observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
+// observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a
+// metric.
 func (o *hostObserver) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:
@@ -60,7 +63,8 @@ func (o *hostObserver) observe(n frontier.Notice) {
 		o.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
 	case frontier.NoticeBlocked:
 		o.metrics.Blocked()
-		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
+		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again",
+			"host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(o.notify)
 	case frontier.NoticeDenied:
 		o.metrics.Blocked()
@@ -92,11 +96,13 @@ func (o *hostObserver) observePace(n *frontier.Notice) {
 		o.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
 	}
 	if ch.Has(pace.EffectRetryAfterLong) {
-		o.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
+		o.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt "+
+			"the crawl and resume it later, or bound it with --duration",
 			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), words.Span(time.Until(ch.RestUntil)))
 	}
 	if ch.Has(pace.EffectCrawlDelayLong) {
-		o.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, words.Span(ch.CrawlDelay))
+		o.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host,
+			words.Span(ch.CrawlDelay))
 	}
 }
 
@@ -138,7 +144,8 @@ func (o *hostObserver) remember(set *map[string]bool, host string) {
 	(*set)[host] = true
 }
 
-// deniedHosts are the hosts that this run did not ask because the operator of the service denies it, in the order of their names.
+// deniedHosts are the hosts that this run did not ask because the operator of the service denies it, in the order of
+// their names.
 func (o *hostObserver) deniedHosts() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

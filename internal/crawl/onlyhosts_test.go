@@ -8,7 +8,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// With only-hosts no other host is asked, whatever leads there: a link, the redirect of a start URL, a sitemap that robots.txt or an index names.
+// With only-hosts no other host is asked, whatever leads there: a link, the redirect of a start URL, a sitemap that
+// robots.txt or an index names.
 func TestOnlyHosts(t *testing.T) {
 	t.Parallel()
 	redirect := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

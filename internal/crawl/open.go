@@ -40,7 +40,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	r := &run{
 		o: &o, settings: settings, log: o.Log, starts: o.Starts, turns: shared.turns,
-		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
+		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}},
+		warnings: &warnings{log: o.Log},
 	}
 	if o.Cluster != nil {
 		r.warnings.owned = func() []uint8 { return o.Cluster.Figures().Owned }
@@ -63,7 +64,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 			return nil, err
 		}
 		// The export at the end would fail.
-		if err := cmp.Or(export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)), export.CheckFile(o.Dir.Problems())); err != nil {
+		if err := cmp.Or(export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)),
+			export.CheckFile(o.Dir.Problems())); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +108,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 }
 
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser, indexes *seeding.Indexes) error {
+func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser,
+	indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
 	// Settings of several machines may change within a run.
 	resumed, swept := store.Run() > 1 || o.Cluster != nil, sweep.IsSwept(store.Facts(), &r.history)
@@ -139,7 +142,10 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		work.fetcher = denied.Fetcher{Inner: work.fetcher, Hosts: shared.denied}
 	}
 	counted := store.Counters()
-	visited := visits.New(store, readerOf(settings), func(f *page.Facts) bool { return r.history.IsOutdated(f.LeftOut, &counted) })
+	visited := visits.New(store, readerOf(settings), func(f *page.Facts) bool {
+		return r.history.IsOutdated(f.LeftOut,
+			&counted)
+	})
 	if visited.Generation() > 0 {
 		if reader, err = newParser(settings, visited.Generation()); err != nil {
 			return err
@@ -154,18 +160,23 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	robots := &robotsServer{
 		server: work, scope: within, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
 		starts: startHosts, warnings: r.warnings,
-		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
+		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent),
+			Strict: settings.RobotsStrict}, shared.robotsMemory,
+			robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
 	}
 	admission := &admission{folds: learned, visits: visited}
 	if !settings.IgnoreRobots {
 		admission.robots = robots.cache
 	}
-	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, notify: o.Managed.Notify, starts: startHosts}
-	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts, o.Cluster); err != nil {
+	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, notify: o.Managed.Notify,
+		starts: startHosts}
+	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts,
+		o.Cluster); err != nil {
 		return err
 	}
 	r.checkpoints = &checkpoints{
-		log: r.log, metrics: o.Metrics, warnings: r.warnings, clock: &r.progress.clock, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
+		log: r.log, metrics: o.Metrics, warnings: r.warnings, clock: &r.progress.clock, every: settings.SaveInterval,
+		store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
 	}
 	if err := r.checkpoints.restore(ctx); err != nil {
 		return errors.Join(err, r.frontier.Close())
@@ -173,12 +184,15 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 
 	hasher := weburl.NewHasher(store.Seed())
 	add := newAddLinks(r.frontier, learned.traps)
-	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, began: time.Now(), recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
+	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, began: time.Now(),
+		recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
 	var isOpen func(uint8) bool
 	if o.Cluster != nil {
 		isOpen = frontier.MemberOf(r.frontier).IsOpen
 	}
-	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), history: &r.history, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
+	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(),
+		history: &r.history, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts,
+		finishing: o.Managed.Finishing}
 	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
 	room := &room{limits: limits, frontier: r.frontier, add: add}
 	robots.sitemaps = seeding.New(seeding.Options{
@@ -191,12 +205,14 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	r.seeds = &seeds{
 		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
 		indexOptions: seeding.IndexOptions{
-			Starts: r.starts, Scope: within, Widened: r.history.Widened(), Hasher: hasher, Store: store, Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
+			Starts: r.starts, Scope: within, Widened: r.history.Widened(), Hasher: hasher, Store: store,
+			Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
 		},
 	}
 	if visited.Generation() > 0 || !swept {
 		if r.sweeper, err = sweep.New(sweep.Options{
-			Store: store, Frontier: r.frontier, Scope: within, History: &r.history, Levels: settings.MaxDepth >= 0, Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
+			Store: store, Frontier: r.frontier, Scope: within, History: &r.history, Levels: settings.MaxDepth >= 0,
+			Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -205,10 +221,14 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		server: work, number: settings.MaxWorkers, frontier: r.frontier, gate: shared.gate.Join(o.Managed.Account),
 		quota:   newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log),
 		crashes: crashes, limits: limits, endings: r.endings, robots: robots,
-		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
+		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes,
+			warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
-			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, ownHeaders: !o.Managed.hasOperatorHeaders(), warnings: r.warnings, bare: bare, resumed: resumed, history: &r.history,
+			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited,
+			sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client,
+			ownHeaders: !o.Managed.hasOperatorHeaders(), warnings: r.warnings, bare: bare, resumed: resumed,
+			history: &r.history,
 		},
 	}
 	r.supervisor = &supervisor{
@@ -220,12 +240,14 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		r.joinCluster(within, robots)
 	}
 	r.monitor = monitor.New(monitor.Options{
-		Settings: settings, Starts: r.starts, Dir: r.o.Dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,
+		Settings: settings, Starts: r.starts, Dir: r.o.Dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier,
+		Store: store, Figures: r.figures,
 	})
 	return nil
 }
 
-// fitWorkers fits the number of workers into the process's limit of open files. It returns the settings with that number, and what to tell the user if it is less than was asked for.
+// fitWorkers fits the number of workers into the process's limit of open files. It returns the settings with that
+// number, and what to tell the user if it is less than was asked for.
 func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err error) {
 	most, err := mostWorkers()
 	if err != nil {
@@ -236,7 +258,8 @@ func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err er
 	}
 	fewer := *s
 	fewer.MaxWorkers = most
-	return &fewer, fmt.Sprintf("only %d of %d workers are used, because the limit of open files is too low for more: raise it, for example with 'ulimit -n %d'",
+	return &fewer, fmt.Sprintf("only %d of %d workers are used, because the limit of open files is too low for more: "+
+		"raise it, for example with 'ulimit -n %d'",
 		most, s.MaxWorkers, fetch.FilesFor(2*s.MaxWorkers)), nil
 }
 
@@ -249,14 +272,16 @@ func readerOf(s *config.Settings) string {
 	return visits.Reader(append(how, s.Extract...))
 }
 
-// newParser makes the parser by the settings. In a recrawl it also computes what tells small changes of a text from large ones.
+// newParser makes the parser by the settings. In a recrawl it also computes what tells small changes of a text from
+// large ones.
 func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	extractors, err := parseExtractors(s.Extract)
 	if err != nil {
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
+		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors,
+		RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 	})
 }
 
@@ -281,7 +306,8 @@ func openStore(o *Options) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
 	so := state.Options{
-		Mode: mode, Workers: o.Settings.MaxWorkers, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
+		Mode: mode, Workers: o.Settings.MaxWorkers, BatchRecords: o.Settings.CommitBatch,
+		BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
 		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
 	}
@@ -302,12 +328,13 @@ func (r *run) reportRecovery(rec state.Recovery) {
 		r.warnings.add("what the last checkpoint saved cannot be read, and is computed again: %v", rec.Snapshots)
 	}
 	if rec.Unclean {
-		r.log.Info("the run before ended without notice: going on from what it had recorded", "in_flight", rec.InFlight, "applied_again", rec.Applied, "took", rec.Took.Round(time.Millisecond))
+		r.log.Info("the run before ended without notice: going on from what it had recorded", "in_flight", rec.InFlight,
+			"applied_again", rec.Applied, "took", rec.Took.Round(time.Millisecond))
 	}
 }
 
-// recall takes over what earlier runs of the generation have recorded for its report. Those of an earlier version have recorded
-// nothing; when they began is known all the same.
+// recall takes over what earlier runs of the generation have recorded for its report. Those of an earlier version have
+// recorded nothing; when they began is known all the same.
 func (r *run) recall() error {
 	r.warnings.keep(r.store)
 	facts := r.store.Facts()
@@ -326,14 +353,19 @@ func (r *run) recall() error {
 	return nil
 }
 
-// Names of the facts of a crawl in the store, beside those of package report. A fact about the crawl as a whole has a fixed name. The name of another ends with its subject, and
-// the fact is in the partition that it follows from.
+// Names of the facts of a crawl in the store, beside those of package report. A fact about the crawl as a whole has a
+// fixed name. The name of another ends with its subject, and the fact is in the partition that it follows from.
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
-	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place
-	factTexts   = "texts"          // how pages are read, and the number of the run since which they are read so
-	factClock   = "clock"          // when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
-	factWarning = "warning "       // with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in partition 0
+	// number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its
+	// place
+	factBegan = "began"
+	factTexts = "texts" // how pages are read, and the number of the run since which they are read so
+	// when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
+	factClock = "clock"
+	// with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in
+	// partition 0
+	factWarning = "warning "
 
 	factTime = "2006-01-02T15:04:05.000000000Z" // times in facts, in UTC; in order as texts
 )
@@ -344,8 +376,8 @@ func runFact(s *state.Store, name string) ([]byte, bool) {
 	return value, ok
 }
 
-// recordStart notes that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the next generation, in the same record. Reader stands for how the
-// run reads pages.
+// recordStart notes that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the
+// next generation, in the same record. Reader stands for how the run reads pages.
 func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
 	generation := sweep.Generation(known)
@@ -355,7 +387,8 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 		generation = cmp.Or(o.Recrawl.Generation, generation+1)
-		terms := sweep.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include, Exclude: o.Recrawl.Exclude}
+		terms := sweep.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include,
+			Exclude: o.Recrawl.Exclude}
 		if o.Recrawl.MaxAge > 0 {
 			terms.CheckedBefore = terms.Began.Add(-o.Recrawl.MaxAge)
 		}
@@ -373,7 +406,8 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 	}
-	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)}, visits.ReaderFact(known, generation, reader))
+	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)},
+		visits.ReaderFact(known, generation, reader))
 	if o.Recrawl != nil || !isContinued(store) {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
 	}
@@ -385,8 +419,9 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	return err
 }
 
-// readHistory makes the history of the rules by which links are left out: what earlier runs recorded, and the rules of this one. Of a crawl that an earlier
-// version of the program began, the plan has the rules. They are recorded before the plan can be replaced.
+// readHistory makes the history of the rules by which links are left out: what earlier runs recorded, and the rules of
+// this one. Of a crawl that an earlier version of the program began, the plan has the rules. They are recorded before
+// the plan can be replaced.
 func (r *run) readHistory(ctx context.Context) error {
 	known := false
 	var err error
@@ -425,7 +460,8 @@ func (r *run) recordHistory() error {
 	return err
 }
 
-// remember records the settings of a run that can begin, and then the rules that follow from them: if the process ends in between, the next run finds that they differ.
+// remember records the settings of a run that can begin, and then the rules that follow from them: if the process ends
+// in between, the next run finds that they differ.
 func (r *run) remember() error {
 	if r.o.Plan != nil && r.o.Recrawl == nil {
 		if err := writePlan(r.o); err != nil {
@@ -451,8 +487,10 @@ func writePlan(o *Options) error {
 // ErrNotAgain means that a crawl cannot be crawled again as it is.
 var ErrNotAgain = errors.New("cannot be crawled again")
 
-// checkFinished refuses a recrawl of what is not finished. A caller that counts generations itself may leave one unfinished for the next. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do. A safe crawl that
-// reached its page cap has had all the pages that it may have, and a recrawl would go on with it.
+// checkFinished refuses a recrawl of what is not finished. A caller that counts generations itself may leave one
+// unfinished for the next. After a recrawl that failed, as when the site was down, the next one may follow: a resume
+// would find nothing to do. A safe crawl that reached its page cap has had all the pages that it may have, and a
+// recrawl would go on with it.
 func checkFinished(store *state.Store, o *Options) error {
 	value, _ := runFact(store, report.FactStatus)
 	reason, _ := runFact(store, report.FactReason)
@@ -472,8 +510,9 @@ func checkFinished(store *state.Store, o *Options) error {
 	return fmt.Errorf("the crawl in data directory %s %w: %s", o.Dir, ErrNotAgain, why)
 }
 
-// isContinued reports whether the run before ended without recording how, or was killed after that while it exported, so that this one goes on in its place: hosts that were
-// given up stay so. It is asked before this run records that it is under way.
+// isContinued reports whether the run before ended without recording how, or was killed after that while it exported,
+// so that this one goes on in its place: hosts that were given up stay so. It is asked before this run records that it
+// is under way.
 func isContinued(store *state.Store) bool {
 	status, _ := runFact(store, report.FactStatus)
 	return began(store) > 0 && (report.Status(status) == report.Running || store.Recovery().Unclean)
@@ -495,7 +534,8 @@ func textsBegan(store *state.Store) uint64 {
 }
 
 // newScope spans the start URLs and what their redirects added in earlier runs, whose hosts it adds to startHosts.
-func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope, error) {
+func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope,
+	error) {
 	var urls []weburl.URL
 	for _, start := range starts {
 		urls = append(urls, start.URL)

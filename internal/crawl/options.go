@@ -17,9 +17,9 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// Fetcher is what the crawl needs of a fetcher: one lease, one call. An implementation may archive or render pages, and may make more than
-// one request in a call. It calls Start of the request's Wire before the first byte of each request, and sends nothing if that returns an
-// error: Do then returns a *fetch.Error of the kind Canceled.
+// Fetcher is what the crawl needs of a fetcher: one lease, one call. An implementation may archive or render pages, and
+// may make more than one request in a call. It calls Start of the request's Wire before the first byte of each request,
+// and sends nothing if that returns an error: Do then returns a *fetch.Error of the kind Canceled.
 type Fetcher interface {
 	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
@@ -36,8 +36,8 @@ type Options struct {
 
 	Log     *slog.Logger     // nil means none
 	Metrics *metrics.Metrics // may be nil
-	// Cluster is this machine's session in a crawl of several machines, whose plan is Plan. Run ends the session. Nil means a crawl
-	// of this machine alone.
+	// Cluster is this machine's session in a crawl of several machines, whose plan is Plan. Run ends the session. Nil
+	// means a crawl of this machine alone.
 	Cluster *session.Session
 	// Warnings are for the report: what happened before the run, such as the end of an earlier session.
 	Warnings []string
@@ -47,15 +47,16 @@ type Options struct {
 	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
 	FreeBytes func(dir string) (int64, error)
 
-	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a socket would
-	// keep the clock of a testing/synctest bubble from advancing.
+	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a
+	// socket would keep the clock of a testing/synctest bubble from advancing.
 	NoControl bool
 
 	// Started, when not nil, is called once with a view of the running crawl.
 	Started func(*monitor.Monitor)
 }
 
-// Managed is what a program that runs many crawls decides for each of them. The zero value is a crawl that runs by itself.
+// Managed is what a program that runs many crawls decides for each of them. The zero value is a crawl that runs by
+// itself.
 type Managed struct {
 	// Account names whose crawl it is: accounts take turns when all workers of the process are busy.
 	Account string
@@ -63,21 +64,23 @@ type Managed struct {
 	Elapsed time.Duration
 	// Quota grants the pages that may be fetched. Nil means that only the settings limit them.
 	Quota Quota
-	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any more.
+	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any
+	// more.
 	Finishing func()
 	// HasSlot means that the caller holds the slot of safe crawls.
 	HasSlot bool
 	// GuardStarts means that start URLs that name an address which is not public are refused like others.
 	GuardStarts bool
-	// Given, when not nil, says that the crawl is of a user of a service. It has the settings, by file key, that the user gave; the others
-	// are the operator's. Nothing that the user can read names those, a file of the server or an address of its network, and headers of the
-	// operator go to the origins of header-to alone.
+	// Given, when not nil, says that the crawl is of a user of a service. It has the settings, by file key, that the
+	// user gave; the others are the operator's. Nothing that the user can read names those, a file of the server or an
+	// address of its network, and headers of the operator go to the origins of header-to alone.
 	Given map[string]bool
 	// Notify, when not nil, is told what a user should know at once. It must return soon, and must not call the crawl.
 	Notify func(Notice)
 }
 
-// Notice is something that a user should know while a crawl runs: that a share of a limit is used, or that a host is not asked any more.
+// Notice is something that a user should know while a crawl runs: that a share of a limit is used, or that a host is
+// not asked any more.
 type Notice struct {
 	Limit   string `json:"limit,omitempty"` // pages or seconds
 	Percent int64  `json:"percent,omitempty"`
@@ -94,7 +97,8 @@ func (n Notice) notice(notify func(Notice)) {
 
 // Recrawl says which URLs of a finished crawl are visited again. It holds for one generation.
 type Recrawl struct {
-	// Generation is the one to begin. If it has begun already, the run goes on with it. Zero means the one after the last.
+	// Generation is the one to begin. If it has begun already, the run goes on with it. Zero means the one after the
+	// last.
 	Generation       uint32
 	MaxAge           time.Duration // only URLs whose last check is longer ago; zero means all
 	Include, Exclude []string      // expressions that URLs must match, and must not

@@ -32,7 +32,8 @@ func ordinaryParts() []part {
 	today := time.Now().UTC()
 	day := func(n int) string { return today.AddDate(0, 0, -n).Format("/strip/2006/01/02") }
 	month := func(n int) string {
-		return time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -n, 0).Format("/archive/2006/01")
+		return time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -n,
+			0).Format("/archive/2006/01")
 	}
 	age := func(r *http.Request, at func(int) string, most int) int {
 		for n := range most {
@@ -86,7 +87,10 @@ func ordinaryParts() []part {
 		}, nil},
 		{"/store/0/0/0/0/0/0/", 1, func(*http.Request) []string { return nil }, nil},
 		// A blog's archive of 25 years, each month of which is found on the one after it.
-		{month(0), 2 * months, chain(months, month, func(n int) []string { return []string{month(n) + "/what-happened"} }), nil},
+		{month(0), 2 * months, chain(months, month, func(n int) []string {
+			return []string{month(n) +
+				"/what-happened"}
+		}), nil},
 		// A daily strip: pages that are named by their day and lead to nothing but other days.
 		{day(0), days, chain(days, day, func(int) []string { return nil }), nil},
 		// A comic of images alone.
@@ -94,7 +98,8 @@ func ordinaryParts() []part {
 			return "<img src=\"/strips" + strings.TrimPrefix(r.URL.Path, "/comic") + ".png\">"
 		}},
 		// An archive whose pages show nothing but signs, and lead to articles.
-		{"/signs/0", 2 * 300, chain(300, numbered("/signs/%d"), func(n int) []string { return []string{fmt.Sprintf("/signs/%d/story", n)} }), func(r *http.Request) string {
+		{"/signs/0", 2 * 300, chain(300, numbered("/signs/%d"),
+			func(n int) []string { return []string{fmt.Sprintf("/signs/%d/story", n)} }), func(r *http.Request) string {
 			if strings.HasSuffix(r.URL.Path, "/story") {
 				return token("<h1>%d</h1>", r.RequestURI, 0)
 			}
@@ -107,7 +112,8 @@ func ordinaryParts() []part {
 		// Sentences that differ in a few letters.
 		{"/sentence/0", 300, linked(300, numbered("/sentence/%d")), func(r *http.Request) string {
 			n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/sentence/"))
-			return fmt.Sprintf("<p>Here is all that we have to say of the product with the name %c%c, which we sell in our shop at all times.</p>", 'a'+n/26, 'a'+n%26)
+			return fmt.Sprintf("<p>Here is all that we have to say of the product with the name %c%c, which we sell "+
+				"in our shop at all times.</p>", 'a'+n/26, 'a'+n%26)
 		}},
 		// Tables of numbers, most of them small.
 		{"/table/0", 400, linked(400, numbered("/table/%d")), func(r *http.Request) string {
@@ -270,7 +276,8 @@ func TestOrdinarySitesAreNotTraps(t *testing.T) {
 		}
 	}
 	if len(lines) != want || rep.SkippedLinks[scope.Trapped.String()] > 0 {
-		t.Errorf("%d pages were found and %d links left out, want %d and none", len(lines), rep.SkippedLinks[scope.Trapped.String()], want)
+		t.Errorf("%d pages were found and %d links left out, want %d and none", len(lines),
+			rep.SkippedLinks[scope.Trapped.String()], want)
 	}
 }
 

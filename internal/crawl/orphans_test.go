@@ -25,7 +25,8 @@ func wantProblems(t *testing.T, what string, rep *report.Report, want map[proble
 			got = append(got, item.URL)
 		}
 		if !slices.Equal(got, want) || rep.Problems[i].Result != problems.Found {
-			t.Errorf("%s: %s is %s (%s): %q, want %q", what, code, rep.Problems[i].Result, rep.Problems[i].Why, got, want)
+			t.Errorf("%s: %s is %s (%s): %q, want %q", what, code, rep.Problems[i].Result, rep.Problems[i].Why, got,
+				want)
 		}
 	}
 }
@@ -35,7 +36,8 @@ func wantProblems(t *testing.T, what string, rep *report.Report, want map[proble
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	urls := map[string]any{
-		"a.test/robots.txt": "Sitemap: http://a.test/map.xml\n", "b.test/robots.txt": "Sitemap: http://a.test/b.xml\n", "b.test/": plainPage,
+		"a.test/robots.txt": "Sitemap: http://a.test/map.xml\n", "b.test/robots.txt": "Sitemap: http://a.test/b.xml\n",
+		"b.test/": plainPage,
 	}
 	// The hub is known by the sitemap only, so all that it links to is listed before it is read.
 	var listed, linked strings.Builder
@@ -54,7 +56,8 @@ func TestOrphans(t *testing.T) {
 	urls["a.test/"] = "<html><title>Start</title><a href=http://b.test/>b</a><a href=http://b.test/listed>b</a>"
 	urls["a.test/map.xml"] = "<urlset><url><loc>http://a.test/hub</loc></url>" + listed.String() + "</urlset>"
 	for _, limits := range [][]int{{0}, {4, 10, 0}} {
-		// With one run, the second sitemap answers when the page that it lists was found by a link, and the first sitemap was read.
+		// With one run, the second sitemap answers when the page that it lists was found by a link, and the first
+		// sitemap was read.
 		var found sync.WaitGroup
 		if len(limits) == 1 {
 			found.Add(2)
@@ -106,12 +109,15 @@ func TestClusterOrphans(t *testing.T) {
 			w.answers[fmt.Sprintf("h%d.test/of-h%d.xml", (i+2)%hosts, i)] = fmt.Sprintf(
 				"<urlset><url><loc>http://%[1]s/listed</loc></url><url><loc>http://%[1]s/orphan</loc></url><url><loc>http://%[1]s/found</loc></url></urlset>", host)
 			for p := range chain { // meanwhile the machines share the partitions, and read the sitemaps
-				w.answers[fmt.Sprintf("%s/%d", host, p)] = fmt.Sprintf(`<html><title>%d of %d</title><a href="/%d">next</a>`, p, i, p+1)
+				w.answers[fmt.Sprintf("%s/%d", host,
+					p)] = fmt.Sprintf(`<html><title>%d of %d</title><a href="/%d">next</a>`, p, i, p+1)
 			}
 			w.answers[host+"/0"] += `<a href="/found">found</a>`
-			w.answers[fmt.Sprintf("%s/%d", host, chain)] = fmt.Sprintf(`<html><title>last of %d</title><a href="%s/listed">other</a><a href="/unlisted">own</a>`, i, next)
+			w.answers[fmt.Sprintf("%s/%d", host,
+				chain)] = fmt.Sprintf(`<html><title>last of %d</title><a href="%s/listed">other</a><a href="/unlisted">own</a>`, i, next)
 			for _, path := range []string{"listed", "orphan", "found", "unlisted"} {
-				w.answers[host+"/"+path] = fmt.Sprintf(`<html><title>%s of %d</title><a href="/%s">itself</a>`, path, i, path)
+				w.answers[host+"/"+path] = fmt.Sprintf(`<html><title>%s of %d</title><a href="/%s">itself</a>`, path, i,
+					path)
 			}
 			want[problems.Orphan] = append(want[problems.Orphan], "http://"+host+"/orphan")
 		}
@@ -140,7 +146,8 @@ func TestClusterOrphans(t *testing.T) {
 		for _, p := range rep.Problems {
 			if p.Code == problems.NotInSitemap.String() {
 				for i := range p.Items {
-					if strings.HasSuffix(p.Items[i].URL, "/listed") || strings.HasSuffix(p.Items[i].URL, "/found") || strings.HasSuffix(p.Items[i].URL, "/orphan") {
+					if strings.HasSuffix(p.Items[i].URL, "/listed") || strings.HasSuffix(p.Items[i].URL, "/found") ||
+						strings.HasSuffix(p.Items[i].URL, "/orphan") {
 						t.Errorf("%s is said to be in no sitemap", p.Items[i].URL)
 					}
 				}

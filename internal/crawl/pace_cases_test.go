@@ -25,8 +25,9 @@ func polite(web *testweb.Server) *config.Settings {
 	return s
 }
 
-// A host that refuses what comes more than two at once or faster than two a second, which is slower than the profile's pace, is crawled to its end with the default settings:
-// every page is found, and hardly anything is refused once the pace is learned.
+// A host that refuses what comes more than two at once or faster than two a second, which is slower than the profile's
+// pace, is crawled to its end with the default settings: every page is found, and hardly anything is refused once the
+// pace is learned.
 func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Seed: 7, Pages: 400, PageSize: 1000, Links: 6, Log: true,
@@ -46,9 +47,11 @@ func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
 			}
 		}
 		after := refused - min(refused, 2)
-		t.Logf("%d requests, %d refused, %d of them among the %d after the pace was learned", len(log), refused, after, len(log)-learned)
+		t.Logf("%d requests, %d refused, %d of them among the %d after the pace was learned", len(log), refused, after,
+			len(log)-learned)
 		if refused == 0 || after*100 >= len(log)-learned {
-			t.Errorf("%d of %d requests were refused after the pace was learned, want some before and under 1 %% then", after, len(log)-learned)
+			t.Errorf("%d of %d requests were refused after the pace was learned, want some before and under 1 %% then",
+				after, len(log)-learned)
 		}
 	})
 }
@@ -56,7 +59,8 @@ func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
 // A host that answers 429 three times is asked again after 1, 2 and 4 seconds.
 func TestRetriesAfterOneTwoAndFourSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := newMemoryWeb(t, testweb.Config{Seed: 8, Pages: 1, PageSize: 500, Links: 1, Log: true, Faults: testweb.OnAll(testweb.RefuseFirst{Count: 3})})
+		web := newMemoryWeb(t, testweb.Config{Seed: 8, Pages: 1, PageSize: 500, Links: 1, Log: true,
+			Faults: testweb.OnAll(testweb.RefuseFirst{Count: 3})})
 		s := polite(web.Server)
 		s.SeedingStrategy = []string{"none"}
 		_, lines := web.crawlAll(s, web.StartURLs()...)
@@ -83,7 +87,8 @@ func TestRetriesAfterOneTwoAndFourSeconds(t *testing.T) {
 func TestTenInFlightAreKeptBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const service, pages = 50 * time.Millisecond, 400
-		web := newMemoryWeb(t, testweb.Config{Seed: 9, Pages: pages, PageSize: 500, Links: 12, Faults: testweb.OnAll(testweb.Slow{Delay: service})})
+		web := newMemoryWeb(t, testweb.Config{Seed: 9, Pages: pages, PageSize: 500, Links: 12,
+			Faults: testweb.OnAll(testweb.Slow{Delay: service})})
 		s := polite(web.Server)
 		s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 10, 0, 0
 		web.crawlAll(s, web.StartURLs()...)
@@ -109,11 +114,13 @@ func crawlRate(t *testing.T, cfg testweb.Config, settings func(*testweb.Server) 
 	return float64(len(half)) / half[len(half)-1].Start.Sub(half[0].Start).Seconds()
 }
 
-// On a host that copes with everything, adapting comes near what the best fixed number in flight makes, which is the largest one here.
+// On a host that copes with everything, adapting comes near what the best fixed number in flight makes, which is the
+// largest one here.
 func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const most = 32
-		cfg := testweb.Config{Seed: 10, Pages: 1200, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})}
+		cfg := testweb.Config{Seed: 10, Pages: 1200, PageSize: 800, Links: 12, Log: true,
+			Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})}
 		fixed := crawlRate(t, cfg, func(web *testweb.Server) *config.Settings {
 			s := polite(web)
 			s.MaxWorkers, s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 2*most, most, 0, 0
@@ -162,7 +169,8 @@ func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
 		web := &climbingHost{pages: pages, turn: turn}
 		s := small()
 		s.MaxWorkers, s.MaxInflightPerHost, s.SeedingStrategy = 2*most, most, []string{"none"}
-		o := Options{Settings: s, Fetcher: web, NoControl: true, Starts: starts(t, "http://a.test/0"), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelWarn)}
+		o := Options{Settings: s, Fetcher: web, NoControl: true, Starts: starts(t, "http://a.test/0"), Dir: newDir(t),
+			Version: "test", Log: testLog(t, slog.LevelWarn)}
 		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +192,8 @@ func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
 	})
 }
 
-// climbingHost is a host whose answers take three times as long after a number of requests. Each page names four others.
+// climbingHost is a host whose answers take three times as long after a number of requests. Each page names four
+// others.
 type climbingHost struct {
 	pages, turn int
 

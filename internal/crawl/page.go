@@ -49,7 +49,8 @@ type pageTools struct {
 	bare       map[string]bool // start URLs that were bare domains
 	resumed    bool            // earlier runs or other machines have queued URLs, perhaps by other settings
 	history    *scope.History  // of the rules by which links are left out
-	extended   func(string)    // tells other machines of a scope extension, before it is recorded; nil if this is the only machine
+	// tells other machines of a scope extension, before it is recorded; nil if this is the only machine
+	extended func(string)
 }
 
 // pageServer serves the pages of one worker.
@@ -76,8 +77,8 @@ type served struct {
 	result frontier.Result
 }
 
-// pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
-// need none.
+// pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a
+// host, and those need none.
 type pageBuffer struct {
 	page     parser.Page
 	reasons  []scope.Reason // of the page's links
@@ -125,7 +126,8 @@ func (w *pageServer) leave() {
 	w.served = served{}
 }
 
-// allow ends the lease of a page that may not be fetched: because it ended the process before, or the scope, a trap or robots.txt leaves it out.
+// allow ends the lease of a page that may not be fetched: because it ended the process before, or the scope, a trap or
+// robots.txt leaves it out.
 func (w *pageServer) allow(ctx context.Context) (ended bool, err error) {
 	if why := w.crashes.crashedAlone(w.lease); why != "" {
 		return true, w.give(failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}))
@@ -201,7 +203,8 @@ func (w *pageServer) isReadable() bool {
 	return w.failed == nil && w.finish.outcome == page.OK && w.resp.Body != nil
 }
 
-// read parses the page and judges its links. A crawl that stops meanwhile ends the lease, and the page goes back to the queue.
+// read parses the page and judges its links. A crawl that stops meanwhile ends the lease, and the page goes back to the
+// queue.
 func (w *pageServer) read(ctx context.Context) (ended bool, err error) {
 	readable := w.isReadable()
 	if readable {
@@ -245,15 +248,16 @@ func (w *pageServer) observe() {
 		r.Evidence = w.trapEvidence()
 	}
 	if fallback, ok := w.plainHTTP(); ok {
-		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page limit.
+		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page
+		// limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
 	f.facts.LeftOut = w.leftOut
 }
 
-// judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more, the lease goes back to the
-// queue, and waits for the host's pace as any other.
+// judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more,
+// the lease goes back to the queue, and waits for the host's pace as any other.
 func (w *pageServer) judge() error {
 	f, r := &w.finish, &w.result
 	w.answer.Outcome, w.answer.Status, w.answer.At, w.answer.Facts = f.outcome, f.status, f.at, &f.facts
@@ -265,7 +269,8 @@ func (w *pageServer) judge() error {
 		return err
 	}
 	if !verdict.KeepFacts {
-		w.skipList = w.history.Change(w.skipList[:0], w.link.Key.Host.Partition(), w.visit.LeftOut(), verdict.Facts.LeftOut, w.visit.IsLater())
+		w.skipList = w.history.Change(w.skipList[:0], w.link.Key.Host.Partition(), w.visit.LeftOut(),
+			verdict.Facts.LeftOut, w.visit.IsLater())
 		r.Skips = w.skipList
 	}
 	r.Finish = f.judged(&verdict)
@@ -291,8 +296,9 @@ func (w *pageServer) judge() error {
 	return err
 }
 
-// locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later visit. Under a depth limit, a page that a sitemap
-// lists has depth 0: the frontier knows that in memory, and forgets it with the run or when another machine takes the page over.
+// locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later
+// visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and forgets
+// it with the run or when another machine takes the page over.
 func (w *pageServer) locate(l *frontier.Link) error {
 	if l.Visit > 1 {
 		found, ok, err := w.store.Found(l.Key)
@@ -313,7 +319,8 @@ func (w *pageServer) locate(l *frontier.Link) error {
 	return err
 }
 
-// exclude ends the lease of a URL that an earlier run queued and that the settings leave out now. What earlier visits found of it stays.
+// exclude ends the lease of a URL that an earlier run queued and that the settings leave out now. What earlier visits
+// found of it stays.
 func (w *pageServer) exclude(why scope.Reason) error {
 	text := "the settings were changed after it was queued, and " + w.scope.Explain(why)
 	if kept, checked := w.visit.Keep("not checked again: " + text); kept != nil {
@@ -333,11 +340,12 @@ func (w *pageServer) unlessStopped(ctx context.Context, l *frontier.Lease, err e
 	return err
 }
 
-// isFirstDrop reports whether a kept connection was closed at a URL's first attempt, which is no failure of the host. Later attempts
-// are made over new connections where that is possible; a host that drops those too has failed.
+// isFirstDrop reports whether a kept connection was closed at a URL's first attempt, which is no failure of the host.
+// Later attempts are made over new connections where that is possible; a host that drops those too has failed.
 func isFirstDrop(l *frontier.Lease, err error) bool { return fetch.IsDropped(err) && l.Attempt() == 1 }
 
-// isHopeless says whether a failure would be the same a few seconds later: a name that does not exist, or a wrong certificate.
+// isHopeless says whether a failure would be the same a few seconds later: a name that does not exist, or a wrong
+// certificate.
 func isHopeless(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
@@ -349,7 +357,8 @@ func isHopeless(err error) bool {
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
 func (w *pageServer) plainHTTP() (frontier.Link, bool) {
 	from := &w.link
-	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT || !offersNoHTTPS(w.failed) {
+	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT ||
+		!offersNoHTTPS(w.failed) {
 		return frontier.Link{}, false
 	}
 	l, err := frontier.ParseLink("http" + from.URL.String()[len("https"):])
@@ -361,9 +370,9 @@ func (w *pageServer) plainHTTP() (frontier.Link, bool) {
 	return l, true
 }
 
-// offersNoHTTPS reports whether an https URL failed because the connection was refused, or because the port answers in plain HTTP. A wrong
-// certificate is a fault of the https site, and silence can be the work of a third party who drops what is encrypted: neither is a reason
-// to do without TLS.
+// offersNoHTTPS reports whether an https URL failed because the connection was refused, or because the port answers in
+// plain HTTP. A wrong certificate is a fault of the https site, and silence can be the work of a third party who drops
+// what is encrypted: neither is a reason to do without TLS.
 func offersNoHTTPS(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	if !ok {
@@ -383,10 +392,12 @@ func (w *pageServer) warnWithheld(from, to weburl.URL) {
 	if w.client == nil || !w.ownHeaders || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
-	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())
+	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are "+
+		"meant for it, add --header-to %s", from, to, to.Origin())
 }
 
-// redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any other.
+// redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any
+// other.
 func (w *pageServer) redirect(location string) []frontier.Link {
 	f, from := &w.finish, &w.link
 	target, err := from.URL.Resolve(location)
@@ -416,8 +427,9 @@ func (w *pageServer) redirect(location string) []frontier.Link {
 		return nil
 	}
 	return []frontier.Link{{
-		URL: target, Depth: from.Depth, Priority: from.Priority, Source: page.SourceRedirect, Hops: from.Hops + 1, Repeats: from.Repeats,
-		Parent: from.URL, Discovered: f.at,
+		URL: target, Depth: from.Depth, Priority: from.Priority, Source: page.SourceRedirect, Hops: from.Hops + 1,
+		Repeats: from.Repeats,
+		Parent:  from.URL, Discovered: f.at,
 	}}
 }
 
@@ -430,14 +442,16 @@ func (w *pageServer) extendScope(start, target weburl.URL) {
 	if w.extended != nil {
 		w.extended(target.String())
 	}
-	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends + target.String(), Value: []byte{1}}
+	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends +
+		target.String(), Value: []byte{1}}
 	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
 	if err != nil {
 		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}
 }
 
-// parse parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is in flight, in case it ends the process.
+// parse parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is
+// in flight, in case it ends the process.
 func (w *pageServer) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err
@@ -447,7 +461,8 @@ func (w *pageServer) parse(ctx context.Context, l *frontier.Lease, f *finish, re
 	}
 	w.takeBuffer()
 	pg := &w.page
-	err := w.parser.Parse(pg, parser.Input{URL: l.URL(), Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
+	err := w.parser.Parse(pg, parser.Input{URL: l.URL(), Body: resp.Body, Header: resp.Header,
+		Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
 	if err != nil && ctx.Err() != nil {
 		return err
@@ -472,8 +487,8 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is learned from the page, because it
-// can take long and then ends with ctx.
+// judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is
+// learned from the page, because it can take long and then ends with ctx.
 func (w *pageServer) judgeLinks(ctx context.Context) error {
 	from := &w.link
 	w.reasons = w.reasons[:0]
@@ -515,7 +530,8 @@ func (w *pageServer) follow() []frontier.Found {
 			continue
 		}
 		if w.settings.Links && !l.URL.IsZero() {
-			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: l.NoFollow || pg.NoFollow})
+			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text,
+				NoFollow: l.NoFollow || pg.NoFollow})
 		}
 		if why := w.reasons[i]; why != scope.InScope {
 			w.skips.Add(why)

@@ -34,15 +34,19 @@ func small() *config.Settings {
 	return s
 }
 
-// The query of a link goes out in the encoding of its page, as browsers send it; its path goes out in UTF-8 whatever the page is in.
+// The query of a link goes out in the encoding of its page, as browsers send it; its path goes out in UTF-8 whatever
+// the page is in.
 func TestLinksGoOutAsBrowsersSendThem(t *testing.T) {
 	pages := map[string]struct{ contentType, body string }{
-		"/":      {"text/html; charset=utf-8", `<a href=/latin>l</a> <a href=/ascii>a</a> <a href=/sjis>j</a> <a href=/meta>m</a> <a href="/é?q=é">u</a>`},
-		"/latin": {"text/html; charset=iso-8859-1", must(charmap.Windows1252.NewEncoder().String(`<a href="/é?from=latin&amp;q=é">x</a>`))},
+		"/": {"text/html; charset=utf-8",
+			`<a href=/latin>l</a> <a href=/ascii>a</a> <a href=/sjis>j</a> <a href=/meta>m</a> <a href="/é?q=é">u</a>`},
+		"/latin": {"text/html; charset=iso-8859-1",
+			must(charmap.Windows1252.NewEncoder().String(`<a href="/é?from=latin&amp;q=é">x</a>`))},
 		// The page has no byte that is not ASCII, and its link has.
 		"/ascii": {"text/html; charset=windows-1252", `<a href="/&eacute;?from=ascii&amp;q=&eacute;">x</a>`},
-		"/sjis":  {"text/html; charset=shift_jis", must(japanese.ShiftJIS.NewEncoder().String(`<a href="/東?from=sjis&amp;q=東">x</a>`))},
-		"/meta":  {"text/html", must(charmap.Windows1251.NewEncoder().String(`<meta charset=windows-1251><a href="/я?from=meta&amp;q=я">x</a>`))},
+		"/sjis": {"text/html; charset=shift_jis",
+			must(japanese.ShiftJIS.NewEncoder().String(`<a href="/東?from=sjis&amp;q=東">x</a>`))},
+		"/meta": {"text/html", must(charmap.Windows1251.NewEncoder().String(`<meta charset=windows-1251><a href="/я?from=meta&amp;q=я">x</a>`))},
 	}
 	var mu sync.Mutex
 	asked := map[string]bool{} // guarded by mu
@@ -60,7 +64,8 @@ func TestLinksGoOutAsBrowsersSendThem(t *testing.T) {
 	}))
 	crawlAll(t, small(), root+"/")
 	for _, want := range []string{
-		"/%C3%A9?q=%C3%A9", "/%C3%A9?from=latin&q=%E9", "/%C3%A9?from=ascii&q=%E9", "/%E6%9D%B1?from=sjis&q=%93%8C", "/%D1%8F?from=meta&q=%FF",
+		"/%C3%A9?q=%C3%A9", "/%C3%A9?from=latin&q=%E9", "/%C3%A9?from=ascii&q=%E9", "/%E6%9D%B1?from=sjis&q=%93%8C",
+		"/%D1%8F?from=meta&q=%FF",
 	} {
 		if !asked[want] {
 			t.Errorf("%s was not asked for; these were: %q", want, slices.Collect(maps.Keys(asked)))
@@ -82,13 +87,15 @@ func TestEndlessURLs(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		switch r.URL.Path {
 		case "/":
-			_, _ = io.WriteString(w, `<a href="http://`+name+`/">x</a> <a href="/`+path+`">y</a> <a href="/away">z</a> <a href="/last">z</a>`)
+			_, _ = io.WriteString(w,
+				`<a href="http://`+name+`/">x</a> <a href="/`+path+`">y</a> <a href="/away">z</a> <a href="/last">z</a>`)
 		case "/away":
 			http.Redirect(w, r, "http://"+name+"/", http.StatusFound)
 		case "/sitemap.xml":
 			_, _ = io.WriteString(w, `<urlset><url><loc>http://`+name+`/</loc></url></urlset>`)
 		case "/robots.txt":
-			_, _ = io.WriteString(w, "Sitemap: http://"+r.Host+"/sitemap.xml\nSitemap: http://"+name+"/s.xml\nSitemap: http://"+r.Host+"/"+strings.Repeat("s", frontier.MaxURL)+"\n")
+			_, _ = io.WriteString(w,
+				"Sitemap: http://"+r.Host+"/sitemap.xml\nSitemap: http://"+name+"/s.xml\nSitemap: http://"+r.Host+"/"+strings.Repeat("s", frontier.MaxURL)+"\n")
 		}
 	}))
 	s := small()

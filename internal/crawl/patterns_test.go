@@ -26,8 +26,8 @@ func (f *tellingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respon
 	return resp, err
 }
 
-// A stop ends the judging of a page's links, which may take minutes by the largest expressions that are accepted. The page goes back to the queue.
-// Links that are too long are traps, and cost nothing.
+// A stop ends the judging of a page's links, which may take minutes by the largest expressions that are accepted. The
+// page goes back to the queue. Links that are too long are traps, and cost nothing.
 func TestStopWhileLinksAreJudged(t *testing.T) {
 	t.Parallel()
 	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,8 @@ func TestLongLinksAreNotMatched(t *testing.T) {
 	s := small()
 	s.Exclude, s.SeedingStrategy = []string{`/no/`}, []string{"none"}
 	rep, lines := crawlAll(t, s, root)
-	if long := lines[root+"/no/"+strings.Repeat("a", 5000)]; long.trap() != "url_length" || lines[root+"/yes"].Outcome != "ok" || rep.SkippedLinks["excluded"] != 1 {
+	if long := lines[root+"/no/"+strings.Repeat("a", 5000)]; long.trap() != "url_length" ||
+		lines[root+"/yes"].Outcome != "ok" || rep.SkippedLinks["excluded"] != 1 {
 		t.Errorf("the long URL is %s %s, skipped %v", long.Outcome, long.trap(), rep.SkippedLinks)
 	}
 }

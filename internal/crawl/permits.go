@@ -9,20 +9,21 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// permits says whether this crawl may take work. A worker takes a permit before its lease, and holds it while it fetches
-// and parses. There is none while this machine fails (no file descriptors, no route, no resolver), while it has not the
-// lease of its cluster, and while as many are in use as the governor allows.
+// permits says whether this crawl may take work. A worker takes a permit before its lease, and holds it while it
+// fetches and parses. There is none while this machine fails (no file descriptors, no route, no resolver), while it has
+// not the lease of its cluster, and while as many are in use as the governor allows.
 //
-// A failure of this machine says nothing about hosts, and further requests would fail too: each pause is twice as long as
-// the one before, until something succeeds.
+// A failure of this machine says nothing about hosts, and further requests would fail too: each pause is twice as long
+// as the one before, until something succeeds.
 //
 // The governor is a small controller over the worker cap: while commits are slow, fewer workers may run, so that the
-// queue in front of the disk does not grow to seconds. The cap falls by a quarter at each step above the upper threshold,
-// at least to one, and grows by an eighth below the lower one; in between it stays. Steps are taken once per interval,
-// which is longer than the moving average of commit latency takes to show what the last step did.
+// queue in front of the disk does not grow to seconds. The cap falls by a quarter at each step above the upper
+// threshold, at least to one, and grows by an eighth below the lower one; in between it stays. Steps are taken once per
+// interval, which is longer than the moving average of commit latency takes to show what the last step did.
 type permits struct {
-	log     *slog.Logger
-	starts  func() (again time.Duration, err error) // when to ask again for the lease of the cluster, 0 for now; nil for one machine
+	log *slog.Logger
+	// when to ask again for the lease of the cluster, 0 for now; nil for one machine
+	starts  func() (again time.Duration, err error)
 	most    int
 	high    time.Duration
 	low     time.Duration

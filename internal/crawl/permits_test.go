@@ -52,8 +52,8 @@ func TestGovernorOff(t *testing.T) {
 	}
 }
 
-// In a bubble, a closed loop of workers and a disk: the slower the disk, the longer a commit takes under the same load. Workers
-// in use must fall until commits are near their target, and come back when the disk does.
+// In a bubble, a closed loop of workers and a disk: the slower the disk, the longer a commit takes under the same load.
+// Workers in use must fall until commits are near their target, and come back when the disk does.
 func TestGovernorHoldsCommitLatencyNearItsTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := config.Defaults(config.Polite)

@@ -36,15 +36,21 @@ func manners() []manner {
 		crawlDelay("crawl-delay 400 ms", 400*time.Millisecond),
 		crawlDelay("crawl-delay with rules", 100*time.Millisecond, testweb.Disallow{}),
 		{name: "over rate", faults: []testweb.Fault{testweb.OverRate{PerSecond: 8, Burst: 2}}},
-		{name: "over rate, Retry-After", faults: []testweb.Fault{testweb.OverRate{PerSecond: 8, Answer: testweb.Answer{RetryAfter: time.Second}}}},
-		{name: "over concurrency", faults: []testweb.Fault{testweb.OverConcurrency{Max: 1, Answer: testweb.Answer{RetryAfter: 2 * time.Second}}, testweb.Slow{Delay: 30 * time.Millisecond}}},
-		{name: "refuses at first", faults: []testweb.Fault{testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Second, Date: true}}}},
+		{name: "over rate, Retry-After", faults: []testweb.Fault{testweb.OverRate{PerSecond: 8,
+			Answer: testweb.Answer{RetryAfter: time.Second}}}},
+		{name: "over concurrency", faults: []testweb.Fault{testweb.OverConcurrency{Max: 1,
+			Answer: testweb.Answer{RetryAfter: 2 * time.Second}}, testweb.Slow{Delay: 30 * time.Millisecond}}},
+		{name: "refuses at first",
+			faults: []testweb.Fault{testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Second, Date: true}}}},
 		{name: "bursts of 503", faults: []testweb.Fault{testweb.RefuseBursts{}}},
-		{name: "bursts of 503, Retry-After", faults: []testweb.Fault{testweb.RefuseBursts{Every: 15, Length: 2, Answer: testweb.Answer{Status: 503, RetryAfter: 2 * time.Second, Date: true}}}},
-		{name: "slow", faults: []testweb.Fault{testweb.Slow{Delay: 150 * time.Millisecond, Jitter: 100 * time.Millisecond}}},
+		{name: "bursts of 503, Retry-After", faults: []testweb.Fault{testweb.RefuseBursts{Every: 15, Length: 2,
+			Answer: testweb.Answer{Status: 503, RetryAfter: 2 * time.Second, Date: true}}}},
+		{name: "slow", faults: []testweb.Fault{testweb.Slow{Delay: 150 * time.Millisecond,
+			Jitter: 100 * time.Millisecond}}},
 		{name: "one at a time", faults: []testweb.Fault{testweb.Capacity{Workers: 1, Service: 30 * time.Millisecond}}},
 		{name: "broken", faults: []testweb.Fault{testweb.Truncate{Where: one}, testweb.Hang{Where: one}}},
-		{name: "statuses", faults: []testweb.Fault{testweb.StatusPages{}, testweb.StatusPages{Status: 500}, testweb.StatusPages{Status: 403}}},
+		{name: "statuses", faults: []testweb.Fault{testweb.StatusPages{}, testweb.StatusPages{Status: 500},
+			testweb.StatusPages{Status: 403}}},
 		{name: "redirects", faults: []testweb.Fault{testweb.RedirectChain{Length: 4}, testweb.RedirectLoop{}}},
 		{name: "no keep-alive", faults: []testweb.Fault{testweb.NoKeepAlive{}}},
 		{name: "stale connections", faults: []testweb.Fault{testweb.StaleConns{}, testweb.Reset{Where: one}}},
@@ -70,12 +76,14 @@ const (
 	politeInflight = 2
 )
 
-// By the log of two hundred hosts with every kind of fault, and across abrupt ends and resumes: no host ever has more in flight than
-// its limit, gets two requests closer together than the delay and its Crawl-delay, or gets a request before its Retry-After is over.
+// By the log of two hundred hosts with every kind of fault, and across abrupt ends and resumes: no host ever has more
+// in flight than its limit, gets two requests closer together than the delay and its Crawl-delay, or gets a request
+// before its Retry-After is over.
 func TestPoliteByTheLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		all := manners()
-		cfg := testweb.Config{Seed: 6, Hosts: politeHosts, Pages: 2000, PageSize: 800, Links: 12, CrossHost: 0.2, Log: true}
+		cfg := testweb.Config{Seed: 6, Hosts: politeHosts, Pages: 2000, PageSize: 800, Links: 12, CrossHost: 0.2,
+			Log: true}
 		for i, m := range all {
 			cfg.Faults = append(cfg.Faults, testweb.On(ofManner(i, politeHosts, len(all)), m.faults...)...)
 		}
@@ -146,7 +154,8 @@ func checkRests(t *testing.T, m manner, log []testweb.Request, refusals []testwe
 	for _, ref := range refusals {
 		for _, r := range log {
 			if r.Start.After(ref.At) && r.Start.Before(ref.Until) {
-				t.Errorf("%s: %s came %v after a refusal, %v before Retry-After was over", m.name, r.URL, r.Start.Sub(ref.At), ref.Until.Sub(r.Start))
+				t.Errorf("%s: %s came %v after a refusal, %v before Retry-After was over", m.name, r.URL,
+					r.Start.Sub(ref.At), ref.Until.Sub(r.Start))
 			}
 		}
 	}
@@ -176,8 +185,8 @@ func untilRequests(t *testing.T, web *memoryWeb, requests int64, o Options) {
 	}
 }
 
-// wireClock sees when requests go out. Each is noted before the frontier hears of it, and the next is leased only after; so no noise
-// of the machine can make a gap shorter here, and none is allowed to be.
+// wireClock sees when requests go out. Each is noted before the frontier hears of it, and the next is leased only
+// after; so no noise of the machine can make a gap shorter here, and none is allowed to be.
 type wireClock struct {
 	Fetcher
 	least map[string]time.Duration // by host
@@ -211,7 +220,8 @@ func (w wire) Start() error {
 		least = min(least, politeMinDelay) // it is what says more
 	}
 	if last := c.last[host]; !last.IsZero() && now.Sub(last) < least {
-		c.short = append(c.short, fmt.Sprintf("%s went out %v after the request before it, want at least %v", w.url, now.Sub(last), least))
+		c.short = append(c.short, fmt.Sprintf("%s went out %v after the request before it, want at least %v", w.url,
+			now.Sub(last), least))
 	}
 	c.last[host] = now
 	c.mu.Unlock()

@@ -18,16 +18,18 @@ type progress struct {
 	tally tally
 }
 
-// clock measures how long a run crawls, and all runs of its generation together. A safe crawl that waits for another one to end has
-// not begun: its seconds do not count.
+// clock measures how long a run crawls, and all runs of its generation together. A safe crawl that waits for another
+// one to end has not begun: its seconds do not count.
 type clock struct {
-	opened time.Time                 // when the data directory was opened; written before the run is shared
-	before time.Duration             // how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
+	opened time.Time // when the data directory was opened; written before the run is shared
+	// how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
+	before time.Duration
 	past   pastRuns                  // the earlier runs of the generation; likewise
 	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
 }
 
-// pastRuns is what the store knows of the runs of a generation. A run that was killed counts up to the last note of its clock.
+// pastRuns is what the store knows of the runs of a generation. A run that was killed counts up to the last note of its
+// clock.
 type pastRuns struct {
 	began   time.Time // when the first one began to crawl; zero if none did
 	elapsed time.Duration
@@ -71,8 +73,8 @@ func (c *clock) all() pastRuns {
 	return p
 }
 
-// noteEvery is how long after the last note of the clock the next one is due: what a kill loses is at most a second or 1 %, and
-// never more than 10 seconds.
+// noteEvery is how long after the last note of the clock the next one is due: what a kill loses is at most a second or
+// 1 %, and never more than 10 seconds.
 func (c *clock) noteEvery() time.Duration {
 	return min(max(c.elapsed()/100, time.Second), cursorsEvery)
 }
@@ -150,8 +152,8 @@ func (t *tally) fetched() int64 {
 	return total
 }
 
-// lagMeter measures how late goroutines of this process run: how much longer a short sleep takes than it should. On a busy CPU the latency of an answer
-// contains that time; it is subtracted before a host is judged by its latency.
+// lagMeter measures how late goroutines of this process run: how much longer a short sleep takes than it should. On a
+// busy CPU the latency of an answer contains that time; it is subtracted before a host is judged by its latency.
 type lagMeter struct {
 	mean atomic.Int64 // nanoseconds; written by run alone
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// What the table of settings takes, the parts of a run take too: both ends of the range of every number, in each profile.
+// What the table of settings takes, the parts of a run take too: both ends of the range of every number, in each
+// profile.
 func TestRangesAreAccepted(t *testing.T) {
 	numbers := 0
 	for _, profile := range config.Profiles() {
@@ -38,7 +39,8 @@ func TestRangesAreAccepted(t *testing.T) {
 				if err := client.Close(); err != nil {
 					t.Error(err)
 				}
-				for name, d := range map[string]time.Duration{"step": paceConfig(s).Step, "backoff": paceConfig(s).MaxBackoff, "governor": newPermits(s, nil, nil).high} {
+				for name, d := range map[string]time.Duration{"step": paceConfig(s).Step,
+					"backoff": paceConfig(s).MaxBackoff, "governor": newPermits(s, nil, nil).high} {
 					if d < 0 {
 						t.Errorf("%s %s = %v: the %s overflows: %v", profile, info.Name, end, name, d)
 					}

@@ -58,7 +58,10 @@ func TestRecrawlWithAnotherReader(t *testing.T) {
 // A crawl that goes on with another reader does not compare its texts with those of before: a page that has the same
 // text under another session identifier would count as a different one, and there would be no end.
 func TestTextEvidenceBeginsAnewWithAnotherReader(t *testing.T) {
-	session := &sessionSite{pages: 200, format: "%x", url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?sid=%s", p, t) }}
+	session := &sessionSite{pages: 200, format: "%x", url: func(p int,
+		t string) string {
+		return fmt.Sprintf("/page-%d.html?sid=%s", p, t)
+	}}
 	site, dir := newHandSite(t, nil), newDir(t)
 	site.other = func(w http.ResponseWriter, r *http.Request) {
 		rec := httptest.NewRecorder()
@@ -79,6 +82,7 @@ func TestTextEvidenceBeginsAnewWithAnotherReader(t *testing.T) {
 		}
 	}
 	if n := session.requests.Load(); len(found) != session.pages || ineffective == 0 || n > 600 {
-		t.Errorf("%d of %d pages, %d requests, %d URLs are %s", len(found), session.pages, n, ineffective, traps.Ineffective)
+		t.Errorf("%d of %d pages, %d requests, %d URLs are %s", len(found), session.pages, n, ineffective,
+			traps.Ineffective)
 	}
 }

@@ -141,8 +141,10 @@ func (r *recrawled) compare() {
 			continue
 		}
 		what := fmt.Sprintf("%s (%s, first %d, changed %d)", e.URL, e.Kind, e.First, e.Changed)
-		if !slices.Contains(e.Outcomes, l.Outcome) || e.Status != 0 && l.StatusCode != e.Status || l.RedirectTo != e.Location {
-			bad("%s: %s %d %s (%s), want %v %d %s", what, l.Outcome, l.StatusCode, l.RedirectTo, l.Error, e.Outcomes, e.Status, e.Location)
+		if !slices.Contains(e.Outcomes, l.Outcome) || e.Status != 0 && l.StatusCode != e.Status ||
+			l.RedirectTo != e.Location {
+			bad("%s: %s %d %s (%s), want %v %d %s", what, l.Outcome, l.StatusCode, l.RedirectTo, l.Error, e.Outcomes,
+				e.Status, e.Location)
 			continue
 		}
 		if l.Outcome == testweb.OutcomeOK && (l.Title != e.Title || l.Indexable != e.Indexable) {
@@ -155,7 +157,8 @@ func (r *recrawled) compare() {
 		if l.Change != want {
 			bad("%s: change %q, want %q %+v", what, l.Change, want, e.Differences)
 		}
-		if c, listed := changes[e.URL]; listed != (want != "" && want != testweb.ChangeUnchanged) || listed && c.Change != want {
+		if c, listed := changes[e.URL]; listed != (want != "" && want != testweb.ChangeUnchanged) || listed &&
+			c.Change != want {
 			bad("%s: changes.jsonl has %+v, want %q", what, c, want)
 		} else if want == testweb.ChangeChanged {
 			fields := map[string]bool{}
@@ -180,7 +183,8 @@ func (r *recrawled) compare() {
 		if e.LastModFrom == testweb.LastModChanged {
 			lastMod = l.ChangedAt
 		}
-		// What the sitemap said of a page that it lists no more still counts for us, and a first crawl does not take the date of a page that it knew before it read the sitemap.
+		// What the sitemap said of a page that it lists no more still counts for us, and a first crawl does not take
+		// the date of a page that it knew before it read the sitemap.
 		known := e.Kind == "unlink" || len(r.generations) == 1 && e.LastModFrom == testweb.LastModSitemap
 		if listed && !known && !at.Truncate(time.Second).Equal(lastMod.Truncate(time.Second)) {
 			bad("%s: lastmod %v, want %v (%s)", what, at, lastMod, e.LastModFrom)
@@ -219,15 +223,18 @@ func (r *recrawled) changes() map[string]change {
 // someChanges are pages of every kind.
 func someChanges() *testweb.Changes {
 	return &testweb.Changes{
-		Always: 0.06, Sometimes: 0.06, Vanish: 0.06, Redirect: 0.06, Move: 0.06, Tokens: 0.06, Counter: 0.06, Title: 0.06, Canonical: 0.06, NoIndex: 0.06, NoIndexHeader: 0.06, Disallow: 0.06,
+		Always: 0.06, Sometimes: 0.06, Vanish: 0.06, Redirect: 0.06, Move: 0.06, Tokens: 0.06, Counter: 0.06,
+		Title: 0.06, Canonical: 0.06, NoIndex: 0.06, NoIndexHeader: 0.06, Disallow: 0.06,
 		Appear: 0.06, Unlink: 0.06,
 	}
 }
 
 // changingWeb has a host with validators of every kind, and pages that change in every way.
 func changingWeb(pages int) testweb.Config {
-	modes := []string{"both", "etag", "weak", "gzip_suffix", "date", "none", "always_304", "never_304", "now", "future", "unasked_304"}
-	cfg := testweb.Config{Seed: 11, Hosts: len(modes), Pages: pages, PageSize: 3000, Links: 6, Changes: someChanges(), Sitemaps: &testweb.Sitemaps{}}
+	modes := []string{"both", "etag", "weak", "gzip_suffix", "date", "none", "always_304", "never_304", "now", "future",
+		"unasked_304"}
+	cfg := testweb.Config{Seed: 11, Hosts: len(modes), Pages: pages, PageSize: 3000, Links: 6, Changes: someChanges(),
+		Sitemaps: &testweb.Sitemaps{}}
 	for i, mode := range modes {
 		cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(i)), testweb.Validators{Mode: mode})...)
 	}
@@ -316,7 +323,8 @@ func TestRecrawlGoesOnAfterStops(t *testing.T) {
 func TestRecrawlReadsOnlyWhatChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 600
-		r := newRecrawled(t, testweb.Config{Seed: 5, Pages: pages, PageSize: 2000, Links: 6, Changes: &testweb.Changes{Sometimes: 0.2, Rate: 0.1}})
+		r := newRecrawled(t, testweb.Config{Seed: 5, Pages: pages, PageSize: 2000, Links: 6,
+			Changes: &testweb.Changes{Sometimes: 0.2, Rate: 0.1}})
 		r.move(1)
 		r.again(&Recrawl{})
 		r.compare()
@@ -342,7 +350,8 @@ func TestHostThatAlwaysAnswers304(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 300
 		r := newRecrawled(t, testweb.Config{
-			Seed: 6, Pages: pages, PageSize: 2000, Links: 6, Changes: &testweb.Changes{Always: 0.8}, // so that the first ten answers show it
+			// so that the first ten answers show it
+			Seed: 6, Pages: pages, PageSize: 2000, Links: 6, Changes: &testweb.Changes{Always: 0.8},
 			Faults: testweb.On("0", testweb.Validators{Mode: "bare_304"}),
 		})
 		for generation := 1; generation <= 2; generation++ {
@@ -368,8 +377,9 @@ func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				r := newRecrawled(t, testweb.Config{
-					Seed: 8, Pages: 15, PageSize: 2000, Links: 4, Changes: &testweb.Changes{Sometimes: 0.5, Rate: 0.5}, Sitemaps: &testweb.Sitemaps{},
-					Faults: testweb.On("0", testweb.Down{Generations: []int{2, 3}, Refuse: refuse}),
+					Seed: 8, Pages: 15, PageSize: 2000, Links: 4, Changes: &testweb.Changes{Sometimes: 0.5, Rate: 0.5},
+					Sitemaps: &testweb.Sitemaps{},
+					Faults:   testweb.On("0", testweb.Down{Generations: []int{2, 3}, Refuse: refuse}),
 				})
 				r.move(1)
 				r.again(&Recrawl{})
@@ -382,8 +392,10 @@ func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 				for generation := 2; generation <= 3; generation++ {
 					r.move(generation)
 					rep := r.again(&Recrawl{})
-					if rep.Status != report.Failed || rep.Success || len(rep.Errors) == 0 || rep.Generation != uint32(generation) {
-						t.Errorf("%s (%s), generation %d, errors %v", rep.Status, rep.Reason, rep.Generation, rep.Errors)
+					if rep.Status != report.Failed || rep.Success || len(rep.Errors) == 0 ||
+						rep.Generation != uint32(generation) {
+						t.Errorf("%s (%s), generation %d, errors %v", rep.Status, rep.Reason, rep.Generation,
+							rep.Errors)
 					}
 					for _, name := range files {
 						if r.file(name) != before[name] {
@@ -432,7 +444,8 @@ func TestRecrawlOfAPart(t *testing.T) {
 		r.again(&Recrawl{Include: []string{"/d[0-4]/"}, Exclude: []string{"/d3/"}})
 		first := checked()
 		for url, l := range readLines(t, r.dir) {
-			within := strings.Contains(url, "/d0/") || strings.Contains(url, "/d1/") || strings.Contains(url, "/d2/") || strings.Contains(url, "/d4/") || url == start
+			within := strings.Contains(url, "/d0/") || strings.Contains(url, "/d1/") || strings.Contains(url, "/d2/") ||
+				strings.Contains(url, "/d4/") || url == start
 			if (l.Generation == 1) != within {
 				t.Errorf("%s: generation %d", url, l.Generation)
 			}
@@ -456,7 +469,8 @@ func TestRecrawlOfAPart(t *testing.T) {
 // Page limits count one generation. A recrawl that a limit ended goes on where it was.
 func TestRecrawlWithALimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := newRecrawled(t, testweb.Config{Seed: 10, Pages: 100, PageSize: 2000, Links: 6, Faults: testweb.On("0", testweb.Validators{Mode: "none"})})
+		r := newRecrawled(t, testweb.Config{Seed: 10, Pages: 100, PageSize: 2000, Links: 6,
+			Faults: testweb.On("0", testweb.Validators{Mode: "none"})})
 		r.settings.MaxURLs = 40
 		pages := func(generation int) (n int) {
 			for _, l := range readLines(t, r.dir) {
@@ -476,7 +490,8 @@ func TestRecrawlWithALimit(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if rep := r.again(&Recrawl{}); rep.Status != report.Partial || pages(2) != 60 || pages(0) != 0 {
-			t.Errorf("the next generation: %s (%s), %d pages, and %d were never visited again", rep.Status, rep.Reason, pages(2), pages(0))
+			t.Errorf("the next generation: %s (%s), %d pages, and %d were never visited again", rep.Status, rep.Reason,
+				pages(2), pages(0))
 		}
 		r.settings.MaxURLs = 0
 		if rep := r.again(nil); rep.Status != report.Complete || pages(2) != 100 {
@@ -489,7 +504,8 @@ func TestRecrawlWithALimit(t *testing.T) {
 func TestRecrawlOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{
-			Seed: 15, Pages: 150, PageSize: 2000, Links: 6, Log: true, Changes: &testweb.Changes{Sometimes: 0.6, Rate: 0.3}, Sitemaps: &testweb.Sitemaps{},
+			Seed: 15, Pages: 150, PageSize: 2000, Links: 6, Log: true,
+			Changes: &testweb.Changes{Sometimes: 0.6, Rate: 0.3}, Sitemaps: &testweb.Sitemaps{},
 		})
 		r := &recrawled{memoryWeb: web, settings: quick(web.Server), dir: newDir(t), generations: []int{0}}
 		r.settings.MaxWorkers = 1
@@ -509,7 +525,8 @@ func TestRecrawlOrder(t *testing.T) {
 			r.again(&Recrawl{})
 			lines := readLines(t, r.dir)
 			class := func(url string) (newer bool, changes int) {
-				return lines[url].Change == testweb.ChangeChanged && lines[url].LastModified.After(checked), changed[url]
+				return lines[url].Change == testweb.ChangeChanged && lines[url].LastModified.After(checked),
+					changed[url]
 			}
 			seen, classes := map[string]bool{}, map[bool]int{}
 			before, last := true, 1<<30
@@ -520,7 +537,8 @@ func TestRecrawlOrder(t *testing.T) {
 				seen[q.URL] = true
 				newer, changes := class(q.URL)
 				if newer && !before || newer == before && changes > last {
-					t.Errorf("generation %d: %s (newer %v, %d changes) is visited after one with %v, %d", generation, q.URL, newer, changes, before, last)
+					t.Errorf("generation %d: %s (newer %v, %d changes) is visited after one with %v, %d", generation,
+						q.URL, newer, changes, before, last)
 				}
 				before, last = newer, changes
 				classes[newer]++
@@ -541,7 +559,8 @@ func TestRecrawlOrder(t *testing.T) {
 func TestRecrawlWithADepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{
-			Seed: 16, Pages: 300, PageSize: 2000, Links: 4, Changes: &testweb.Changes{Appear: 0.3, Span: 1}, Faults: testweb.On("0", testweb.Validators{Mode: "none"}),
+			Seed: 16, Pages: 300, PageSize: 2000, Links: 4, Changes: &testweb.Changes{Appear: 0.3, Span: 1},
+			Faults: testweb.On("0", testweb.Validators{Mode: "none"}),
 		})
 		r := &recrawled{memoryWeb: web, settings: quick(web.Server), dir: newDir(t)}
 		r.settings.MaxDepth = 3
@@ -562,7 +581,8 @@ func TestRecrawlWithADepth(t *testing.T) {
 			}
 			added++
 			if f, ok := fresh[url]; !ok || l.Depth < f.Depth || l.Depth > 3 || l.Change != testweb.ChangeNew {
-				t.Errorf("%s: new at depth %d (%q), a crawl now finds it at %d (%v)", url, l.Depth, l.Change, f.Depth, ok)
+				t.Errorf("%s: new at depth %d (%q), a crawl now finds it at %d (%v)", url, l.Depth, l.Change, f.Depth,
+					ok)
 			}
 		}
 		if added == 0 || added == len(fresh) {
@@ -597,14 +617,16 @@ func TestRecrawlWithALimitPerHost(t *testing.T) {
 			for i := range 2 {
 				pages := r.HostStats(i).Pages
 				if n := visited[r.HostName(i)]; n == 0 || n > 25 || pages > 25 {
-					t.Errorf("generation %d: %d pages of %s were visited with %d requests", generation, n, r.HostName(i), pages)
+					t.Errorf("generation %d: %d pages of %s were visited with %d requests", generation, n,
+						r.HostName(i), pages)
 				}
 			}
 		}
 	})
 }
 
-// A safe crawl that a limit ended is not crawled again: it has its pages once. One that is complete may be, within the same caps.
+// A safe crawl that a limit ended is not crawled again: it has its pages once. One that is complete may be, within the
+// same caps.
 func TestRecrawlOfASafeCrawl(t *testing.T) {
 	inSlotOfItsOwn(t, func(t *testing.T) {
 		for _, pages := range []int{20, 80} {
@@ -617,12 +639,15 @@ func TestRecrawlOfASafeCrawl(t *testing.T) {
 				t.Fatal(err)
 			}
 			if pages <= config.SafePages {
-				if again := r.again(&Recrawl{}); rep.Status != report.Complete || again.Status != report.Complete || again.Pages < int64(pages) {
-					t.Errorf("%d pages: %s, then %s (%s) with %d pages", pages, rep.Status, again.Status, again.Reason, again.Pages)
+				if again := r.again(&Recrawl{}); rep.Status != report.Complete || again.Status != report.Complete ||
+					again.Pages < int64(pages) {
+					t.Errorf("%d pages: %s, then %s (%s) with %d pages", pages, rep.Status, again.Status, again.Reason,
+						again.Pages)
 				}
 				continue
 			}
-			if _, err := runAlone(t.Context(), r.options(&Recrawl{})); rep.Status != report.Partial || !errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "safe crawl") {
+			if _, err := runAlone(t.Context(), r.options(&Recrawl{})); rep.Status != report.Partial ||
+				!errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "safe crawl") {
 				t.Errorf("%d pages: %s, then %v", pages, rep.Status, err)
 			}
 		}
@@ -639,7 +664,8 @@ func TestRecrawlOfWhatIsNotFinished(t *testing.T) {
 		if _, err := c.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := runAlone(t.Context(), r.options(&Recrawl{})); !errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "mapwright resume --data-dir") {
+		if _, err := runAlone(t.Context(), r.options(&Recrawl{})); !errors.Is(err, ErrNotAgain) ||
+			!strings.Contains(err.Error(), "mapwright resume --data-dir") {
 			t.Errorf("a crawl that was stopped: %v", err)
 		}
 		if rep := r.again(nil); rep.Status != report.Complete || rep.Generation != 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A page that resets its connection, whether it is a kept one or not, is asked for as often as max-retries says and at the pace of its host.
+// A page that resets its connection, whether it is a kept one or not, is asked for as often as max-retries says and at
+// the pace of its host.
 func TestResettingPageIsAskedAtThePace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const delay = 5 * time.Second
@@ -21,7 +22,8 @@ func TestResettingPageIsAskedAtThePace(t *testing.T) {
 		for i, r := range log {
 			sends[r.URL]++
 			if i > 1 && r.Start.Sub(log[i-1].Start) < delay {
-				t.Errorf("%s came %v after %s, want at least %v", r.URL, r.Start.Sub(log[i-1].Start), log[i-1].URL, delay)
+				t.Errorf("%s came %v after %s, want at least %v", r.URL, r.Start.Sub(log[i-1].Start), log[i-1].URL,
+					delay)
 			}
 		}
 		broken := 0
@@ -32,7 +34,8 @@ func TestResettingPageIsAskedAtThePace(t *testing.T) {
 				want = 1 + s.MaxRetries
 			}
 			if sends[url] != want || l.Attempts != want {
-				t.Errorf("%s (%s) was asked for %d times and has %d attempts, want %d", url, l.Outcome, sends[url], l.Attempts, want)
+				t.Errorf("%s (%s) was asked for %d times and has %d attempts, want %d", url, l.Outcome, sends[url],
+					l.Attempts, want)
 			}
 		}
 		if broken != 2 {
@@ -44,7 +47,8 @@ func TestResettingPageIsAskedAtThePace(t *testing.T) {
 // A host that closes kept connections now and then when a request arrives is crawled completely, and has not failed.
 func TestStaleConnectionsAreNoFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := newMemoryWeb(t, testweb.Config{Seed: 4, Pages: 60, PageSize: 500, Links: 6, Log: true, Faults: testweb.OnAll(testweb.StaleConns{})})
+		web := newMemoryWeb(t, testweb.Config{Seed: 4, Pages: 60, PageSize: 500, Links: 6, Log: true,
+			Faults: testweb.OnAll(testweb.StaleConns{})})
 		rep, lines := web.crawlAll(polite(web.Server), web.StartURLs()...)
 		foundExactly(t, web.Server, testweb.Crawl{}, lines)
 		again := 0

@@ -19,8 +19,9 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// timedWeb is a web in a bubble that notes when each URL was requested. An answer "> URL" is a redirect, which takes 100 ms; all others take no
-// time. "429 seconds" is a refusal, and everything else is the text. A robots.txt without an answer is a 404, and any other URL is a page without links.
+// timedWeb is a web in a bubble that notes when each URL was requested. An answer "> URL" is a redirect, which takes
+// 100 ms; all others take no time. "429 seconds" is a refusal, and everything else is the text. A robots.txt without an
+// answer is a 404, and any other URL is a page without links.
 type timedWeb struct {
 	answers map[string]string // by URL without its scheme
 
@@ -41,7 +42,8 @@ func (w *timedWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, erro
 	w.log = append(w.log, fmt.Sprintf("%g %s", time.Since(w.from).Seconds(), url))
 	w.mu.Unlock()
 	answer, known := w.answers[url]
-	resp := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Charset: "utf-8", Body: []byte(answer)}
+	resp := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html",
+		ContentLength: -1, Charset: "utf-8", Body: []byte(answer)}
 	if r.Mode == fetch.Stream {
 		resp.Reader = strings.NewReader(answer)
 	}
@@ -82,7 +84,8 @@ func (w *timedWeb) options(t *testing.T, starts_ ...string) Options {
 	s := config.Defaults(config.Polite)
 	s.MinDelayMS, s.MaxDelayMS, s.MaxInflightPerHost = 1000, 1000, 1
 	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.SeedingStrategy = 16, 1, 100_000, []string{"none"}
-	return Options{Settings: s, Fetcher: w, NoControl: true, Starts: starts(t, starts_...), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelWarn)}
+	return Options{Settings: s, Fetcher: w, NoControl: true, Starts: starts(t, starts_...), Dir: newDir(t),
+		Version: "test", Log: testLog(t, slog.LevelWarn)}
 }
 
 func (w *timedWeb) crawl(t *testing.T, starts ...string) map[string]line {
@@ -109,18 +112,23 @@ func wantOutcomes(t *testing.T, lines map[string]line, want map[string]string) {
 
 const forbidsNo = "User-agent: *\nDisallow: /no"
 
-// A redirect to another host is requested at that host's pace, once for all origins that lead there, and the pages come right after.
+// A redirect to another host is requested at that host's pace, once for all origins that lead there, and the pages come
+// right after.
 func TestRobotsOfAnotherHostKeepItsPace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &timedWeb{answers: map[string]string{
-			"a.test/robots.txt": "> http://rules.test/shared.txt", "b.test/robots.txt": "> http://rules.test/shared.txt",
+			"a.test/robots.txt":     "> http://rules.test/shared.txt",
+			"b.test/robots.txt":     "> http://rules.test/shared.txt",
 			"rules.test/robots.txt": "User-agent: *\nCrawl-delay: 7", "rules.test/shared.txt": forbidsNo,
 		}}
-		lines := w.crawl(t, "http://rules.test/1", "http://rules.test/2", "http://a.test/no", "http://a.test/yes", "http://b.test/no", "http://b.test/yes")
+		lines := w.crawl(t, "http://rules.test/1", "http://rules.test/2", "http://a.test/no", "http://a.test/yes",
+			"http://b.test/no", "http://b.test/yes")
 		wantOutcomes(t, lines, map[string]string{
-			"http://a.test/no": "blocked_by_robots", "http://a.test/yes": "ok", "http://b.test/no": "blocked_by_robots", "http://b.test/yes": "ok", "http://rules.test/1": "ok",
+			"http://a.test/no": "blocked_by_robots", "http://a.test/yes": "ok", "http://b.test/no": "blocked_by_robots",
+			"http://b.test/yes": "ok", "http://rules.test/1": "ok",
 		})
-		w.want(t, "rules.test", "0 rules.test/robots.txt", "7 rules.test/shared.txt", "14 rules.test/1", "21 rules.test/2")
+		w.want(t, "rules.test", "0 rules.test/robots.txt", "7 rules.test/shared.txt", "14 rules.test/1",
+			"21 rules.test/2")
 		w.want(t, "a.test", "0 a.test/robots.txt", "7 a.test/yes")
 		w.want(t, "b.test", "0 b.test/robots.txt", "7 b.test/yes")
 	})
@@ -131,11 +139,13 @@ func TestRobotsOverManyHosts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &timedWeb{answers: map[string]string{
 			"long.test/robots.txt": "> http://h0.test/x", "short.test/robots.txt": "> http://h1.test/x",
-			"h0.test/x": "> http://h1.test/x", "h1.test/x": "> http://h2.test/x", "h2.test/x": "> http://h3.test/x", "h3.test/x": "> http://h4.test/x",
+			"h0.test/x": "> http://h1.test/x", "h1.test/x": "> http://h2.test/x", "h2.test/x": "> http://h3.test/x",
+			"h3.test/x": "> http://h4.test/x",
 			"h4.test/x": "> http://h5.test/x", "h5.test/x": forbidsNo,
 		}}
 		lines := w.crawl(t, "http://short.test/no", "http://long.test/no")
-		wantOutcomes(t, lines, map[string]string{"http://short.test/no": "blocked_by_robots", "http://long.test/no": "ok"})
+		wantOutcomes(t, lines, map[string]string{"http://short.test/no": "blocked_by_robots",
+			"http://long.test/no": "ok"})
 		w.want(t, "h0.test", "0.1 h0.test/x")
 		for i := 1; i <= 4; i++ {
 			host := fmt.Sprintf("h%d.test", i)
@@ -150,7 +160,8 @@ func TestRobotsOverManyHosts(t *testing.T) {
 func TestRobotsOfAHostThatRests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &timedWeb{answers: map[string]string{
-			"a.test/robots.txt": "> http://rests.test/x", "rests.test/robots.txt": "429 3600", "rests.test/x": forbidsNo,
+			"a.test/robots.txt": "> http://rests.test/x", "rests.test/robots.txt": "429 3600",
+			"rests.test/x": forbidsNo,
 		}}
 		o := w.options(t, "http://rests.test/", "http://a.test/no")
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -175,7 +186,8 @@ func TestRobotsOfAnotherOriginIsRequestedOnce(t *testing.T) {
 		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://www.a.test/yes": "ok", "http://www.a.test/no": "blocked_by_robots"})
+		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://www.a.test/yes": "ok",
+			"http://www.a.test/no": "blocked_by_robots"})
 		w.want(t, "www.a.test", "0.1 www.a.test/robots.txt", "1.1 www.a.test/yes")
 	})
 }
@@ -184,7 +196,8 @@ func TestRobotsOfAnotherOriginIsRequestedOnce(t *testing.T) {
 func TestResumeWhileRobotsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &timedWeb{answers: map[string]string{
-			"a.test/robots.txt": "> http://rules.test/x", "rules.test/robots.txt": "User-agent: *\nCrawl-delay: 20", "rules.test/x": forbidsNo,
+			"a.test/robots.txt": "> http://rules.test/x", "rules.test/robots.txt": "User-agent: *\nCrawl-delay: 20",
+			"rules.test/x": forbidsNo,
 		}}
 		o := w.options(t, "http://rules.test/", "http://a.test/no", "http://a.test/yes")
 		ctx, kill := context.WithCancel(t.Context())
@@ -207,8 +220,10 @@ func TestResumeWhileRobotsWait(t *testing.T) {
 		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://a.test/no": "blocked_by_robots", "http://a.test/yes": "ok", "http://rules.test/": "ok"})
-		if got := w.requests("a.test"); len(got) != 3 || !strings.HasSuffix(got[1], "a.test/robots.txt") || !strings.HasSuffix(got[2], "a.test/yes") {
+		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://a.test/no": "blocked_by_robots",
+			"http://a.test/yes": "ok", "http://rules.test/": "ok"})
+		if got := w.requests("a.test"); len(got) != 3 || !strings.HasSuffix(got[1], "a.test/robots.txt") ||
+			!strings.HasSuffix(got[2], "a.test/yes") {
 			t.Errorf("requests %q", got)
 		}
 	})

@@ -33,7 +33,8 @@ func TestLateRobots(t *testing.T) {
 	}{"twice": {2, true}, "three times": {3, false}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				web := newMemoryWeb(t, testweb.Config{Seed: 4, Pages: 40, PageSize: 500, Links: 6, Log: true, Faults: testweb.OnAll(testweb.Disallow{})})
+				web := newMemoryWeb(t, testweb.Config{Seed: 4, Pages: 40, PageSize: 500, Links: 6, Log: true,
+					Faults: testweb.OnAll(testweb.Disallow{})})
 				s := polite(web.Server)
 				o := web.options(s, newDir(t), web.StartURLs()...)
 				f := &lateRobots{Fetcher: o.Fetcher}

@@ -31,8 +31,9 @@ func servePages(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, plainPage)
 }
 
-// A sitemap without end is read on while the crawl has use for it, and not further; it is pending then, and a run without the limit reads
-// all of it. Entries that cost no page, because robots.txt disallows them, do not end the reading.
+// A sitemap without end is read on while the crawl has use for it, and not further; it is pending then, and a run
+// without the limit reads all of it. Entries that cost no page, because robots.txt disallows them, do not end the
+// reading.
 func TestSitemapWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const forbidden, allowed, most = sitemap.MaxURLs + 500, 300, 20

@@ -134,8 +134,10 @@ func (r *run) export(ctx context.Context, o export.Options, types []string) (*ex
 func (r *run) figures() monitor.Figures {
 	phase, parsing := r.progress.phase.get(), r.workers.pages.parsing
 	f := monitor.Figures{
-		Phase: phase.phase, Note: phase.note, Began: r.progress.clock.began(), Elapsed: r.progress.clock.elapsed(), Pages: r.progress.tally.fetched(), Bytes: r.progress.tally.bytes.Load(),
-		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
+		Phase: phase.phase, Note: phase.note, Began: r.progress.clock.began(), Elapsed: r.progress.clock.elapsed(),
+		Pages: r.progress.tally.fetched(), Bytes: r.progress.tally.bytes.Load(),
+		Workers:     monitor.ControlUse{Most: r.settings.MaxWorkers},
+		Parsing:     monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
 		ParserWaits: parsing.waited(),
 	}
 	f.Generation = r.endings.generation
@@ -146,7 +148,8 @@ func (r *run) figures() monitor.Figures {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
 	}
-	f.Limits = monitor.Limits{Pages: int(r.workers.limits.pages.Load()), Time: time.Duration(r.workers.limits.duration.Load()), Counted: r.progress.clock.counted()}
+	f.Limits = monitor.Limits{Pages: int(r.workers.limits.pages.Load()),
+		Time: time.Duration(r.workers.limits.duration.Load()), Counted: r.progress.clock.counted()}
 	if r.cluster != nil {
 		f.Cluster, f.Counters = r.cluster.figures()
 		f.Limits.Time = r.settings.Duration // which the session looks at
@@ -230,7 +233,8 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	if err := r.store.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
-	if _, err := r.checkpoints.folds.linkage.Record(ctx, r.store); err != nil { // of several machines it is whole only now
+	// of several machines it is whole only now
+	if _, err := r.checkpoints.folds.linkage.Record(ctx, r.store); err != nil {
 		return nil, err
 	}
 	if err := r.endings.settle(ctx); err != nil {
@@ -241,7 +245,8 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	}
 	end := r.endings.get()
 	// complete is written only now, after everything that it speaks of is durable.
-	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(end.status)}, {Name: report.FactReason, Value: []byte(end.reason)}}
+	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(end.status)},
+		{Name: report.FactReason, Value: []byte(end.reason)}}
 	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
 		return nil, err
 	}
@@ -261,7 +266,8 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	known := len(rep.Warnings)
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Unnamed: r.checkpoints.folds.linkage.Full(), Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
+	pages := report.Crawl{Store: r.store, Unnamed: r.checkpoints.folds.linkage.Full(), Settings: r.settings,
+		Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
 	if err := pages.Complete(ctx, rep); err != nil {
 		return nil, err
 	}
@@ -282,7 +288,8 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	return rep, r.writeReport(rep)
 }
 
-// writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json says so.
+// writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json
+// says so.
 func (r *run) writeReport(rep *report.Report) error {
 	r.hidePaths(rep.Warnings)
 	r.hidePaths(rep.Errors)
@@ -312,10 +319,13 @@ func (r *run) report(end *ending, crawled time.Duration) *report.Report {
 	counters := r.store.Counters()
 	pages, runs := r.progress.tally.fetched(), r.progress.clock.all()
 	rep := &report.Report{
-		SchemaVersion: report.Version, Version: r.o.Version, Status: end.status, Success: end.success, Reason: end.reason,
-		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
-		StartedAt: page.Time{Time: runs.began}, Runs: runs.runs, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
-		Bytes: int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
+		SchemaVersion: report.Version, Version: r.o.Version, Status: end.status, Success: end.success,
+		Reason: end.reason,
+		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile),
+		IgnoredRobots: r.settings.IgnoreRobots,
+		StartedAt:     page.Time{Time: runs.began}, Runs: runs.runs, CrawlSeconds: crawled.Seconds(), Pages: pages,
+		PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
+		Bytes:       int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
 	}
 	for _, s := range r.starts {
 		rep.StartURLs = append(rep.StartURLs, s.URL.String())

@@ -41,7 +41,8 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	c, err := New(shared, Options{Settings: set, Starts: []datadir.Start{{URL: start}}, Dir: datadir.Dir(t.TempDir() + "/crawl"), NoControl: true})
+	c, err := New(shared, Options{Settings: set, Starts: []datadir.Start{{URL: start}},
+		Dir: datadir.Dir(t.TempDir() + "/crawl"), NoControl: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 	if len(seen) != 1+pages || seen[start.String()] != "ok" || seen[start.String()+"p7"] != "pending" {
 		t.Errorf("%d pages: %v", len(seen), seen)
 	}
-	for url, want := range map[string]string{start.String(): "ok", start.String() + "p3": "pending", start.String() + "none": ""} {
+	for url, want := range map[string]string{start.String(): "ok", start.String() + "p3": "pending", start.String() +
+		"none": ""} {
 		l, err := c.Page(t.Context(), weburl.MustCanonical(url))
 		if err != nil || (l == nil) != (want == "") || l != nil && l.Outcome != want {
 			t.Errorf("%s: %+v, %v", url, l, err)

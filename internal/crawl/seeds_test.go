@@ -24,12 +24,15 @@ func TestSinceSkipsOldEntriesAndWholeSitemaps(t *testing.T) {
 	t.Parallel()
 	s := newHandSite(t, map[string]any{
 		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: http://a.test/index.xml\n",
-		"a.test/index.xml": sitemapIndex("http://a.test/new.xml 2024-06-01", "http://a.test/old.xml 2023-01-01", "http://a.test/undated.xml"),
-		"a.test/new.xml":   urlset("http://a.test/1 2024-06-01T00:00:00Z", "http://a.test/2 2024-01-31", "http://a.test/3 2024-02-01", "http://a.test/4"),
-		"a.test/old.xml":   urlset("http://a.test/5 2024-06-01"), "a.test/undated.xml": urlset("http://a.test/6"),
+		"a.test/index.xml": sitemapIndex("http://a.test/new.xml 2024-06-01", "http://a.test/old.xml 2023-01-01",
+			"http://a.test/undated.xml"),
+		"a.test/new.xml": urlset("http://a.test/1 2024-06-01T00:00:00Z", "http://a.test/2 2024-01-31",
+			"http://a.test/3 2024-02-01", "http://a.test/4"),
+		"a.test/old.xml": urlset("http://a.test/5 2024-06-01"), "a.test/undated.xml": urlset("http://a.test/6"),
 	})
 	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.Since = "2024-02-01" }, "http://a.test/")
-	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/3", "http://a.test/4", "http://a.test/6")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/3", "http://a.test/4",
+		"http://a.test/6")
 	if s.requests()["a.test/old.xml"] > 0 {
 		t.Error("an old sitemap was fetched")
 	}
@@ -47,7 +50,8 @@ func TestSitemapLocationRule(t *testing.T) {
 	s := newHandSite(t, map[string]any{
 		"a.x.test/": plainPage, "a.x.test/robots.txt": "Sitemap: http://maps.x.test/of/a.xml\n",
 		"b.x.test/": plainPage, "b.x.test/robots.txt": "",
-		"maps.x.test/of/a.xml": urlset("http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/of/1", "http://maps.x.test/1", "http://else.test/1"),
+		"maps.x.test/of/a.xml": urlset("http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/of/1",
+			"http://maps.x.test/1", "http://else.test/1"),
 	})
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://maps.x.test/of/1")
@@ -99,7 +103,8 @@ func TestLateVoucherOfAnIndex(t *testing.T) {
 		}),
 	})
 	_, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
-	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/1")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1",
+		"http://maps.x.test/1")
 	if n := s.requests(); n["maps.x.test/s.xml"] > 2 || n["maps.x.test/own.xml"] != 1 {
 		t.Errorf("asked %v", n)
 	}
@@ -120,8 +125,9 @@ func TestLateVoucherAfterAResume(t *testing.T) {
 			}
 		}),
 		"maps.x.test/index.xml": sitemapIndex("http://maps.x.test/s.xml", "http://maps.x.test/own.xml"),
-		"maps.x.test/s.xml":     urlset("http://a.x.test/1", "http://b.x.test/1"), "maps.x.test/own.xml": urlset("http://maps.x.test/1"),
-		"maps.x.test/1": plainPage, "a.x.test/1": plainPage,
+		"maps.x.test/s.xml":     urlset("http://a.x.test/1", "http://b.x.test/1"),
+		"maps.x.test/own.xml":   urlset("http://maps.x.test/1"),
+		"maps.x.test/1":         plainPage, "a.x.test/1": plainPage,
 	})
 	// The last page of the sitemaps is fetched after they were read.
 	s.urls["maps.x.test/1"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,8 +147,10 @@ func TestLateVoucherAfterAResume(t *testing.T) {
 	if rep.Status != report.Complete {
 		t.Errorf("second run: %s", rep.Status)
 	}
-	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/1")
-	if n := s.requests(); n["maps.x.test/s.xml"] > 2 || n["maps.x.test/index.xml"] > 2 || n["maps.x.test/own.xml"] != 1 {
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1",
+		"http://maps.x.test/1")
+	if n := s.requests(); n["maps.x.test/s.xml"] > 2 || n["maps.x.test/index.xml"] > 2 ||
+		n["maps.x.test/own.xml"] != 1 {
 		t.Errorf("asked %v", n)
 	}
 }
@@ -156,12 +164,14 @@ func TestSitemapRedirectsWithinTheDomain(t *testing.T) {
 	s := newHandSite(t, map[string]any{
 		"x.test/": plainPage, "x.test/1": plainPage, "x.test/robots.txt": "Sitemap: /near.xml\nSitemap: /far.xml\n",
 		"x.test/near.xml": to("http://www.x.test/s.xml"), "x.test/far.xml": to("http://other.test/s.xml"),
-		"www.x.test/s.xml": urlset("http://x.test/1", "http://www.x.test/2"), "other.test/s.xml": urlset("http://x.test/3"),
+		"www.x.test/s.xml": urlset("http://x.test/1", "http://www.x.test/2"),
+		"other.test/s.xml": urlset("http://x.test/3"),
 	})
 	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.Scope = "host" }, "http://x.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://x.test/1")
 	asked := s.requests()
-	if asked["www.x.test/robots.txt"] != 1 || asked["www.x.test/s.xml"] != 1 || asked["other.test/robots.txt"]+asked["other.test/s.xml"] > 0 {
+	if asked["www.x.test/robots.txt"] != 1 || asked["www.x.test/s.xml"] != 1 ||
+		asked["other.test/robots.txt"]+asked["other.test/s.xml"] > 0 {
 		t.Errorf("asked %v", asked)
 	}
 	if !strings.Contains(strings.Join(rep.Warnings, "\n"), "http://other.test/s.xml was not read") {
@@ -169,7 +179,8 @@ func TestSitemapRedirectsWithinTheDomain(t *testing.T) {
 	}
 }
 
-// Many hosts name one sitemap, at any time while it is read. It lists a page of each, and all are found up to the number of hosts that can vouch for it.
+// Many hosts name one sitemap, at any time while it is read. It lists a page of each, and all are found up to the
+// number of hosts that can vouch for it.
 func TestManyVouchers(t *testing.T) {
 	t.Parallel()
 	var starts, entries []string
@@ -177,7 +188,8 @@ func TestManyVouchers(t *testing.T) {
 	for i := range seeding.MaxVouchers + 5 {
 		host := fmt.Sprintf("h%d.x.test", i)
 		starts, entries = append(starts, "http://"+host+"/"), append(entries, "http://"+host+"/listed")
-		urls[host+"/"], urls[host+"/listed"], urls[host+"/robots.txt"] = plainPage, plainPage, "Sitemap: http://maps.x.test/s.xml\n"
+		urls[host+"/"], urls[host+"/listed"], urls[host+"/robots.txt"] = plainPage, plainPage,
+			"Sitemap: http://maps.x.test/s.xml\n"
 	}
 	urls["maps.x.test/s.xml"] = urlset(entries...)
 	s := newHandSite(t, urls)
@@ -196,9 +208,11 @@ func TestLongSitemapsAreWarnings(t *testing.T) {
 	t.Parallel()
 	long := "http://a.test/" + strings.Repeat("x", 70<<10)
 	s := newHandSite(t, map[string]any{
-		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: " + long + "/robots\nSitemap: /index.xml\nSitemap: /moved.xml\n",
-		"a.test/index.xml": sitemapIndex(long+"/index", "http://"+strings.Repeat("abc.", 100)+"test/", "http://a.test/good.xml"),
-		"a.test/good.xml":  urlset("http://a.test/1", long),
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: " + long +
+			"/robots\nSitemap: /index.xml\nSitemap: /moved.xml\n",
+		"a.test/index.xml": sitemapIndex(long+"/index", "http://"+strings.Repeat("abc.", 100)+"test/",
+			"http://a.test/good.xml"),
+		"a.test/good.xml": urlset("http://a.test/1", long),
 		"a.test/moved.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", long+"/moved")
 			w.WriteHeader(http.StatusFound)
@@ -216,14 +230,17 @@ func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
 	t.Parallel()
 	urls := map[string]any{
 		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: http://a.test/x.xml\nSitemap: http://a.test/x.xml\n",
-		"a.test/x.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/y.xml", "http://a.test/moved.xml", "http://a.test/deep/0"),
-		"a.test/y.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/z.xml"), "a.test/z.xml": urlset("http://a.test/1"),
+		"a.test/x.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/y.xml", "http://a.test/moved.xml",
+			"http://a.test/deep/0"),
+		"a.test/y.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/z.xml"),
+		"a.test/z.xml": urlset("http://a.test/1"),
 		"a.test/moved.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/z.xml", http.StatusMovedPermanently)
 		}),
 	}
 	for i := range 10 {
-		urls[fmt.Sprintf("a.test/deep/%d", i)] = sitemapIndex(fmt.Sprintf("http://a.test/deep/%d", i+1), fmt.Sprintf("http://a.test/leaf/%d", i))
+		urls[fmt.Sprintf("a.test/deep/%d", i)] = sitemapIndex(fmt.Sprintf("http://a.test/deep/%d", i+1),
+			fmt.Sprintf("http://a.test/leaf/%d", i))
 		urls[fmt.Sprintf("a.test/leaf/%d", i)] = urlset(fmt.Sprintf("http://a.test/of/%d", i))
 	}
 	s := newHandSite(t, urls)
@@ -233,7 +250,8 @@ func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
 			t.Errorf("%s was asked for %d times", url, n)
 		}
 	}
-	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/of/0", "http://a.test/of/1", "http://a.test/of/2", "http://a.test/of/3")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/of/0",
+		"http://a.test/of/1", "http://a.test/of/2", "http://a.test/of/3")
 	if len(rep.Warnings) == 0 || !strings.Contains(strings.Join(rep.Warnings, "\n"), "more than 5 index files") {
 		t.Errorf("warnings %q", rep.Warnings)
 	}
@@ -243,15 +261,21 @@ func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
 func TestBrokenSitemapsAreWarnings(t *testing.T) {
 	t.Parallel()
 	s := newHandSite(t, map[string]any{
-		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: /cut.xml\nSitemap: /gone.xml\nSitemap: /busy.xml\nSitemap: /page.xml\nSitemap: /torn.xml\n",
-		"a.test/cut.xml": strings.TrimSuffix(urlset("http://a.test/1", "http://a.test/2"), "</url></urlset>"), "a.test/page.xml": plainPage,
-		"a.test/busy.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: /cut.xml\nSitemap: /gone.xml\nSitemap: " +
+			"/busy.xml\nSitemap: /page.xml\nSitemap: /torn.xml\n",
+		"a.test/cut.xml":  strings.TrimSuffix(urlset("http://a.test/1", "http://a.test/2"), "</url></urlset>"),
+		"a.test/page.xml": plainPage,
+		"a.test/busy.xml": http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+		}),
 		"a.test/torn.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "10000")
 			fmt.Fprint(w, "<urlset><url><loc>http://a.test/3</loc></url>")
 		}),
 	})
-	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxRetries, o.MaxHostBackoffSecs = 1, 1 }, "http://a.test/")
+	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxRetries, o.MaxHostBackoffSecs = 1, 1 },
+		"http://a.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/3")
 	for _, name := range []string{"cut", "gone", "busy", "page", "torn"} {
 		if n := strings.Count(strings.Join(rep.Warnings, "\n"), "/"+name+".xml: "); n != 1 {
@@ -276,10 +300,11 @@ func TestUsualPlacesAreTriedQuietly(t *testing.T) {
 	}
 }
 
-var sitemapURLs = flag.Int("sitemap-urls", 4*seeding.Batch, "entries of the sitemap in TestFetchingBeginsBeforeTheSitemapEnds")
+var sitemapURLs = flag.Int("sitemap-urls", 4*seeding.Batch,
+	"entries of the sitemap in TestFetchingBeginsBeforeTheSitemapEnds")
 
-// Pages of a large sitemap are fetched before it has been read to its end, and the crawl ends when both are done: the server keeps the
-// second half until pages of the first have been asked for. Nothing else names the pages.
+// Pages of a large sitemap are fetched before it has been read to its end, and the crawl ends when both are done: the
+// server keeps the second half until pages of the first have been asked for. Nothing else names the pages.
 func TestFetchingBeginsBeforeTheSitemapEnds(t *testing.T) {
 	t.Parallel()
 	entries, seen := *sitemapURLs, make(chan struct{}, 1)
@@ -310,20 +335,22 @@ func TestFetchingBeginsBeforeTheSitemapEnds(t *testing.T) {
 		fmt.Fprint(w, plainPage)
 	}
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
-	if got := len(bySource(lines, "sitemap")); rep.Status != report.Complete || got != entries || rep.Outcomes["ok"] != int64(entries)+1 {
+	if got := len(bySource(lines, "sitemap")); rep.Status != report.Complete || got != entries ||
+		rep.Outcomes["ok"] != int64(entries)+1 {
 		t.Errorf("%s with %d URLs of the sitemap, outcomes %v", rep.Status, got, rep.Outcomes)
 	}
 }
 
-// A crawl that is interrupted while a sitemap is read goes on with it, though nothing else was left to do; what has been read is not
-// asked for again.
+// A crawl that is interrupted while a sitemap is read goes on with it, though nothing else was left to do; what has
+// been read is not asked for again.
 func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	t.Parallel()
 	interrupt := make(chan struct{})
 	half := true // only the first run sees it so
 	s := newHandSite(t, map[string]any{
 		"a.test/": plainPage, "a.test/1": plainPage, "a.test/2": plainPage, "a.test/3": plainPage,
-		"a.test/robots.txt": "Sitemap: /index.xml\n", "a.test/index.xml": sitemapIndex("http://a.test/whole.xml", "http://a.test/slow.xml"),
+		"a.test/robots.txt": "Sitemap: /index.xml\n", "a.test/index.xml": sitemapIndex("http://a.test/whole.xml",
+			"http://a.test/slow.xml"),
 		"a.test/whole.xml": urlset("http://a.test/1"),
 		"a.test/slow.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !half {
@@ -339,7 +366,8 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	dir := newDataDir(t)
 	// One worker has finished the first sitemap when it begins with the second, which the grace period cuts off.
 	set := s.settings(func(o *config.Settings) { o.MaxWorkers, o.Grace = 1, 200*time.Millisecond })
-	rep, _ := s.runUntil(Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir, Log: slog.New(slog.DiscardHandler)}, interrupt)
+	rep, _ := s.runUntil(Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir,
+		Log: slog.New(slog.DiscardHandler)}, interrupt)
 	if rep.Status != report.Cancelled {
 		t.Fatalf("first run: %s", rep.Status)
 	}

@@ -17,11 +17,12 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if everything were
-// allowed, so one slow answer must not decide.
+// robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if
+// everything were allowed, so one slow answer must not decide.
 const robotsRepeats = 2
 
-// errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more requests.
+// errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more
+// requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
 
 // robotsServer serves robots leases, and knows what robots.txt says.
@@ -36,9 +37,9 @@ type robotsServer struct {
 	warnings *warnings
 }
 
-// serve ends a robots lease. That of an origin is answered from the store if there is an answer that still counts. Otherwise one
-// request is made; a redirect is followed by a lease of its own, whose answer is stored for the origins that wait for it. Each of them gets a
-// lease again and finds it.
+// serve ends a robots lease. That of an origin is answered from the store if there is an answer that still counts.
+// Otherwise one request is made; a redirect is followed by a lease of its own, whose answer is stored for the origins
+// that wait for it. Each of them gets a lease again and finds it.
 func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
 	task := l.Robots()
 	if task.Hops > 0 || l.Attempt() > 1 {
@@ -56,10 +57,13 @@ func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
 	return w.serveOrigin(ctx, l, task)
 }
 
-// keep stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its own origin's too.
-func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
+// keep stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its
+// own origin's too.
+func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.RobotsTask,
+	fact frontier.OriginFact) error {
 	origins := task.Origins
-	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path && !slices.Contains(origins, u.Origin()) {
+	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path &&
+		!slices.Contains(origins, u.Origin()) {
 		origins = append(origins, u.Origin())
 	}
 	for _, origin := range origins {
@@ -128,7 +132,8 @@ func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
 	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.starts[host] {
 		return
 	}
-	why, what := "it does not answer", "URLs are fetched as if it allowed everything; --robots-strict forbids them instead"
+	why, what := "it does not answer",
+		"URLs are fetched as if it allowed everything; --robots-strict forbids them instead"
 	if answer.Status != 0 {
 		why = fmt.Sprintf("it answers %d", answer.Status)
 	}
@@ -138,8 +143,10 @@ func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
 	w.warnings.add("robots.txt of %s cannot be had (%s): its %s", earlier.Origin, why, what)
 }
 
-// ask makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another follows.
-func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact, r frontier.Result, err error) {
+// ask makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another
+// follows.
+func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact,
+	r frontier.Result, err error) {
 	again := func(r frontier.Result) (frontier.OriginFact, frontier.Result, error) {
 		_, err := w.done(l, r)
 		return frontier.OriginFact{}, r, err
@@ -154,7 +161,8 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 		r = w.answerResult(resp)
 	} else {
 		var back bool
-		if r, back = w.failureResult(l, err); back || r.Class == pace.ClassDropped || fetch.KindOf(err) == fetch.Timeout && l.Attempt() <= robotsRepeats {
+		if r, back = w.failureResult(l, err); back || r.Class == pace.ClassDropped ||
+			fetch.KindOf(err) == fetch.Timeout && l.Attempt() <= robotsRepeats {
 			return again(r)
 		}
 	}
@@ -165,7 +173,8 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 		switch {
 		case fact.State != frontier.OriginUnknown:
 		case scope.ExceedsLimit(next):
-			fact = frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: time.Now(), Expires: time.Now().Add(robotscache.TTL)}
+			fact = frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: time.Now(),
+				Expires: time.Now().Add(robotscache.TTL)}
 		default:
 			r.RobotsAt = next
 			return again(r)
@@ -175,7 +184,8 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 	return fact, r, nil
 }
 
-// known is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if there is none.
+// known is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if
+// there is none.
 func (w *robotsServer) known(ctx context.Context, u weburl.URL) (frontier.OriginFact, error) {
 	if u.RequestURI() != robotscache.Path {
 		return frontier.OriginFact{}, nil
@@ -208,7 +218,8 @@ func (w *robotsServer) evidence(ctx context.Context, u weburl.URL) (page.Robots,
 		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
 	}
 	if a == nil {
-		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by none.
+		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by
+		// none.
 		return page.Robots{Checked: true, Allowed: !w.strict, Low: true, CheckedAt: time.Now()}, nil
 	}
 	ev, _ := a.Check(u)

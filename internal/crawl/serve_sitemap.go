@@ -16,8 +16,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only stops one that never
-// ends: there are sitemaps larger than the 50 MB that the protocol allows, and they are read.
+// sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only
+// stops one that never ends: there are sitemaps larger than the 50 MB that the protocol allows, and they are read.
 const (
 	sitemapTimeout = 30 * time.Minute
 	sitemapBytes   = 16 << 30
@@ -46,22 +46,27 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 	if why := w.crashes.crashedAlone(l); why != "" {
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true},
+			errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
 	if w.resumed && !w.scope.Permits(u) {
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true}, errExcluded)
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true},
+			errExcluded)
 	}
 	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
-	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may not.
+	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may
+	// not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
 		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0),
+			Final: true}, errDisallowed)
 	}
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
+		Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
 		return w.failed(l, m, err)
@@ -100,7 +105,8 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 }
 
 // errExcluded is why a sitemap was not requested that had been queued.
-var errExcluded = errors.New("not read: the settings were changed after it was queued, and --only-hosts does not name its host")
+var errExcluded = errors.New("not read: the settings were changed after it was queued, and --only-hosts does not " +
+	"name its host")
 
 // errDisallowed is why a sitemap was not requested.
 var errDisallowed = errors.New("not read: robots.txt of its host disallows it and does not name it")
@@ -120,7 +126,8 @@ func (w *sitemapServer) end(l *frontier.Lease, m *seeding.Reading, r frontier.Re
 		w.warnings.add("sitemap %s: %v", m.Link().URL, wrong)
 	}
 	if more := m.Unmentioned(); more > 0 {
-		w.warnings.add("sitemap %s names %d more sitemaps that were not read, for the same reasons as those above", m.Link().URL, more)
+		w.warnings.add("sitemap %s names %d more sitemaps that were not read, for the same reasons as those above",
+			m.Link().URL, more)
 	}
 	return nil
 }
@@ -135,8 +142,8 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 	return w.end(l, m, r, err)
 }
 
-// probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way of sitemaps, so that
-// it is requested once in a generation, at the host's pace, and is no page.
+// probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way
+// of sitemaps, so that it is requested once in a generation, at the host's pace, and is no page.
 func (w *pageServer) probes(u weburl.URL, at time.Time) []frontier.Link {
 	probe, err := report.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {
@@ -177,7 +184,8 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 	}
 	defer resp.Close()
 	defer w.putBuffer()
-	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(),
+		bytes: resp.WireBytes}
 	if f.outcome == page.OK && resp.Body != nil {
 		if err := w.parse(ctx, l, f, resp); err != nil {
 			return w.unlessStopped(ctx, l, err)

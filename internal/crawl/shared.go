@@ -16,7 +16,8 @@ import (
 
 // SharedOptions bound what the crawls of a process use together.
 type SharedOptions struct {
-	// MaxWorkers is how many leases all crawls together serve at the same time. Zero means that only the limits of the crawls themselves count.
+	// MaxWorkers is how many leases all crawls together serve at the same time. Zero means that only the limits of the
+	// crawls themselves count.
 	MaxWorkers int
 
 	// MaxIdlePerHost is how many idle connections a crawl keeps for one host. Zero means the default of package fetch.
@@ -28,22 +29,24 @@ type SharedOptions struct {
 	// OneCrawl means that a single crawl uses this, so that no pace has to be agreed between crawls.
 	OneCrawl bool
 
-	// BodyMemory bounds the large bodies that all crawls together have in memory, in bytes. Zero means the default of package fetch.
+	// BodyMemory bounds the large bodies that all crawls together have in memory, in bytes. Zero means the default of
+	// package fetch.
 	BodyMemory int64
 
-	// RobotsMemory bounds the parsed robots.txt files of one crawl, in bytes. Zero means robotscache.DefaultMemory. The other two budgets of
-	// memory, for recent keys and for the frontier, are settings of a crawl.
+	// RobotsMemory bounds the parsed robots.txt files of one crawl, in bytes. Zero means robotscache.DefaultMemory. The
+	// other two budgets of memory, for recent keys and for the frontier, are settings of a crawl.
 	RobotsMemory int
 }
 
 // ForOneCrawl are the options of a process that runs one crawl, by its settings.
 func ForOneCrawl(s *config.Settings) SharedOptions {
-	return SharedOptions{MaxWorkers: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers), OneCrawl: true}
+	return SharedOptions{MaxWorkers: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers),
+		OneCrawl: true}
 }
 
-// Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts, the worker cap, and the gate for
-// pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl makes a client of its own from the shared one. It is safe
-// for any number of crawls. Close it when they have ended.
+// Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts, the
+// worker cap, and the gate for pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl
+// makes a client of its own from the shared one. It is safe for any number of crawls. Close it when they have ended.
 type Shared struct {
 	robotsMemory int
 	client       *fetch.Client  // the clients of the crawls are made of it
@@ -60,8 +63,10 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, err
 	}
 	sockets = max(2, sockets-o.OtherSockets)
-	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
-	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets, MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory),
+		gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
+	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
+		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {
 		return nil, err
 	}
@@ -74,24 +79,28 @@ func NewShared(o SharedOptions) (*Shared, error) {
 // Pace is what the crawls know together about hosts; nil if there is one crawl only.
 func (s *Shared) Pace() *pace.Registry { return s.pace }
 
-// Deny replaces the hosts that no crawl may ask, as config.NewHostSet reads them. Requests to them that are under way end at once, and each crawl that
-// comes to such a host blocks it. A host that is no longer denied is tried again by the next run of a crawl that blocked it.
+// Deny replaces the hosts that no crawl may ask, as config.NewHostSet reads them. Requests to them that are under way
+// end at once, and each crawl that comes to such a host blocks it. A host that is no longer denied is tried again by
+// the next run of a crawl that blocked it.
 func (s *Shared) Deny(hosts []string) error { return s.denied.Set(hosts) }
 
 // Close releases what is shared. All crawls must have ended.
 func (s *Shared) Close() error { return s.client.Close() }
 
-// mostWorkers is how many workers fit into the process's limit of open files: each may have one socket in use and another that it tries to connect.
+// mostWorkers is how many workers fit into the process's limit of open files: each may have one socket in use and
+// another that it tries to connect.
 func mostWorkers() (int, error) {
 	sockets, err := fetch.SocketLimit()
 	return max(1, sockets/2), err
 }
 
-// turns are taken by crawls that begin, and by small ones that write their outputs. Each needs a processor for a moment: many at once would keep everything else in the
-// process waiting. Large crawls take none, so that no other waits for them.
+// turns are taken by crawls that begin, and by small ones that write their outputs. Each needs a processor for a
+// moment: many at once would keep everything else in the process waiting. Large crawls take none, so that no other
+// waits for them.
 type turns chan struct{}
 
-// smallCrawl is how many URLs a crawl has found at most that takes a turn for its outputs, which take about a second then.
+// smallCrawl is how many URLs a crawl has found at most that takes a turn for its outputs, which take about a second
+// then.
 const smallCrawl = 10_000
 
 // take waits for a turn, or for the end of ctx. The caller calls done.

@@ -12,11 +12,11 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// Several crawls of one process on the same hosts, with different settings: by the web's statistics the longest delay and the smallest
-// limit hold over all of them, and each crawl finds what it finds alone.
+// Several crawls of one process on the same hosts, with different settings: by the web's statistics the longest delay
+// and the smallest limit hold over all of them, and each crawl finds what it finds alone.
 //
-// The crawl with the longest delay asks the first host, the one with the smallest limit the second, from the first request to the last: the
-// other crawls begin later, ask both, and read half of the pages.
+// The crawl with the longest delay asks the first host, the one with the smallest limit the second, from the first
+// request to the last: the other crawls begin later, ask both, and read half of the pages.
 func TestCrawlsShareOnePace(t *testing.T) {
 	for _, crawls := range []int{3, 25} {
 		t.Run(fmt.Sprint(crawls), func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestCrawlsShareOnePace(t *testing.T) {
 				}
 				running.Wait()
 				first, second := web.HostStats(0), web.HostStats(1)
-				t.Logf("host 0: %d requests, least gap %v, at most %d in flight; host 1: %d, %v, %d", first.Requests, first.LeastGap, first.MostInFlight, second.Requests, second.LeastGap, second.MostInFlight)
+				t.Logf("host 0: %d requests, least gap %v, at most %d in flight; host 1: %d, %v, %d", first.Requests,
+					first.LeastGap, first.MostInFlight, second.Requests, second.LeastGap, second.MostInFlight)
 				if first.LeastGap < strictDelay*time.Millisecond {
 					t.Errorf("two requests to host 0 were %v apart, want %d ms", first.LeastGap, strictDelay)
 				}

@@ -59,11 +59,12 @@ func (s *busySite) options(t *testing.T) Options {
 	set.Resolve = []string{"*:80:" + s.Listener.Addr().String()}
 	set.UserAgent, set.Headers = fmt.Sprintf("agent%d/1.0", s.number), []string{fmt.Sprintf("X-Crawl: %d", s.number)}
 	set.SeedingStrategy, set.MaxWorkers, set.HotSetMB, set.BloomCapacity = []string{"none"}, 16, 1, 10_000
-	return Options{Settings: set, Starts: starts(t, "http://same.test/"), Dir: newDir(t), Version: "test", Metrics: NewMetrics()}
+	return Options{Settings: set, Starts: starts(t, "http://same.test/"), Dir: newDir(t), Version: "test",
+		Metrics: NewMetrics()}
 }
 
-// Crawls that use one Shared in one process are each exact, none sends or sees what another one is set to, and together they keep the worker cap. The
-// sites have one name and different addresses, pages and robots.txt.
+// Crawls that use one Shared in one process are each exact, none sends or sees what another one is set to, and together
+// they keep the worker cap. The sites have one name and different addresses, pages and robots.txt.
 func TestCrawlsShareAProcess(t *testing.T) {
 	t.Parallel()
 	const crawls, workers = 8, 5
@@ -96,7 +97,8 @@ func TestCrawlsShareAProcess(t *testing.T) {
 	for i, c := range all {
 		s, rep := sites[i], reports[i]
 		lines := readLines(t, c.o.Dir)
-		if rep.Status != report.Complete || len(lines) != s.pages+2 || rep.Outcomes["ok"] != int64(s.pages+1) || rep.Outcomes["blocked_by_robots"] != 1 {
+		if rep.Status != report.Complete || len(lines) != s.pages+2 || rep.Outcomes["ok"] != int64(s.pages+1) ||
+			rep.Outcomes["blocked_by_robots"] != 1 {
 			t.Errorf("crawl %d: %s, %d URLs, %v, want %d pages", i, rep.Status, len(lines), rep.Outcomes, s.pages+1)
 		}
 		if title := lines["http://same.test/"].Title; title != fmt.Sprintf("site %d", i) {
@@ -119,7 +121,8 @@ func TestCrawlsShareAProcess(t *testing.T) {
 func sameExport(t *testing.T, c *Crawl) {
 	t.Helper()
 	out := t.TempDir()
-	if _, err := c.Export(t.Context(), export.Options{Dir: out, BaseURL: "http://same.test/"}, c.o.Settings.XMLTypes); err != nil {
+	if _, err := c.Export(t.Context(), export.Options{Dir: out, BaseURL: "http://same.test/"},
+		c.o.Settings.XMLTypes); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(c.o.Dir.JSONL())
@@ -159,7 +162,8 @@ func heldSite(t *testing.T) (s *handSite, asked <-chan struct{}, release func())
 
 func newCrawl(t *testing.T, s *handSite, dir datadir.Dir) *Crawl {
 	t.Helper()
-	c, err := New(newShared(t, SharedOptions{}), Options{Settings: s.settings(nil), Starts: starts(t, "http://a.test/"), Dir: dir})
+	c, err := New(newShared(t, SharedOptions{}), Options{Settings: s.settings(nil), Starts: starts(t, "http://a.test/"),
+		Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +192,8 @@ func TestStatusAndExportOfACrawl(t *testing.T) {
 		t.Errorf("while it runs: %+v", live)
 	}
 	out := t.TempDir()
-	if res, err := c.Export(t.Context(), export.Options{Dir: out, BaseURL: "http://a.test/"}, s.settings(nil).XMLTypes); err != nil || res.Pages != 2 || res.Indexable != 1 {
+	if res, err := c.Export(t.Context(), export.Options{Dir: out, BaseURL: "http://a.test/"},
+		s.settings(nil).XMLTypes); err != nil || res.Pages != 2 || res.Indexable != 1 {
 		t.Errorf("exported %+v, %v, want two pages and one of them indexable", res, err)
 	}
 	release()
@@ -202,7 +207,8 @@ func TestStatusAndExportOfACrawl(t *testing.T) {
 	}
 }
 
-// A crawl that is stopped gracefully ends the fetches under way and writes its outputs. One that is stopped at once does neither, and can be resumed.
+// A crawl that is stopped gracefully ends the fetches under way and writes its outputs. One that is stopped at once
+// does neither, and can be resumed.
 func TestStopModes(t *testing.T) {
 	t.Parallel()
 	t.Run("gracefully", func(t *testing.T) {
@@ -245,7 +251,8 @@ func TestStopModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep, _ := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir}); rep.Status != report.Complete || rep.Outcomes["ok"] != 2 {
+		if rep, _ := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir}); rep.Status != report.Complete ||
+			rep.Outcomes["ok"] != 2 {
 			t.Errorf("resumed: %s, %v", rep.Status, rep.Outcomes)
 		}
 	})
@@ -262,7 +269,8 @@ func TestStopModes(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]Options{
 		"nothing": {}, "no starts": {Settings: config.Defaults(config.Polite), Dir: "x"},
-		"no directory": {Settings: config.Defaults(config.Polite), Starts: starts(t, "http://a.test/")}, "no settings": {Dir: "x", Plan: &datadir.Plan{}},
+		"no directory": {Settings: config.Defaults(config.Polite), Starts: starts(t, "http://a.test/")},
+		"no settings":  {Dir: "x", Plan: &datadir.Plan{}},
 	} {
 		if c, err := New(newShared(t, SharedOptions{}), o); err == nil {
 			t.Errorf("%s: made %v", name, c)

@@ -9,7 +9,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// An index whose address the user chose may be on a private address, on that port. The default address may not, nor may another port.
+// An index whose address the user chose may be on a private address, on that port. The default address may not, nor may
+// another port.
 func TestChosenIndexMayBePrivate(t *testing.T) {
 	t.Parallel()
 	index, other := httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())

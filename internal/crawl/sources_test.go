@@ -56,11 +56,13 @@ func archive(t *testing.T, urls ...string) *httptest.Server {
 func TestSourcesSeedTheCrawl(t *testing.T) {
 	t.Parallel()
 	s := newHandSite(t, map[string]any{
-		"www.x.test/": plainPage, "api.x.test/": plainPage, "dev.x.test/": plainPage, "www.x.test/old": plainPage, "shop.x.test/a?b=c": plainPage,
+		"www.x.test/": plainPage, "api.x.test/": plainPage, "dev.x.test/": plainPage, "www.x.test/old": plainPage,
+		"shop.x.test/a?b=c":     plainPage,
 		"www.x.test/robots.txt": "User-agent: *\nDisallow: /secret\n",
 	})
 	ct, _ := certificates(t, "*.x.test", "api.x.test", "*.dev.x.test", "www.x.test", "else.test")
-	cc := archive(t, "http://www.x.test/", "http://www.x.test/old", "http://shop.x.test/a?b=c", "http://www.x.test/secret", "http://www.x.test/img.png")
+	cc := archive(t, "http://www.x.test/", "http://www.x.test/old", "http://shop.x.test/a?b=c",
+		"http://www.x.test/secret", "http://www.x.test/img.png")
 	dir := newDataDir(t)
 	rep, lines := s.crawl(dir, func(o *config.Settings) {
 		o.SeedingStrategy = []string{"ct", "commoncrawl"}
@@ -68,9 +70,12 @@ func TestSourcesSeedTheCrawl(t *testing.T) {
 		o.SkipExtensions = []string{"png"}
 		o.Headers = []string{"Authorization: Basic c2VjcmV0"}
 	}, "http://www.x.test/")
-	wantURLs(t, "from certificates", bySource(lines, "ct"), "http://x.test/", "http://api.x.test/", "http://dev.x.test/")
-	wantURLs(t, "from the archive", bySource(lines, "commoncrawl"), "http://www.x.test/old", "http://shop.x.test/a?b=c", "http://www.x.test/secret")
-	if got := lines["http://www.x.test/secret"].Outcome; got != "blocked_by_robots" || s.requests()["www.x.test/secret"] > 0 {
+	wantURLs(t, "from certificates", bySource(lines, "ct"), "http://x.test/", "http://api.x.test/",
+		"http://dev.x.test/")
+	wantURLs(t, "from the archive", bySource(lines, "commoncrawl"), "http://www.x.test/old", "http://shop.x.test/a?b=c",
+		"http://www.x.test/secret")
+	if got := lines["http://www.x.test/secret"].Outcome; got != "blocked_by_robots" ||
+		s.requests()["www.x.test/secret"] > 0 {
 		t.Errorf("what robots.txt forbids is %s", got)
 	}
 	if rep.Status != report.Complete || len(rep.Warnings) > 0 || rep.SkippedLinks[scope.ByExtension.String()] != 1 {
@@ -78,7 +83,8 @@ func TestSourcesSeedTheCrawl(t *testing.T) {
 	}
 }
 
-// A dead source is a warning, and the crawl is as complete as it would have been without. A resume asks it again, but not the others.
+// A dead source is a warning, and the crawl is as complete as it would have been without. A resume asks it again, but
+// not the others.
 func TestDeadSourceIsAWarning(t *testing.T) {
 	t.Parallel()
 	s := newHandSite(t, map[string]any{"www.x.test/": plainPage, "api.x.test/": plainPage})
@@ -100,7 +106,9 @@ func TestDeadSourceIsAWarning(t *testing.T) {
 		o.CTBaseURL, o.CommonCrawlBaseURL = ct.URL, gate.URL
 	}
 	rep, lines := s.crawl(dir, change, "http://www.x.test/")
-	if rep.Status != report.Complete || len(rep.Warnings) != 1 || !strings.Contains(rep.Warnings[0], "seeding from commoncrawl") || !strings.Contains(rep.Warnings[0], "status 403") {
+	if rep.Status != report.Complete || len(rep.Warnings) != 1 ||
+		!strings.Contains(rep.Warnings[0], "seeding from commoncrawl") ||
+		!strings.Contains(rep.Warnings[0], "status 403") {
 		t.Errorf("%s, warnings %q", rep.Status, rep.Warnings)
 	}
 	wantURLs(t, "from certificates", bySource(lines, "ct"), "http://x.test/", "http://api.x.test/")
@@ -151,7 +159,9 @@ func TestSlowSource(t *testing.T) {
 	s.urls["www.x.test/"] = plainPage
 	go func() { close(fetched) }()
 	// The source answers no more, so the run ends only if it does not wait for it.
-	rep, _ = s.runUntil(Options{Settings: s.settings(change), Starts: []datadir.Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t), Log: slog.New(slog.DiscardHandler)}, interrupt)
+	rep, _ = s.runUntil(Options{Settings: s.settings(change),
+		Starts: []datadir.Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t),
+		Log: slog.New(slog.DiscardHandler)}, interrupt)
 	if rep.Status != report.Cancelled {
 		t.Errorf("status %s, want %s", rep.Status, report.Cancelled)
 	}

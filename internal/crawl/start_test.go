@@ -42,13 +42,14 @@ func (w refusingWire) Start() error {
 	return w.Wire.Start()
 }
 
-// A request whose start is refused is not sent, and its URL is asked for later as if nothing had been: robots.txt, sitemaps and pages are
-// requested once, no page has used an attempt, and no host has failed or rested.
+// A request whose start is refused is not sent, and its URL is asked for later as if nothing had been: robots.txt,
+// sitemaps and pages are requested once, no page has used an attempt, and no host has failed or rested.
 func TestRefusedStartsCostNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const delay = 2 * time.Second
 		web := newMemoryWeb(t, testweb.Config{
-			Seed: 5, Hosts: 2, Pages: 20, PageSize: 500, Links: 5, CrossHost: 0.3, Log: true, Faults: testweb.OnAll(testweb.CrawlDelay{Delay: delay}),
+			Seed: 5, Hosts: 2, Pages: 20, PageSize: 500, Links: 5, CrossHost: 0.3, Log: true,
+			Faults: testweb.OnAll(testweb.CrawlDelay{Delay: delay}),
 		})
 		s := polite(web.Server)
 		dir := newDir(t)
@@ -77,11 +78,13 @@ func TestRefusedStartsCostNothing(t *testing.T) {
 		}
 		for url, n := range sends {
 			if n != 1 || refusing.refused[url] != refusing.times {
-				t.Errorf("%s was sent %d times after %d refusals, want once after %d", url, n, refusing.refused[url], refusing.times)
+				t.Errorf("%s was sent %d times after %d refusals, want once after %d", url, n, refusing.refused[url],
+					refusing.times)
 			}
 		}
 		if len(sends) != len(refusing.refused) || len(sends) <= len(lines) {
-			t.Errorf("%d URLs were sent and %d refused, want the same and more than the %d pages", len(sends), len(refusing.refused), len(lines))
+			t.Errorf("%d URLs were sent and %d refused, want the same and more than the %d pages", len(sends),
+				len(refusing.refused), len(lines))
 		}
 		if len(rep.BlockedHosts) > 0 || len(rep.Outcomes) != 1 {
 			t.Errorf("blocked hosts %v, outcomes %v; want every page ok", rep.BlockedHosts, rep.Outcomes)

@@ -11,10 +11,12 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A stop that is called before the last page has its answer counts, though the supervisor is busy until the workers have ended.
+// A stop that is called before the last page has its answer counts, though the supervisor is busy until the workers
+// have ended.
 func TestStopBeforeTheSupervisorLooks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		for mode, want := range map[StopMode]string{Pause: "paused", Gracefully: string(report.Cancelled) + " with 4 pages"} {
+		for mode, want := range map[StopMode]string{Pause: "paused", Gracefully: string(report.Cancelled) +
+			" with 4 pages"} {
 			web := newMemoryWeb(t, testweb.Config{Pages: 4})
 			s := quick(web.Server)
 			s.Duration, s.Timeout = 10*time.Second, time.Minute

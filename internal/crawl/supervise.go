@@ -21,7 +21,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// supervisor ends a run for what comes from outside: the time limit and the stop of the user. It also takes the governor's steps.
+// supervisor ends a run for what comes from outside: the time limit and the stop of the user. It also takes the
+// governor's steps.
 type supervisor struct {
 	settings *config.Settings
 	log      *slog.Logger
@@ -41,8 +42,8 @@ type supervisor struct {
 	limitsChanged chan struct{} // has room for one: the time limit was changed
 }
 
-// run watches what can end a run from outside (time, stop), warns before the time limit, and takes the governor's steps. It
-// returns when ctx ends.
+// run watches what can end a run from outside (time, stop), warns before the time limit, and takes the governor's
+// steps. It returns when ctx ends.
 func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.CancelFunc) {
 	tick := time.NewTicker(governorEvery)
 	defer tick.Stop()
@@ -65,7 +66,8 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 			due = timer.C
 		}
 	}
-	setMarks(s.progress.clock.before) // not the time that this run has had: on a busy machine that may be beyond a mark by now
+	// not the time that this run has had: on a busy machine that may be beyond a mark by now
+	setMarks(s.progress.clock.before)
 	var graceOver <-chan time.Time
 	end := func(grace time.Duration) {
 		stopLeasing()
@@ -137,7 +139,8 @@ func (s *supervisor) govern() {
 	}
 }
 
-// holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was interrupted.
+// holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was
+// interrupted.
 func (s *supervisor) holdSlot(ctx context.Context, start weburl.URL, dir datadir.Dir) (release func(), err error) {
 	if s.settings.Profile != config.Safe || s.hasSlot {
 		return func() {}, nil
@@ -155,10 +158,12 @@ func (s *supervisor) holdSlot(ctx context.Context, start weburl.URL, dir datadir
 	info := slot.Info{PID: os.Getpid(), StartURL: start.String(), DataDir: string(dir), Since: began}
 	onWait := func(w slot.Waiting) {
 		url := strconv.QuoteToGraphic(w.Owner.StartURL) // another user may have written it
-		s.progress.phase.enter(monitor.Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
-			w.Owner.PID, url, words.Count(int64(w.Ahead), "goes", "go")))
+		s.progress.phase.enter(monitor.Queueing,
+			fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
+				w.Owner.PID, url, words.Count(int64(w.Ahead), "goes", "go")))
 		s.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
-			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
+			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at",
+			w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	}
 	held, err := slot.Acquire(waiting, slot.Dir(), info, onWait)
 	if errors.Is(err, slot.ErrUnusable) {
@@ -166,13 +171,15 @@ func (s *supervisor) holdSlot(ctx context.Context, start weburl.URL, dir datadir
 		if ownErr != nil {
 			return nil, fmt.Errorf("wait for the slot of safe crawls: %w", errors.Join(err, ownErr))
 		}
-		s.log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; this one waits only for those of its own user",
+		s.log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; "+
+			"this one waits only for those of its own user",
 			"directory", slot.Dir(), "error", err)
 		held, err = slot.Acquire(waiting, own, info, onWait)
 	}
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
-			s.endings.set(ending{status: report.Cancelled, reason: "interrupted while waiting for another safe crawl to end"})
+			s.endings.set(ending{status: report.Cancelled,
+				reason: "interrupted while waiting for another safe crawl to end"})
 			return nil, nil
 		}
 		return nil, fmt.Errorf("wait for the slot of safe crawls: %w", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/traps"
 )
 
-// calendarForms are calendars without an end: what a page is called, and how far its neighbours are. The URI of a page is
-// read back by its position, which is a time in UTC.
+// calendarForms are calendars without an end: what a page is called, and how far its neighbours are. The URI of a page
+// is read back by its position, which is a time in UTC.
 func calendarForms() map[string]calendarSite {
 	days := func(n int) func(time.Time, int) time.Time {
 		return func(t time.Time, by int) time.Time { return t.AddDate(0, 0, n*by) }
@@ -20,36 +20,52 @@ func calendarForms() map[string]calendarSite {
 	months := func(t time.Time, by int) time.Time { return t.AddDate(0, by, 0) }
 	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	return map[string]calendarSite{
-		"month name": {start, months, func(t time.Time) string { return "/events/" + strings.ToLower(t.Format("January-2006")) }, month},
+		"month name": {start, months, func(t time.Time) string {
+			return "/events/" +
+				strings.ToLower(t.Format("January-2006"))
+		}, month},
 		"year month": {start, months, func(t time.Time) string { return t.Format("/events/2006/01") }, month},
 		"parameters": {start, months, func(t time.Time) string { return t.Format("/events?y=2006&amp;m=1") }, month},
 		"week": {start, days(7), func(t time.Time) string {
 			y, w := t.ISOWeek()
 			return fmt.Sprintf("/events/%d/week-%d", y, w)
 		}, week},
-		"timestamp": {start, days(7), func(t time.Time) string { return fmt.Sprintf("/events?from=%d", t.Unix()) }, week},
-		"day":       {start, days(1), func(t time.Time) string { return t.Format("/events/2006-01-02") }, func(t time.Time) string { return t.Format("Monday, 2 January 2006") }},
-		"sentence": {start, days(1), func(t time.Time) string { return t.Format("/events/2006-01-02") }, func(t time.Time) string {
-			return t.Format("<p>2 Jan 2006: there are no events in our town on this day, but you can add one when you are logged in to the area for members.</p>")
-		}},
-		"German": {start, days(1), func(t time.Time) string { return t.Format("/termine/tag-2006-01-02") }, func(t time.Time) string {
-			return fmt.Sprintf("<h1>%s, %s</h1>Keine Termine vom %s bis zum %s", strings.Fields("So Mo Di Mi Do Fr Sa")[t.Weekday()], t.Format("02.01.2006"), t.Format("2.1.2006"), t.AddDate(0, 0, 1).Format("02.01.06"))
-		}},
-		"French": {start, days(1), func(t time.Time) string { return t.Format("/agenda?jour=2006-01-02") }, func(t time.Time) string {
-			months := strings.Fields("janvier février mars avril mai juin juillet août septembre octobre novembre décembre")
-			return fmt.Sprintf("<h1>Le %d %s %d</h1>Ouvert de 9h30 à 17h", t.Day(), months[t.Month()-1], t.Year())
-		}},
-		"Japanese": {start, days(1), func(t time.Time) string { return t.Format("/cal/20060102") }, func(t time.Time) string {
-			return t.Format("<h1>2006年1月2日</h1>予定はありません (2006.01.02)")
-		}},
-		"in one text": {start, months, func(t time.Time) string { return t.Format("/month/2006-01") }, func(t time.Time) string {
-			text := t.Format("2006-01: ")
-			for d := t; d.Month() == t.Month(); d = d.AddDate(0, 0, 1) {
-				text += fmt.Sprintf("%d ", d.Day())
-			}
-			return text
-		}},
-		"hour": {start, func(t time.Time, by int) time.Time { return t.Add(time.Duration(by) * time.Hour) }, func(t time.Time) string { return t.Format("/at/20060102T15") }, func(t time.Time) string { return t.Format("15:04 on 2 Jan") }},
+		"timestamp": {start, days(7), func(t time.Time) string { return fmt.Sprintf("/events?from=%d", t.Unix()) },
+			week},
+		"day": {start, days(1), func(t time.Time) string { return t.Format("/events/2006-01-02") },
+			func(t time.Time) string { return t.Format("Monday, 2 January 2006") }},
+		"sentence": {start, days(1), func(t time.Time) string { return t.Format("/events/2006-01-02") },
+			func(t time.Time) string {
+				return t.Format("<p>2 Jan 2006: there are no events in our town on this day, but you can add one when " +
+					"you are logged in to the area for members.</p>")
+			}},
+		"German": {start, days(1), func(t time.Time) string { return t.Format("/termine/tag-2006-01-02") },
+			func(t time.Time) string {
+				return fmt.Sprintf("<h1>%s, %s</h1>Keine Termine vom %s bis zum %s",
+					strings.Fields("So Mo Di Mi Do Fr Sa")[t.Weekday()], t.Format("02.01.2006"), t.Format("2.1.2006"),
+					t.AddDate(0, 0, 1).Format("02.01.06"))
+			}},
+		"French": {start, days(1), func(t time.Time) string { return t.Format("/agenda?jour=2006-01-02") },
+			func(t time.Time) string {
+				months := strings.Fields("janvier février mars avril mai juin juillet août septembre octobre novembre " +
+					"décembre")
+				return fmt.Sprintf("<h1>Le %d %s %d</h1>Ouvert de 9h30 à 17h", t.Day(), months[t.Month()-1], t.Year())
+			}},
+		"Japanese": {start, days(1), func(t time.Time) string { return t.Format("/cal/20060102") },
+			func(t time.Time) string {
+				return t.Format("<h1>2006年1月2日</h1>予定はありません (2006.01.02)")
+			}},
+		"in one text": {start, months, func(t time.Time) string { return t.Format("/month/2006-01") },
+			func(t time.Time) string {
+				text := t.Format("2006-01: ")
+				for d := t; d.Month() == t.Month(); d = d.AddDate(0, 0, 1) {
+					text += fmt.Sprintf("%d ", d.Day())
+				}
+				return text
+			}},
+		"hour": {start, func(t time.Time, by int) time.Time { return t.Add(time.Duration(by) * time.Hour) },
+			func(t time.Time) string { return t.Format("/at/20060102T15") },
+			func(t time.Time) string { return t.Format("15:04 on 2 Jan") }},
 	}
 }
 
@@ -82,7 +98,8 @@ func week(t time.Time) string {
 func (c calendarSite) handler(requests *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			writePage(w, r, func(*http.Request) string { return "<h1>Welcome</h1>" }, []string{"/about", c.uri(c.start)})
+			writePage(w, r, func(*http.Request) string { return "<h1>Welcome</h1>" },
+				[]string{"/about", c.uri(c.start)})
 			return
 		}
 		if r.URL.Path == "/about" {

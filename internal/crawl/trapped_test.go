@@ -26,7 +26,8 @@ func TestTrappedHosts(t *testing.T) {
 		{testweb.LongURL{}, []string{traps.Length}, 0, 1},
 	} {
 		t.Run(c.fault.Kind(), func(t *testing.T) {
-			web := startWeb(t, testweb.Config{Seed: 5, Pages: 100, PageSize: 2000, Links: 8, Faults: testweb.OnAll(c.fault)})
+			web := startWeb(t, testweb.Config{Seed: 5, Pages: 100, PageSize: 2000, Links: 8,
+				Faults: testweb.OnAll(c.fault)})
 			s := quick(web)
 			s.MaxWorkers = workers
 			rep, lines := crawlAll(t, s, web.StartURLs()...)
@@ -41,9 +42,11 @@ func TestTrappedHosts(t *testing.T) {
 				}
 			}
 			asked := web.HostStats(0).Traps.Count
-			t.Logf("%d requests inside, %d URLs called a trap, %d links left out", asked, named, rep.SkippedLinks[scope.Trapped.String()])
+			t.Logf("%d requests inside, %d URLs called a trap, %d links left out", asked, named,
+				rep.SkippedLinks[scope.Trapped.String()])
 			if named == 0 || named > c.named || asked > c.asked {
-				t.Errorf("%d requests inside, want at most %d; %d URLs called a trap, want 1 to %d", asked, c.asked, named, c.named)
+				t.Errorf("%d requests inside, want at most %d; %d URLs called a trap, want 1 to %d", asked, c.asked,
+					named, c.named)
 			}
 		})
 	}

@@ -18,8 +18,9 @@ import (
 // trapRules are the thresholds of traps.
 func trapRules(s *config.Settings) traps.Rules {
 	return traps.Rules{
-		MaxURLLength: s.MaxURLLength, Repeats: s.TrapRepeats, Params: s.TrapParams, Variants: s.TrapVariants, Reorders: s.TrapReorders,
-		Values: s.TrapValues, Barren: s.TrapBarren,
+		MaxURLLength: s.MaxURLLength, Repeats: s.TrapRepeats, Params: s.TrapParams, Variants: s.TrapVariants,
+		Reorders: s.TrapReorders,
+		Values:   s.TrapValues, Barren: s.TrapBarren,
 	}
 }
 
@@ -30,8 +31,8 @@ type admission struct {
 	robots *robotscache.Cache // nil with --ignore-robots
 }
 
-// admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
-// that and never queued.
+// admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is
+// recorded as that and never queued.
 func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
 	if l.Sitemap {
 		return e // a sitemap has other rules: see sitemapServer.serve
@@ -49,7 +50,8 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 	if a.robots == nil {
 		return e
 	}
-	// Most links carry the time when they were found. The clock is not read again, because there can be a hundred thousand links a second.
+	// Most links carry the time when they were found. The clock is not read again, because there can be a hundred
+	// thousand links a second.
 	now := l.Discovered
 	if now.IsZero() {
 		now = time.Now()

@@ -68,20 +68,37 @@ func sessionForms() map[string]*sessionSite {
 		return func(page int, token string) string { return fmt.Sprintf("/page-%d.html?%s=%s", page, name, token) }
 	}
 	return map[string]*sessionSite{
-		"sid":             {url: query("sid"), format: "%.12x"},
-		"digits":          {url: query("sid"), format: "%d"},
-		"s":               {url: query("s"), format: "%x"},
-		"token":           {url: query("token"), format: "%x"},
-		"session-id":      {url: query("session-id"), format: "%x"},
-		"among others":    {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?a=1&sid=%s&b=2", p, t) }, format: "%x"},
-		"jsessionid":      {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html;jsessionid=%s", p, t) }, format: "%X"},
-		"segment":         {url: func(p int, t string) string { return fmt.Sprintf("/s/%s/page-%d.html", t, p) }, format: "%x"},
-		"first segment":   {url: func(p int, t string) string { return fmt.Sprintf("/(S(%s))/page-%d.html", t, p) }, format: "%x"},
-		"last segment":    {url: func(p int, t string) string { return fmt.Sprintf("/page-%d/%s", p, t) }, format: "%x"},
-		"one path":        {url: func(p int, t string) string { return fmt.Sprintf("/index.php?id=%s&n=/page-%d", t, p) }, format: "%x"},
-		"two of a kind":   {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?x=%s&y=1%s", p, t, t) }, format: "%x"},
-		"nameless":        {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html;%s", p, t) }, format: "%x"},
-		"name is changed": {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?%s=1", p, t) }, format: "%x"},
+		"sid":        {url: query("sid"), format: "%.12x"},
+		"digits":     {url: query("sid"), format: "%d"},
+		"s":          {url: query("s"), format: "%x"},
+		"token":      {url: query("token"), format: "%x"},
+		"session-id": {url: query("session-id"), format: "%x"},
+		"among others": {url: func(p int, t string) string {
+			return fmt.Sprintf("/page-%d.html?a=1&sid=%s&b=2", p,
+				t)
+		}, format: "%x"},
+		"jsessionid": {url: func(p int, t string) string {
+			return fmt.Sprintf("/page-%d.html;jsessionid=%s", p,
+				t)
+		}, format: "%X"},
+		"segment": {url: func(p int, t string) string { return fmt.Sprintf("/s/%s/page-%d.html", t, p) },
+			format: "%x"},
+		"first segment": {url: func(p int, t string) string { return fmt.Sprintf("/(S(%s))/page-%d.html", t, p) },
+			format: "%x"},
+		"last segment": {url: func(p int, t string) string { return fmt.Sprintf("/page-%d/%s", p, t) },
+			format: "%x"},
+		"one path": {url: func(p int, t string) string {
+			return fmt.Sprintf("/index.php?id=%s&n=/page-%d", t,
+				p)
+		}, format: "%x"},
+		"two of a kind": {url: func(p int, t string) string {
+			return fmt.Sprintf("/page-%d.html?x=%s&y=1%s", p, t,
+				t)
+		}, format: "%x"},
+		"nameless": {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html;%s", p, t) },
+			format: "%x"},
+		"name is changed": {url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?%s=1", p, t) },
+			format: "%x"},
 	}
 }
 

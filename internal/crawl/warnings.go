@@ -97,7 +97,8 @@ func (w *warnings) saveLocked(partition uint8) {
 	now := time.Now().UTC()
 	for i, text := range w.list[w.saved:] {
 		at := now.Add(time.Duration(i)) // keeps their order
-		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factWarning + text, Value: at.AppendFormat(nil, factTime)})
+		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factWarning + text,
+			Value: at.AppendFormat(nil, factTime)})
 	}
 	if _, err := w.store.Commit(frontier.Record{Facts: facts}); err == nil {
 		w.saved = len(w.list)

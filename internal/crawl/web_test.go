@@ -18,8 +18,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// startWeb serves a synthetic web as long as the test lasts. Requests that were on the wire when a host refused another are not
-// early.
+// startWeb serves a synthetic web as long as the test lasts. Requests that were on the wire when a host refused another
+// are not early.
 func startWeb(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	if cfg.Grace == 0 {
@@ -80,7 +80,8 @@ func starts(t *testing.T, urls ...string) []datadir.Start {
 // crawlFrom crawls from the URLs to the end, in a directory of its own.
 func crawlFrom(t *testing.T, s *config.Settings, dir datadir.Dir, urls ...string) (*report.Report, error) {
 	t.Helper()
-	return runAlone(t.Context(), Options{Settings: s, Starts: starts(t, urls...), Dir: dir, Version: "test", Log: testLog(t, slog.LevelWarn)})
+	return runAlone(t.Context(), Options{Settings: s, Starts: starts(t, urls...), Dir: dir, Version: "test",
+		Log: testLog(t, slog.LevelWarn)})
 }
 
 func newDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }
@@ -150,8 +151,8 @@ func readLines(t *testing.T, dir datadir.Dir) map[string]line {
 	return lines
 }
 
-// foundExactly holds what a crawl wrote against what the web knows of itself: each URL there once, with its outcome, status, title,
-// target, and whether it belongs into a sitemap.
+// foundExactly holds what a crawl wrote against what the web knows of itself: each URL there once, with its outcome,
+// status, title, target, and whether it belongs into a sitemap.
 func foundExactly(t *testing.T, web *testweb.Server, c testweb.Crawl, lines map[string]line) (ok bool) {
 	t.Helper()
 	ok = true
@@ -186,8 +187,8 @@ func foundExactly(t *testing.T, web *testweb.Server, c testweb.Crawl, lines map[
 	return ok
 }
 
-// wellBehaved checks the web's statistics for what no setting may change: nothing that robots.txt forbids, no page before
-// robots.txt, nothing that is no link, nothing while a host rests, and nothing twice.
+// wellBehaved checks the web's statistics for what no setting may change: nothing that robots.txt forbids, no page
+// before robots.txt, nothing that is no link, nothing while a host rests, and nothing twice.
 func wellBehaved(t *testing.T, web *testweb.Server) {
 	t.Helper()
 	stats := web.Stats()
@@ -196,8 +197,10 @@ func wellBehaved(t *testing.T, web *testweb.Server) {
 	}
 	for name, h := range stats.Hosts {
 		for what, m := range map[string]testweb.Samples{
-			"forbidden by robots.txt": h.Disallowed, "made before robots.txt was known": h.BeforeRobots, "for what is no link to follow": h.Baits,
-			"for what nobody named": h.Unknown, "made while the host rested": h.Early, "for what was had already": h.Duplicates,
+			"forbidden by robots.txt": h.Disallowed, "made before robots.txt was known": h.BeforeRobots,
+			"for what is no link to follow": h.Baits,
+			"for what nobody named":         h.Unknown, "made while the host rested": h.Early,
+			"for what was had already": h.Duplicates,
 		} {
 			if m.Count > 0 {
 				t.Errorf("%s: %d requests were %s, such as %q", name, m.Count, what, m.URIs)

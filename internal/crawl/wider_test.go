@@ -34,8 +34,9 @@ func tagged(body string) http.HandlerFunc {
 func newWideSite(t *testing.T) *handSite {
 	t.Helper()
 	site := newHandSite(t, map[string]any{
-		"a.test/robots.txt":   "User-agent: *\nAllow: /\nSitemap: http://a.test/map.xml\n",
-		"a.test/map.xml":      urlset("http://a.test/listed", "http://a.test/listed/old 2020-01-01", "http://a.test/shop/listed"),
+		"a.test/robots.txt": "User-agent: *\nAllow: /\nSitemap: http://a.test/map.xml\n",
+		"a.test/map.xml": urlset("http://a.test/listed", "http://a.test/listed/old 2020-01-01",
+			"http://a.test/shop/listed"),
 		"b.a.test/robots.txt": "User-agent: *\nAllow: /\n",
 		"c.test/robots.txt":   "User-agent: *\nAllow: /\n",
 	})
@@ -62,7 +63,8 @@ func newWideSite(t *testing.T) *handSite {
 	} {
 		site.urls[url] = tagged("<html><title>" + url + "</title>" + links)
 	}
-	site.urls["a.test/moved"] = http.HandlerFunc(http.RedirectHandler("http://b.a.test/moved", http.StatusFound).ServeHTTP)
+	site.urls["a.test/moved"] = http.HandlerFunc(http.RedirectHandler("http://b.a.test/moved",
+		http.StatusFound).ServeHTTP)
 	site.urls["b.a.test/moved"] = tagged("<html><title>moved</title>")
 	return site
 }
@@ -92,7 +94,8 @@ func sameMap(t *testing.T, rep, want *report.Report, lines, wantLines map[string
 		}
 	}
 	if rep.Status != want.Status || !maps.Equal(rep.SkippedLinks, want.SkippedLinks) {
-		t.Errorf("%s (%s), skipped %v; want %s, %v", rep.Status, rep.Reason, rep.SkippedLinks, want.Status, want.SkippedLinks)
+		t.Errorf("%s (%s), skipped %v; want %s, %v", rep.Status, rep.Reason, rep.SkippedLinks, want.Status,
+			want.SkippedLinks)
 	}
 }
 
@@ -100,24 +103,29 @@ func sameMap(t *testing.T, rep, want *report.Report, lines, wantLines map[string
 func wideningCases() map[string][2]func(*config.Settings) {
 	type set = func(*config.Settings)
 	return map[string][2]func(*config.Settings){
-		"depth":           {set(func(s *config.Settings) { s.MaxDepth = 1 }), func(s *config.Settings) { s.MaxDepth = 3 }},
-		"no depth limit":  {set(func(s *config.Settings) { s.MaxDepth = 2 }), nil},
-		"start pages":     {set(func(s *config.Settings) { s.MaxDepth = 0 }), func(s *config.Settings) { s.MaxDepth = 2 }},
-		"exclude":         {set(func(s *config.Settings) { s.Exclude = []string{"/shop/", "/d/3"} }), func(s *config.Settings) { s.Exclude = []string{"/d/3"} }},
-		"include":         {set(func(s *config.Settings) { s.Include = []string{"/d/"} }), func(s *config.Settings) { s.Include = []string{"/d/", "/shop/"} }},
+		"depth": {set(func(s *config.Settings) { s.MaxDepth = 1 }),
+			func(s *config.Settings) { s.MaxDepth = 3 }},
+		"no depth limit": {set(func(s *config.Settings) { s.MaxDepth = 2 }), nil},
+		"start pages": {set(func(s *config.Settings) { s.MaxDepth = 0 }),
+			func(s *config.Settings) { s.MaxDepth = 2 }},
+		"exclude": {set(func(s *config.Settings) { s.Exclude = []string{"/shop/", "/d/3"} }),
+			func(s *config.Settings) { s.Exclude = []string{"/d/3"} }},
+		"include": {set(func(s *config.Settings) { s.Include = []string{"/d/"} }),
+			func(s *config.Settings) { s.Include = []string{"/d/", "/shop/"} }},
 		"no include":      {set(func(s *config.Settings) { s.Include = []string{"/d/[12]"} }), nil},
 		"skip extensions": {set(func(s *config.Settings) { s.SkipExtensions = []string{"pdf"} }), nil},
-		"scope":           {set(func(s *config.Settings) { s.Scope = "host" }), func(s *config.Settings) { s.Scope = "any" }},
-		"only hosts":      {set(func(s *config.Settings) { s.OnlyHosts = []string{"a.test"} }), nil},
-		"nofollow":        {nil, func(s *config.Settings) { s.FollowNofollow = true }},
-		"since":           {set(func(s *config.Settings) { s.Since = "2024-01-01" }), nil},
+		"scope": {set(func(s *config.Settings) { s.Scope = "host" }),
+			func(s *config.Settings) { s.Scope = "any" }},
+		"only hosts": {set(func(s *config.Settings) { s.OnlyHosts = []string{"a.test"} }), nil},
+		"nofollow":   {nil, func(s *config.Settings) { s.FollowNofollow = true }},
+		"since":      {set(func(s *config.Settings) { s.Since = "2024-01-01" }), nil},
 		"one up, one down": {set(func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, nil }),
 			func(s *config.Settings) { s.MaxDepth, s.Exclude = 3, []string{"/shop/"} }},
 	}
 }
 
-// A crawl that goes on with wider rules, or is crawled again with them, ends with the map of a crawl that had them from the beginning. Pages
-// without links that were left out are not asked for again by a resume.
+// A crawl that goes on with wider rules, or is crawled again with them, ends with the map of a crawl that had them from
+// the beginning. Pages without links that were left out are not asked for again by a resume.
 func TestWiderRules(t *testing.T) {
 	t.Parallel()
 	for name, rules := range wideningCases() {
@@ -136,7 +144,8 @@ func TestWiderRules(t *testing.T) {
 			rep, lines := site.resume(dir, nil, rules[1])
 			if name != "one up, one down" { // there, what was fetched before stays
 				sameMap(t, rep, want, lines, wantLines)
-			} else if rep.Status != report.Complete || lines["http://a.test/d/3"].Outcome != "ok" || len(byOutcome(lines, page.Excluded)) != 0 {
+			} else if rep.Status != report.Complete || lines["http://a.test/d/3"].Outcome != "ok" ||
+				len(byOutcome(lines, page.Excluded)) != 0 {
 				t.Errorf("%s: %v", rep.Status, outcomes(lines))
 			}
 			again := 0
@@ -150,7 +159,8 @@ func TestWiderRules(t *testing.T) {
 			}
 			// Nothing is outdated any more.
 			before = site.requests()
-			if rep, _ = site.resume(dir, nil, rules[1]); rep.Status != report.Complete || !maps.Equal(site.requests(), before) {
+			if rep, _ = site.resume(dir, nil, rules[1]); rep.Status != report.Complete ||
+				!maps.Equal(site.requests(), before) {
 				t.Errorf("another resume: %s, %v; before %v", rep.Status, site.requests(), before)
 			}
 
@@ -193,7 +203,8 @@ func TestExcludedURLsComeBack(t *testing.T) {
 // Wherever a run with wider rules ends, those after it end with the same map.
 func TestWiderRulesAreCutOff(t *testing.T) {
 	t.Parallel()
-	narrow, wide := func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/shop/"} }, func(s *config.Settings) { s.MaxDepth = 3 }
+	narrow, wide := func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/shop/"} },
+		func(s *config.Settings) { s.MaxDepth = 3 }
 	want, wantLines := newWideSite(t).crawl(newDataDir(t), wide, "http://a.test/")
 	for again, recrawl := range map[string]*Recrawl{"resume": nil, "recrawl": {}} {
 		for requests := int64(1); requests <= 12; requests++ {
@@ -208,7 +219,8 @@ func TestWiderRulesAreCutOff(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := Options{Settings: site.settings(wide), Plan: plan, Recrawl: next, Dir: dir, Log: slog.New(slog.DiscardHandler)}
+				o := Options{Settings: site.settings(wide), Plan: plan, Recrawl: next, Dir: dir,
+					Log: slog.New(slog.DiscardHandler)}
 				client, err := NewFetcher(o.Settings, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -236,7 +248,8 @@ func TestWiderRulesAreCutOff(t *testing.T) {
 	}
 }
 
-// A crawl that was begun by a version that did not record what it left out is read again as a whole, if it left out anything for the reason.
+// A crawl that was begun by a version that did not record what it left out is read again as a whole, if it left out
+// anything for the reason.
 func TestWiderRulesOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	want, wantLines := newWideSite(t).crawl(newDataDir(t), nil, "http://a.test/")

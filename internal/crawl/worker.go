@@ -47,7 +47,8 @@ type workers struct {
 	pages    *pageTools
 }
 
-// run starts the workers and returns when all have ended. If one fails, the others are stopped: only the store can make it fail.
+// run starts the workers and returns when all have ended. If one fails, the others are stopped: only the store can make
+// it fail.
 func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
 	var group errgroup.Group
 	for i := range ws.number {
@@ -70,7 +71,8 @@ type worker struct {
 	page  pageServer
 }
 
-// work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching ends.
+// work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching
+// ends.
 func (w *worker) work(leasing, fetching context.Context) error {
 	for {
 		if err := w.permits.acquire(leasing); err != nil {
@@ -135,7 +137,8 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	defer func() {
 		if p := recover(); p != nil {
 			// A page that makes the crawler panic must not be leased again: that would never end.
-			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack", string(debug.Stack()))
+			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack",
+				string(debug.Stack()))
 			if l.Kind() == frontier.KindRobots {
 				// The origins that wait for the answer must not ask for it again.
 				if err = w.robots.keep(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
@@ -143,7 +146,8 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 				}
 			}
 			_, err = w.done(l, frontier.Result{
-				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotscache.Retry),
+				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true,
+				RobotsUntil: time.Now().Add(robotscache.Retry),
 			})
 		}
 	}()
@@ -177,9 +181,9 @@ func (s *server) answerResult(resp *fetch.Response) frontier.Result {
 	return r
 }
 
-// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is true,
-// the failure says nothing about the URL, which goes back to the queue. A host that is denied is taken out of the run; the
-// origins that wait for a robots.txt of it go on as if that could not be fetched.
+// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is
+// true, the failure says nothing about the URL, which goes back to the queue. A host that is denied is taken out of the
+// run; the origins that wait for a robots.txt of it go on as if that could not be fetched.
 func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result, back bool) {
 	r = frontier.Result{Class: pace.ClassNetwork, Lag: s.lag.value()}
 	switch kind := fetch.KindOf(err); {

@@ -2,5 +2,6 @@
 
 package datadir
 
-// checkWritable cannot ask the system here without a trial that leaves a trace. Creating the directory's files reports the error instead.
+// checkWritable cannot ask the system here without a trial that leaves a trace. Creating the directory's files reports
+// the error instead.
 func checkWritable(string) error { return nil }

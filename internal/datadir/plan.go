@@ -18,8 +18,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Plan is crawl.json: what the crawl in a data directory starts from and by which settings. It is written whole when the crawl is
-// made, and again when a resume is given other settings. A file without a checksum is accepted: it was written by an earlier version.
+// Plan is crawl.json: what the crawl in a data directory starts from and by which settings. It is written whole when
+// the crawl is made, and again when a resume is given other settings. A file without a checksum is accepted: it was
+// written by an earlier version.
 type Plan struct {
 	SchemaVersion int                 `json:"schema_version"`
 	CreatedAt     page.Time           `json:"created_at"`
@@ -41,7 +42,8 @@ type PlanStart struct {
 	Bare bool   `json:"bare,omitempty"`
 }
 
-// planVersion is the form of crawl.json. A new field of Plan needs a new version, because the checksum covers only fields that are known.
+// planVersion is the form of crawl.json. A new field of Plan needs a new version, because the checksum covers only
+// fields that are known.
 const planVersion = 1
 
 // NewPlan is the plan of a crawl that begins now.
@@ -60,7 +62,8 @@ func (p Plan) sum() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Encoding is repeated because it replaces bytes that are not UTF-8, and writes the replacement in another form than such a character.
+	// Encoding is repeated because it replaces bytes that are not UTF-8, and writes the replacement in another form
+	// than such a character.
 	var again Plan
 	if err := json.Unmarshal(text, &again); err != nil {
 		return "", err
@@ -106,7 +109,8 @@ func RemovePlan(dir Dir) error {
 func ReadPlan(dir Dir) (*Plan, error) {
 	text, err := os.ReadFile(dir.Plan())
 	if info, _ := state.Look(dir.State()); errors.Is(err, fs.ErrNotExist) && info.View {
-		return nil, fmt.Errorf("data directory %s is that of a machine of a cluster, whose database has the crawl: give --cluster ADDRESS --name NAME instead", dir)
+		return nil, fmt.Errorf("data directory %s is that of a machine of a cluster, whose database has the crawl: "+
+			"give --cluster ADDRESS --name NAME instead", dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("data directory %s: crawl.json is missing, so the settings of the crawl are not known: "+
@@ -130,9 +134,11 @@ func DecodePlan(text []byte, name string) (*Plan, error) {
 	}
 	switch {
 	case p.SchemaVersion > planVersion:
-		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", name, p.SchemaVersion, planVersion)
+		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", name, p.SchemaVersion,
+			planVersion)
 	case p.Checksum != "" && p.Checksum != sum:
-		return nil, &state.CorruptError{What: name, Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
+		return nil, &state.CorruptError{What: name,
+			Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
 	case p.SchemaVersion < 1 || len(p.Starts) == 0:
 		return nil, &state.CorruptError{What: name, Reason: "it has no version or no start URL"}
 	}
@@ -162,11 +168,13 @@ func (p *Plan) URLs() ([]Start, error) {
 
 var (
 	errNotDomain = errors.New("neither a URL nor a domain")
-	errUserinfo  = errors.New("it has a user name or a password, which is not sent: remove it, and give a header such as 'Authorization: Basic …' instead")
+	errUserinfo  = errors.New("it has a user name or a password, which is not sent: remove it, and give a header " +
+		"such as 'Authorization: Basic …' instead")
 )
 
-// ParseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
-// with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
+// ParseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried
+// with https first, and with http if that is refused. localhost and addresses are taken as http, as browsers do,
+// because certificates are rarely made out to them.
 func ParseStart(text string) (Start, error) {
 	if strings.Contains(text, "://") {
 		u, err := weburl.Parse(text)
@@ -185,7 +193,8 @@ func ParseStart(text string) (Start, error) {
 	if err != nil {
 		return Start{}, fmt.Errorf("start URL %q: %w", weburl.HideUserinfo(text), err)
 	}
-	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || weburl.IsLocalhost(u.Host()) {
+	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil ||
+		weburl.IsLocalhost(u.Host()) {
 		plain, err := weburl.Parse("http://" + text)
 		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
 			return Start{URL: plain}, nil

@@ -16,7 +16,8 @@ import (
 func TestPlanWithAFlippedBit(t *testing.T) {
 	t.Parallel()
 	dir := Dir(t.TempDir())
-	plan := &Plan{SchemaVersion: planVersion, CreatedAt: page.Time{}, Starts: []PlanStart{{URL: "http://a.test/", Bare: true}},
+	plan := &Plan{SchemaVersion: planVersion, CreatedAt: page.Time{},
+		Starts:   []PlanStart{{URL: "http://a.test/", Bare: true}},
 		Settings: map[string][]string{"max-urls": {"50"}, "header": {"X: \xff\ufffd<&"}, "exclude": nil, "include": {}}}
 	if err := plan.Write(dir); err != nil {
 		t.Fatal(err)
@@ -40,7 +41,8 @@ func TestPlanWithAFlippedBit(t *testing.T) {
 		got, err := ReadPlan(dir)
 		if err != nil {
 			refused++
-			if !isCorrupt(err) && !strings.Contains(err.Error(), "newer than this program knows") || !strings.Contains(err.Error(), dir.Plan()) {
+			if !isCorrupt(err) && !strings.Contains(err.Error(), "newer than this program knows") ||
+				!strings.Contains(err.Error(), dir.Plan()) {
 				t.Errorf("byte %d, bit %d: %v", i/8, i%8, err)
 			}
 			continue

@@ -7,8 +7,8 @@ import (
 )
 
 // OpenAppend opens a file for lines at its end, and makes it if it is missing, for its user alone. In a directory that
-// other users can write to, the name could lead to any file of ours, or to a file that another user reads: it is refused
-// unless it is a regular file of this process's user, and links are not followed.
+// other users can write to, the name could lead to any file of ours, or to a file that another user reads: it is
+// refused unless it is a regular file of this process's user, and links are not followed.
 func OpenAppend(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|NoFollow|noWait, 0o600)
 	if err != nil {

@@ -34,7 +34,8 @@ func TestFrame(t *testing.T) {
 		}
 	}
 	_, err := ReadSmallFrame(path, magic, 1)
-	if newer, ok := errors.AsType[*VersionError](err); !ok || newer.Found != 2 || newer.Known != 1 || newer.What != path {
+	if newer, ok := errors.AsType[*VersionError](err); !ok || newer.Found != 2 || newer.Known != 1 ||
+		newer.What != path {
 		t.Errorf("a newer version: %v", err)
 	}
 	_, err = ReadSmallFrame(path, "another.", 2)
@@ -72,7 +73,8 @@ func TestFrameDamage(t *testing.T) {
 	}
 }
 
-// TestFrameKeepsOld: if the new content cannot be written, the old content stays and nothing else is left in the directory.
+// TestFrameKeepsOld: if the new content cannot be written, the old content stays and nothing else is left in the
+// directory.
 func TestFrameKeepsOld(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

@@ -25,7 +25,8 @@ type VersionError struct {
 
 // Error implements error.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s has format version %d, and this version of the program reads %d: use the version that wrote it, or begin a new crawl in another directory", e.What, e.Found, e.Known)
+	return fmt.Sprintf("%s has format version %d, and this version of the program reads %d: use the version that "+
+		"wrote it, or begin a new crawl in another directory", e.What, e.Found, e.Known)
 }
 
 // A CorruptError says that something that had been made durable is damaged or missing.

@@ -13,8 +13,8 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// A frame is a file that is written as a whole: to a temporary name, synced, renamed, and its directory synced. So a reader
-// finds the old file or the new one.
+// A frame is a file that is written as a whole: to a temporary name, synced, renamed, and its directory synced. So a
+// reader finds the old file or the new one.
 //
 //	magic    8 bytes, by kind of file
 //	version  4 bytes, big-endian
@@ -22,7 +22,8 @@ import (
 //	crc      4 bytes, big-endian: CRC-32C of all before it
 const frameOverhead = 8 + 4 + 4
 
-// TempSuffix ends the temporary names of frames that are being written. A process that is killed leaves such files behind.
+// TempSuffix ends the temporary names of frames that are being written. A process that is killed leaves such files
+// behind.
 const TempSuffix = ".tmp"
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

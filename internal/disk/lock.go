@@ -15,9 +15,9 @@ import (
 // LockName is the name of the file in a directory that is locked.
 const LockName = "LOCK"
 
-// A Lock is the lock of a directory. The system releases it when the process ends, however that happens. The locked file also
-// holds the owner's pid for other processes to read. The file must not be removed while the directory is in use: otherwise two
-// processes could hold locks on two files of that name.
+// A Lock is the lock of a directory. The system releases it when the process ends, however that happens. The locked
+// file also holds the owner's pid for other processes to read. The file must not be removed while the directory is in
+// use: otherwise two processes could hold locks on two files of that name.
 type Lock struct{ file *flock.Flock }
 
 // A shared lock is only held for a moment. Acquire waits for it at most lockTries times lockPause.

@@ -8,8 +8,8 @@ import (
 // ErrFull is returned by Space.Check.
 var ErrFull = errors.New("disk is nearly full")
 
-// A Space says whether a disk has enough free space. A write to a mapped file for which the disk has no space kills the process,
-// so programs that map files look before they write.
+// A Space says whether a disk has enough free space. A write to a mapped file for which the disk has no space kills the
+// process, so programs that map files look before they write.
 type Space struct {
 	Min  int64                           // bytes that must be left; negative means not to look
 	Free func(dir string) (int64, error) // FreeBytes, or what a test says

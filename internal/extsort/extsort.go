@@ -1,7 +1,9 @@
-// Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in sorted runs, which are merged at the end.
+// Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in
+// sorted runs, which are merged at the end.
 //
-// A value is held and written as a record: the bytes that Options.Append makes of it. Records are compared as bytes, so the order of values is that of their encodings. AppendText
-// and the big-endian numbers of package encoding/binary keep the order of texts and numbers; Reader reads both.
+// A value is held and written as a record: the bytes that Options.Append makes of it. Records are compared as bytes, so
+// the order of values is that of their encodings. AppendText and the big-endian numbers of package encoding/binary keep
+// the order of texts and numbers; Reader reads both.
 package extsort
 
 import (
@@ -28,7 +30,8 @@ type Options[T any] struct {
 	Read func(r *Reader) T
 }
 
-// A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its memory. It is not safe for concurrent use.
+// A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its
+// memory. It is not safe for concurrent use.
 type Sorter[T any] struct {
 	o     Options[T]
 	n     int // values since it was empty
@@ -70,7 +73,8 @@ func (s *Sorter[T]) spill() error {
 		if err != nil {
 			return err
 		}
-		_ = os.Remove(f.Name()) // so that a kill leaves nothing behind; where open files cannot be removed, Close does it
+		// so that a kill leaves nothing behind; where open files cannot be removed, Close does it
+		_ = os.Remove(f.Name())
 		s.file = f
 	}
 	s.chunk.sort()
@@ -100,7 +104,8 @@ func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) { s.Sort(ctx, yield) }
 }
 
-// Sort yields all values in order, or an error, which is the last. It reports whether yield never returned false and there was no error.
+// Sort yields all values in order, or an error, which is the last. It reports whether yield never returned false and
+// there was no error.
 func (s *Sorter[T]) Sort(ctx context.Context, yield func(T, error) bool) bool {
 	defer s.empty()
 	for record, err := range s.records(ctx) {
@@ -210,8 +215,8 @@ func (c *chunk) stored(i int) []byte {
 	return b[:size+int(n)]
 }
 
-// sort sorts the refs. Most comparisons are of the keys alone: the eight bytes behind those with which all records begin. Without keys an export of 50,000 pages took 8 % more CPU,
-// and with 30 recorded links on each page 40 % more.
+// sort sorts the refs. Most comparisons are of the keys alone: the eight bytes behind those with which all records
+// begin. Without keys an export of 50,000 pages took 8 % more CPU, and with 30 recorded links on each page 40 % more.
 func (c *chunk) sort() {
 	if len(c.refs) < 2 {
 		return

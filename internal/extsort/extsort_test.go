@@ -156,16 +156,19 @@ func readMixed(r *Reader) mixed {
 }
 
 func compareMixed(a, b mixed) int {
-	return cmp.Or(slices.Compare(a.list, b.list), strings.Compare(a.text, b.text), cmp.Compare(a.wide, b.wide), cmp.Compare(a.small, b.small), cmp.Compare(a.kind, b.kind),
+	return cmp.Or(slices.Compare(a.list, b.list), strings.Compare(a.text, b.text), cmp.Compare(a.wide, b.wide),
+		cmp.Compare(a.small, b.small), cmp.Compare(a.kind, b.kind),
 		slices.Compare(a.rest, b.rest))
 }
 
-// Records have the order of the values that they are made of, and values come back as they were, whatever bytes they have.
+// Records have the order of the values that they are made of, and values come back as they were, whatever bytes they
+// have.
 func FuzzOrderOfRecords(f *testing.F) {
 	f.Add([]byte("a\x00b\x00\x00\x01\xff\xffab a"), uint16(100))
 	f.Add([]byte("http://h.test/a http://h.test/b\x00"), uint16(1))
 	f.Fuzz(func(t *testing.T, data []byte, limit uint16) {
-		s := New(Options[mixed]{Dir: t.TempDir(), Pattern: "sort-*", Limit: int(limit), Append: func(dst []byte, m *mixed) []byte { return m.append(dst) }, Read: readMixed})
+		s := New(Options[mixed]{Dir: t.TempDir(), Pattern: "sort-*", Limit: int(limit),
+			Append: func(dst []byte, m *mixed) []byte { return m.append(dst) }, Read: readMixed})
 		defer s.Close()
 		take := func(most int) []byte {
 			n := 0
@@ -179,7 +182,8 @@ func FuzzOrderOfRecords(f *testing.F) {
 		}
 		var want []mixed
 		for len(data) > 0 && len(want) < 200 {
-			m := mixed{text: string(take(5)), wide: uint64(len(take(3))) << 40, small: uint32(len(take(2))) << 20, kind: byte(len(take(2))), rest: take(3)}
+			m := mixed{text: string(take(5)), wide: uint64(len(take(3))) << 40, small: uint32(len(take(2))) << 20,
+				kind: byte(len(take(2))), rest: take(3)}
 			for range len(take(3)) {
 				m.list = append(m.list, string(take(3)))
 			}
@@ -208,7 +212,8 @@ func FuzzOrderOfRecords(f *testing.F) {
 // Records that are larger than a block of memory are sorted with small ones.
 func TestLargeRecords(t *testing.T) {
 	s := sorter(t.TempDir(), 8*blockSize)
-	texts := []string{strings.Repeat("a", 3*blockSize), "b", strings.Repeat("c", blockSize), strings.Repeat("d", blockSize-8), ""}
+	texts := []string{strings.Repeat("a", 3*blockSize), "b", strings.Repeat("c", blockSize),
+		strings.Repeat("d", blockSize-8), ""}
 	for range 2 { // the second time in the memory of the first
 		for i := range 20 {
 			if err := s.Add(value{uint32(19 - i), texts[i%len(texts)]}); err != nil {

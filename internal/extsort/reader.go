@@ -10,7 +10,8 @@ import (
 // errShort means that a record is not as it was written.
 var errShort = errors.New("a record of a temporary file is cut short")
 
-// In a text a byte of zero is written as zero and textZero; zero and textEnd end it. So a text comes before all that it is the beginning of.
+// In a text a byte of zero is written as zero and textZero; zero and textEnd end it. So a text comes before all that it
+// is the beginning of.
 const (
 	textEnd  = 0
 	textZero = 1

@@ -45,16 +45,23 @@ func phaseNames() [phaseCount]string { return [...]string{"dns", "connect", "tls
 func New(l Labels) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.bytes = m.counter("fetched_bytes_total", "Bytes of bodies received, compressed as they came.")
-	m.failures = m.series("fetch_failures_total", "Fetches of pages that ended without a whole response, by kind.", "kind", l.Failures...)
-	m.refusals = m.series("refusals_total", "Answers by which a host asked for fewer requests: 429, 503, 403 with Retry-After, "+
-		"and each plain 403 from the fifth in a row on; those for robots.txt and sitemaps too.", "status", "403", "429", "503")
+	m.failures = m.series("fetch_failures_total", "Fetches of pages that ended without a whole response, by kind.",
+		"kind", l.Failures...)
+	m.refusals = m.series("refusals_total",
+		"Answers by which a host asked for fewer requests: 429, 503, 403 with Retry-After, "+
+			"and each plain 403 from the fifth in a row on; those for robots.txt and sitemaps too.", "status", "403",
+		"429",
+		"503")
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "fetch_phase_seconds",
-		Help: "Time that fetches of pages took, by phase.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"phase"})
+		Help: "Time that fetches of pages took, by phase.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)},
+		[]string{"phase"})
 	for i, name := range phaseNames() {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
-	m.robots = m.series("robots_fetches_total", "Fetches of robots.txt, by whether it could be fetched.", "answer", "known", "unknown")
-	changes := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "pace_changes_total", Help: "Changes of hosts' paces, by kind."}, []string{"change"})
+	m.robots = m.series("robots_fetches_total", "Fetches of robots.txt, by whether it could be fetched.", "answer",
+		"known", "unknown")
+	changes := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "pace_changes_total",
+		Help: "Changes of hosts' paces, by kind."}, []string{"change"})
 	for _, name := range l.Changes {
 		var c prometheus.Counter
 		if name != "" {
@@ -65,17 +72,21 @@ func New(l Labels) *Metrics {
 	m.rests = m.counter("rests_total", "Rests that hosts were given after refusals.")
 	m.backoffs = m.counter("backoffs_total", "Backoffs of hosts after failures.")
 	m.retries = m.counter("retries_total", "URLs that went back for another try.")
-	m.overrides = m.counter("concurrency_overrides_total", "Times that a learned delay changed how many requests a host may have in flight.")
+	m.overrides = m.counter("concurrency_overrides_total",
+		"Times that a learned delay changed how many requests a host may have in flight.")
 	m.blocked = m.counter("hosts_blocked_total", "Hosts blocked because they failed too often in a row.")
 	m.cancelled = m.counter("cancellations_total", "Hosts whose domain was abandoned.")
 	commits := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "commit_seconds",
-		Help: "Time from a commit until its batch was durable, and until it was applied.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}, []string{"stage"})
-	m.commits = map[string]prometheus.Observer{"durable": commits.WithLabelValues("durable"), "applied": commits.WithLabelValues("applied")}
+		Help:    "Time from a commit until its batch was durable, and until it was applied.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}, []string{"stage"})
+	m.commits = map[string]prometheus.Observer{"durable": commits.WithLabelValues("durable"),
+		"applied": commits.WithLabelValues("applied")}
 	saves := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "checkpoint_seconds",
 		Help: "Time that checkpoints took.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)})
 	m.saves = saves
 	m.governor = m.series("governor_steps_total", "Steps of the governor, by direction.", "direction", "grow", "shrink")
-	m.registry.MustRegister(phases, changes, commits, saves, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(phases, changes, commits, saves, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -88,8 +99,8 @@ func (m *Metrics) counter(name, help string) prometheus.Counter {
 // Registry is what to serve.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Fetched takes the times of a page's fetch that had a response. Phases that did not happen, such as the connection of a
-// reused one, are zero.
+// Fetched takes the times of a page's fetch that had a response. Phases that did not happen, such as the connection of
+// a reused one, are zero.
 func (m *Metrics) Fetched(dns, connect, tls, wait, total time.Duration, bytes int64) {
 	if m == nil {
 		return

@@ -55,11 +55,12 @@ func exercise(m *Metrics) {
 	m.Commit("durable", time.Second)
 	m.Checkpoint(time.Second)
 	m.Governor("shrink")
-	m.Read([]Figure{{Name: "things_total", Help: "Things."}, {Name: "rooms", Help: "Rooms.", Label: "floor"}}, func(put Put) {
-		put(0, 3, "")
-		put(1, 4, "first")
-		put(1, 5, "second")
-	})
+	m.Read([]Figure{{Name: "things_total", Help: "Things."}, {Name: "rooms", Help: "Rooms.", Label: "floor"}},
+		func(put Put) {
+			put(0, 3, "")
+			put(1, 4, "first")
+			put(1, 5, "second")
+		})
 }
 
 // Whatever is counted, no label gets a value that was not known from the start.
@@ -92,7 +93,8 @@ func TestSnapshot(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"mapwright_things_total":3`, `"mapwright_rooms":{"first":4,"second":5}`, `"mapwright_fetched_bytes_total":5`,
-		`"mapwright_fetch_failures_total":{"dns_error":0,"other":0,"timeout":1}`, `"wait":{"count":1,"sum":1}`, `"process_resident_memory_bytes":`,
+		`"mapwright_fetch_failures_total":{"dns_error":0,"other":0,"timeout":1}`, `"wait":{"count":1,"sum":1}`,
+		`"process_resident_memory_bytes":`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the snapshot lacks %s: %s", want, text)
@@ -141,7 +143,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("/nothing: status %d", code)
 	}
 	healthy = fmt.Errorf("the crawl has not begun")
-	if code, body := get("/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "has not begun") {
+	if code, body := get("/healthz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "has not begun") {
 		t.Errorf("/healthz of an unhealthy crawl: status %d, %s", code, body)
 	}
 	if _, err := m.Serve(s.Addr(), nil, nil); err == nil {

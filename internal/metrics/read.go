@@ -13,12 +13,12 @@ type Figure struct {
 	Label string // the name of its one label; empty means none
 }
 
-// Put gives one value of a figure, which is named by its place in the list that was given to Read. Label is empty for a figure
-// without one.
+// Put gives one value of a figure, which is named by its place in the list that was given to Read. Label is empty for a
+// figure without one.
 type Put func(figure int, value float64, label string)
 
-// Read registers figures. For each request, read is called once and puts them all, so that what is shown is of one moment.
-// It may be called from several goroutines.
+// Read registers figures. For each request, read is called once and puts them all, so that what is shown is of one
+// moment. It may be called from several goroutines.
 func (m *Metrics) Read(figures []Figure, read func(Put)) {
 	if m == nil {
 		return
@@ -29,7 +29,8 @@ func (m *Metrics) Read(figures []Figure, read func(Put)) {
 		if f.Label != "" {
 			labels = []string{f.Label}
 		}
-		r.descs = append(r.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.Name), f.Help, labels, nil))
+		r.descs = append(r.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.Name), f.Help, labels,
+			nil))
 	}
 	m.registry.MustRegister(r)
 }

@@ -54,7 +54,9 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux), ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}} // what net/http has to say of bad clients
+	// what net/http has to say of bad clients
+	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux),
+		ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}}
 	go func() {
 		defer close(s.done)
 		_ = s.http.Serve(l) // ends with Close
@@ -62,9 +64,10 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 	return s, nil
 }
 
-// checkHost refuses requests for other host names than the one that the server was told to listen on. Otherwise a web page could read
-// the metrics by a name of its own that it makes resolve to this machine (DNS rebinding). Addresses and localhost are always accepted:
-// they cannot be made to resolve to another machine. So is this machine's name if the server listens on all its addresses.
+// checkHost refuses requests for other host names than the one that the server was told to listen on. Otherwise a web
+// page could read the metrics by a name of its own that it makes resolve to this machine (DNS rebinding). Addresses and
+// localhost are always accepted: they cannot be made to resolve to another machine. So is this machine's name if the
+// server listens on all its addresses.
 func checkHost(addr string, next http.Handler) http.Handler {
 	allowed := []string{"localhost"}
 	if name, _, err := net.SplitHostPort(addr); err == nil && name != "" && !net.ParseIP(name).IsUnspecified() {
@@ -78,8 +81,10 @@ func checkHost(addr string, next http.Handler) http.Handler {
 			name = host
 		}
 		name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
-		if net.ParseIP(name) == nil && !slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, name) }) {
-			http.Error(w, "this host name is not served here: use an address, localhost, or the name given to --metrics-addr", http.StatusForbidden)
+		if net.ParseIP(name) == nil && !slices.ContainsFunc(allowed,
+			func(a string) bool { return strings.EqualFold(a, name) }) {
+			http.Error(w, "this host name is not served here: use an address, localhost, or the name given to "+
+				"--metrics-addr", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

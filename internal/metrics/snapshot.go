@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Snapshot is every figure of the crawl and its process at one moment, by name: a number, or, for a figure with a label, numbers
-// by the label's value. A histogram is its count and its sum. Figures of the Go runtime are shown by the server only.
+// Snapshot is every figure of the crawl and its process at one moment, by name: a number, or, for a figure with a
+// label, numbers by the label's value. A histogram is its count and its sum. Figures of the Go runtime are shown by the
+// server only.
 func (m *Metrics) Snapshot() (map[string]any, error) {
 	if m == nil {
 		return nil, nil
@@ -25,7 +26,8 @@ func (m *Metrics) Snapshot() (map[string]any, error) {
 			var value any
 			switch {
 			case one.GetHistogram() != nil:
-				value = map[string]any{"count": one.GetHistogram().GetSampleCount(), "sum": one.GetHistogram().GetSampleSum()}
+				value = map[string]any{"count": one.GetHistogram().GetSampleCount(),
+					"sum": one.GetHistogram().GetSampleSum()}
 			case one.GetCounter() != nil:
 				value = one.GetCounter().GetValue()
 			default:

@@ -5,7 +5,8 @@ import "fmt"
 // Change is what a recrawl found of a URL beside what was known before. The numbers are stored: append, never reorder.
 type Change uint8
 
-// The changes. NoChange is the zero value: the URL was never checked in a recrawl, or the last check failed and what was known is kept.
+// The changes. NoChange is the zero value: the URL was never checked in a recrawl, or the last check failed and what
+// was known is kept.
 const (
 	NoChange Change = iota
 	New             // first visited in a recrawl

@@ -170,7 +170,8 @@ func replaceTable(t *testing.T, text, heading string, of reflect.Type) string {
 	return before + heading + "\n" + head + rows.String() + "\n" + after
 }
 
-// The properties of docs/sitemap-jsonl.schema.json are the fields, in their order. What a type does not say is written there by hand.
+// The properties of docs/sitemap-jsonl.schema.json are the fields, in their order. What a type does not say is written
+// there by hand.
 func TestFieldsAreInTheSchema(t *testing.T) {
 	document(t, "sitemap-jsonl.schema.json", func(text string) string {
 		const begin, end = "\n  \"properties\": {\n", "\n  },\n  \"allOf\""
@@ -239,8 +240,10 @@ func TestOutcomesReasonsAndSourcesAreDocumented(t *testing.T) {
 	for _, c := range Changes() {
 		changes = append(changes, c.String())
 	}
-	for property, want := range map[string][]string{"outcome": outcomes, "indexable_reason": reasons, "source": sources, "change": changes} {
-		found := regexp.MustCompile(`(?s)\n    "` + property + `": \{\s*"enum": \[(.*?)\]`).FindStringSubmatch(string(schema))
+	for property, want := range map[string][]string{"outcome": outcomes, "indexable_reason": reasons, "source": sources,
+		"change": changes} {
+		found := regexp.MustCompile(`(?s)\n    "` + property +
+			`": \{\s*"enum": \[(.*?)\]`).FindStringSubmatch(string(schema))
 		if found == nil {
 			t.Fatalf("the schema has no enumeration for %s", property)
 		}

@@ -5,18 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// mustEscape reports whether a character is dangerous where people look at text: C1 controls, of which terminals take some for the
-// beginning of a command; DEL; characters that reverse or hide the text around them; and U+2028 and U+2029, which end lines in JavaScript.
+// mustEscape reports whether a character is dangerous where people look at text: C1 controls, of which terminals take
+// some for the beginning of a command; DEL; characters that reverse or hide the text around them; and U+2028 and
+// U+2029, which end lines in JavaScript.
 func mustEscape(r rune) bool {
 	switch {
-	case r == 0x7f, r >= 0x80 && r <= 0x9f, r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+	case r == 0x7f, r >= 0x80 && r <= 0x9f, r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e,
+		r >= 0x2066 && r <= 0x2069, r == 0xfeff:
 		return true
 	}
 	return false
 }
 
-// EscapeControls replaces control characters but line feed and tab, characters that change the direction of text, and bytes that are
-// not UTF-8 by the escapes of JSON. What a server sends is then safe to show on a terminal. Of a text that is JSON the meaning stays the same.
+// EscapeControls replaces control characters but line feed and tab, characters that change the direction of text, and
+// bytes that are not UTF-8 by the escapes of JSON. What a server sends is then safe to show on a terminal. Of a text
+// that is JSON the meaning stays the same.
 func EscapeControls(text string) string {
 	for i, r := range text {
 		if escaped(r, text[i:]) {

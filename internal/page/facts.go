@@ -10,10 +10,10 @@ import (
 
 // Facts are what a fetch and a parse found of one URL. Zero means not known.
 //
-// This struct is the one place where a fact is defined. Its tag is the name in sitemap.jsonl and sitemap.csv ("-" for what is not
-// written there); the comment above it is its row in docs/sitemap-jsonl.md: the meaning, and after "Absent:" when it is left out. The tag
-// schema says in which form a text is, if it is not any text. [Facts.byTag] gives it a number in the store. 'make docs' writes the
-// documents again.
+// This struct is the one place where a fact is defined. Its tag is the name in sitemap.jsonl and sitemap.csv ("-" for
+// what is not written there); the comment above it is its row in docs/sitemap-jsonl.md: the meaning, and after
+// "Absent:" when it is left out. The tag schema says in which form a text is, if it is not any text. [Facts.byTag]
+// gives it a number in the store. 'make docs' writes the documents again.
 type Facts struct {
 	Error string `json:"-"` // why it failed, as a text for users
 
@@ -27,7 +27,8 @@ type Facts struct {
 	ContentLength *int64 `json:"content_length,omitempty"`
 	// xxhash64 of the body after decompression, 16 hexadecimal digits. Absent: the body was not read as a page
 	ContentHash *Hash `json:"content_hash,omitempty"`
-	// hash of the text that a reader sees, the description and the alternative texts of images, 16 hexadecimal digits. Markup, scripts and addresses do not count. Absent: the body was not read as a page
+	// hash of the text that a reader sees, the description and the alternative texts of images, 16 hexadecimal digits.
+	// Markup, scripts and addresses do not count. Absent: the body was not read as a page
 	TextHash *Hash `json:"text_hash,omitempty"`
 
 	// text of the first title element. Absent: the page has none
@@ -51,21 +52,25 @@ type Facts struct {
 	JSONLDTypes []string `json:"json_ld_types,omitempty"`
 	// `og:` properties, the first value of each. Absent: none
 	OpenGraph map[string]string `json:"open_graph,omitempty"`
-	// addresses of scripts, style sheets, frames and images that a page with an https URL loads over http, the first 10. Absent: none
+	// addresses of scripts, style sheets, frames and images that a page with an https URL loads over http, the first
+	// 10. Absent: none
 	MixedContent []string `json:"mixed_content,omitempty" schema:"url"`
 	// words in the text. Absent: the page was not read
 	WordCount *int `json:"word_count,omitempty"`
 	// links on the page, images not counted. Absent: the page was not read
 	LinkCount *int `json:"link_count,omitempty"`
 
-	// from the Last-Modified header, else what the page says of itself, else what the sitemap that lists it says. Never the time of the crawl: a header that names the time of the answer or a later one, or another time while the text stayed the same, does not count. Absent: no source names a time
+	// from the Last-Modified header, else what the page says of itself, else what the sitemap that lists it says. Never
+	// the time of the crawl: a header that names the time of the answer or a later one, or another time while the text
+	// stayed the same, does not count. Absent: no source names a time
 	LastModified Time `json:"last_modified,omitzero"`
 	// the ETag header. Absent: none
 	ETag string `json:"etag,omitempty"`
 
 	Robots Robots `json:"-"` // Line has it in another form
 
-	// what each `--extract` selector found: a text, or a list where there was more than one. Absent: none asked for, none found, or `error` says why the selectors could not be run
+	// what each `--extract` selector found: a text, or a list where there was more than one. Absent: none asked for,
+	// none found, or `error` says why the selectors could not be run
 	Extracted Extracted `json:"extracted,omitempty"`
 	// the page's images, each once, with `--images`. Absent: none asked for, or none there
 	Images []string `json:"images,omitempty" schema:"url"`
@@ -75,19 +80,23 @@ type Facts struct {
 
 	// What a later visit needs.
 	LastModifiedHeader string `json:"-"` // as the server wrote it
-	NotLastMod         bool   `json:"-"` // the header named different times for the same text, so that it does not say when the text changed
-	HeaderRules        string `json:"-"` // what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it
-	SimHash            *Hash  `json:"-"` // that of the text; nil in the first crawl without --near-duplicates, which does not compute it
+	// the header named different times for the same text, so that it does not say when the text changed
+	NotLastMod bool `json:"-"`
+	// what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it
+	HeaderRules string `json:"-"`
+	// that of the text; nil in the first crawl without --near-duplicates, which does not compute it
+	SimHash *Hash `json:"-"`
 	// LeftOut is which links of the page were not followed, and by which rules; package scope makes it.
-	LeftOut      []uint64 `json:"-"`
-	SmallChanges *int     `json:"-"` // visits in a row that found a text that differs in little from the one before; nil means 0
+	LeftOut []uint64 `json:"-"`
+	// visits in a row that found a text that differs in little from the one before; nil means 0
+	SmallChanges *int `json:"-"`
 }
 
 // Volatile reports whether the text differs in little from the one before at every visit, three times in a row or more.
 func (f *Facts) Volatile() bool { return f.SmallChanges != nil && *f.SmallChanges >= 3 }
 
-// TakePage copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the
-// facts are encoded.
+// TakePage copies what a page that was read at a moment says of itself. The page's texts share one piece of memory,
+// which is free again when the facts are encoded.
 func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
 	f.Canonical, f.Language = pg.Canonical, pg.Language
@@ -118,10 +127,14 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 // byTag are the facts by their numbers in the store: append, never renumber.
 func (f *Facts) byTag() [35]any {
 	return [...]any{
-		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime, 7: &f.Title, 8: &f.Description, 9: &f.H1,
-		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes, 16: &f.OpenGraph, 17: &f.WordCount,
-		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images, 24: &f.Links, 25: &f.Trap,
-		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut,
+		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime,
+		7: &f.Title, 8: &f.Description, 9: &f.H1,
+		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes,
+		16: &f.OpenGraph, 17: &f.WordCount,
+		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images,
+		24: &f.Links, 25: &f.Trap,
+		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash,
+		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut,
 	}
 }
 
@@ -157,7 +170,8 @@ func Length(n int64) *int64 {
 	return &n
 }
 
-// Extracted are the values that selectors found, by the selectors' names: a string for one value, a []string for several.
+// Extracted are the values that selectors found, by the selectors' names: a string for one value, a []string for
+// several.
 type Extracted map[string]any
 
 func (e Extracted) add(name, value string) {

@@ -11,7 +11,8 @@ import (
 
 // texts are what a string field may hold: everything that JSON has to say in another way, and what only looks like it.
 var texts = []string{
-	"", "plain", `"quoted" \ back`, "\x00\x01\b\f\n\r\t\x1f\x7f", "<b>&amp;</b>", "é 東 \U0001f600", "\u2028\u2029\u2027", "\xff\xc3(\xe2\x80", "\ufffd", "/",
+	"", "plain", `"quoted" \ back`, "\x00\x01\b\f\n\r\t\x1f\x7f", "<b>&amp;</b>", "é 東 \U0001f600",
+	"\u2028\u2029\u2027", "\xff\xc3(\xe2\x80", "\ufffd", "/",
 }
 
 // fill gives v a random value of its type, often the zero one. A type that Line does not have yet ends the test.
@@ -65,7 +66,8 @@ func fill(t *testing.T, r *rand.Rand, v reflect.Value) {
 			} else {
 				fill(t, r, element)
 			}
-			v.SetMapIndex(reflect.ValueOf(texts[r.IntN(len(texts)-3)]), element) // names that are UTF-8: others would be sorted by what becomes of them
+			// names that are UTF-8: others would be sorted by what becomes of them
+			v.SetMapIndex(reflect.ValueOf(texts[r.IntN(len(texts)-3)]), element)
 		}
 	default:
 		t.Fatalf("a field of kind %v", v.Kind())
@@ -109,7 +111,8 @@ func FuzzText(f *testing.F) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Outcome: "ok", DiscoveredAt: Time{time.Unix(1, 0)}, CrawledAt: Time{time.Unix(2, 0)}}
+	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Outcome: "ok", DiscoveredAt: Time{time.Unix(1, 0)},
+		CrawledAt: Time{time.Unix(2, 0)}}
 	f := full()
 	l.SetFacts(f)
 	var dst []byte

@@ -29,10 +29,13 @@ const (
 )
 
 var names = [numOutcomes]string{
-	Pending: "pending", OK: "ok", Redirect: "redirect", RedirectLoop: "redirect_loop", HTTPError: "http_error", Throttled: "throttled",
-	BlockedByRobots: "blocked_by_robots", Timeout: "timeout", DNSError: "dns_error", ConnectError: "connect_error", TLSError: "tls_error",
-	ReadError: "read_error", RefusedAddress: "refused_address", TooLarge: "too_large", Trap: "trap", Crashed: "crashed", HostBlocked: "host_blocked",
-	Excluded: "excluded",
+	Pending: "pending", OK: "ok", Redirect: "redirect", RedirectLoop: "redirect_loop", HTTPError: "http_error",
+	Throttled:       "throttled",
+	BlockedByRobots: "blocked_by_robots", Timeout: "timeout", DNSError: "dns_error", ConnectError: "connect_error",
+	TLSError:  "tls_error",
+	ReadError: "read_error", RefusedAddress: "refused_address", TooLarge: "too_large", Trap: "trap", Crashed: "crashed",
+	HostBlocked: "host_blocked",
+	Excluded:    "excluded",
 }
 
 // String is the outcome's name in sitemap.jsonl.

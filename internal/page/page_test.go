@@ -12,15 +12,22 @@ import (
 
 func full() *Facts {
 	return &Facts{
-		Error: "e", RedirectTo: "https://x.test/y", ContentType: "text/html; charset=utf-8", ContentLength: new(int64(1234)), ContentHash: new(Hash(0xdeadbeef)),
-		ResponseTime: new(Millis(1500 * time.Microsecond)), Title: "T", Description: "D", H1: "H", H1Count: new(2), MixedContent: []string{"http://x.test/i.png"}, Canonical: "https://x.test/", Language: "en",
-		Hreflang: []Alternate{{"de", "https://x.test/de"}, {"x-default", "https://x.test/"}}, RobotsMeta: "noindex, follow", NoIndex: true,
-		JSONLDTypes: []string{"Article", "Person"}, OpenGraph: map[string]string{"og:title": "o"}, WordCount: new(7), LinkCount: new(0),
+		Error: "e", RedirectTo: "https://x.test/y", ContentType: "text/html; charset=utf-8",
+		ContentLength: new(int64(1234)), ContentHash: new(Hash(0xdeadbeef)),
+		ResponseTime: new(Millis(1500 * time.Microsecond)), Title: "T", Description: "D", H1: "H", H1Count: new(2),
+		MixedContent: []string{"http://x.test/i.png"}, Canonical: "https://x.test/", Language: "en",
+		Hreflang:   []Alternate{{"de", "https://x.test/de"}, {"x-default", "https://x.test/"}},
+		RobotsMeta: "noindex, follow", NoIndex: true,
+		JSONLDTypes: []string{"Article", "Person"}, OpenGraph: map[string]string{"og:title": "o"}, WordCount: new(7),
+		LinkCount:    new(0),
 		LastModified: Time{time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)}, ETag: `"abc"`,
-		Robots:    Robots{Checked: true, Allowed: true, Rule: "Allow: /", CrawlDelay: 2500 * time.Millisecond, Low: true, CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		Robots: Robots{Checked: true, Allowed: true, Rule: "Allow: /", CrawlDelay: 2500 * time.Millisecond,
+			Low: true, CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
 		Extracted: Extracted{"price": []string{"1", "2"}, "sku": "z"}, Images: []string{"https://x.test/i.png"},
 		Links: []Link{{To: "https://x.test/a", Rel: "nofollow", Text: "a", NoFollow: true}}, Trap: "calendar",
-		TextHash: new(Hash(7)), LastModifiedHeader: "Fri, 02 Jan 2026 03:04:05 GMT", NotLastMod: true, HeaderRules: "X-Robots-Tag: noarchive", SimHash: new(Hash(9)), SmallChanges: new(2), LeftOut: []uint64{1, 5, 300},
+		TextHash: new(Hash(7)), LastModifiedHeader: "Fri, 02 Jan 2026 03:04:05 GMT", NotLastMod: true,
+		HeaderRules: "X-Robots-Tag: noarchive", SimHash: new(Hash(9)), SmallChanges: new(2),
+		LeftOut: []uint64{1, 5, 300},
 	}
 }
 
@@ -95,14 +102,16 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestLine(t *testing.T) {
-	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Source: "start", Outcome: OK.String(), CrawledAt: Time{time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))}}
+	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Source: "start", Outcome: OK.String(),
+		CrawledAt: Time{time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))}}
 	l.SetFacts(full())
 	b, err := json.Marshal(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`{"schema_version":1,"url":`, `"crawled_at":"2026-01-02T02:04:05.000Z"`, `"response_time_ms":1`, `"content_hash":"00000000deadbeef"`, `"link_count":0`,
+		`{"schema_version":1,"url":`, `"crawled_at":"2026-01-02T02:04:05.000Z"`, `"response_time_ms":1`,
+		`"content_hash":"00000000deadbeef"`, `"link_count":0`,
 		`"robots":{"evidence":"robots_allowed","rule":"Allow: /","crawl_delay":2.5,"confidence":"low","checked_at":"2026-01-01T00:00:00.000Z"}`,
 		`"extracted":{"price":["1","2"],"sku":"z"}`, `"last_modified":"2026-01-02T03:04:05.678Z"`,
 	} {
@@ -177,8 +186,10 @@ func BenchmarkFacts(b *testing.B) {
 // MediaType is what mime.ParseMediaType returns, and the same without the parameters that it refuses.
 func TestMediaType(t *testing.T) {
 	for text, want := range map[string]string{
-		"text/html": "text/html", "text/html; charset=utf-8": "text/html", " Text/HTML ;charset=UTF-8": "text/html", "application/xhtml+xml;q=\"a;b\"": "application/xhtml+xml",
-		"text/html; charset": "text/html", "text/html;;": "text/html", "": "", ";": "", "text": "text", "text / html": "text / html",
+		"text/html": "text/html", "text/html; charset=utf-8": "text/html", " Text/HTML ;charset=UTF-8": "text/html",
+		"application/xhtml+xml;q=\"a;b\"": "application/xhtml+xml",
+		"text/html; charset":              "text/html", "text/html;;": "text/html", "": "", ";": "", "text": "text",
+		"text / html": "text / html",
 	} {
 		got := MediaType(text)
 		if parsed, _, err := mime.ParseMediaType(text); got != want || err == nil && got != parsed {

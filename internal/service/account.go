@@ -101,7 +101,8 @@ type Usage struct {
 	ResetsAt page.Time `json:"resets_at"`
 }
 
-// PageUse is the use of the quota. Granted pages are reserved by crawls that run, used ones were requested. Limit 0 is none.
+// PageUse is the use of the quota. Granted pages are reserved by crawls that run, used ones were requested. Limit 0 is
+// none.
 type PageUse struct {
 	Used    int64 `json:"used"`
 	Granted int64 `json:"granted"`

@@ -14,7 +14,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service/db"
 )
 
-// Accounts are the accounts with their plans, keys and usage. The caller of its methods has checked the scope admin, unless a method says otherwise.
+// Accounts are the accounts with their plans, keys and usage. The caller of its methods has checked the scope admin,
+// unless a method says otherwise.
 type Accounts struct{ s *Service }
 
 // DefaultAccount is the name of the account that exists from the start.
@@ -27,18 +28,22 @@ func (a *Accounts) makeDefaults(ctx context.Context) error {
 		return err
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
-		for _, p := range []Plan{{Name: defaultPlan, MaxPriority: 9}, {Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
-			if _, err := tx.Exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", p.Name, ToJSON(p)); err != nil {
+		for _, p := range []Plan{{Name: defaultPlan, MaxPriority: 9},
+			{Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
+			if _, err := tx.Exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+				p.Name, ToJSON(p)); err != nil {
 				return err
 			}
 		}
-		_, err := tx.Exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
+		_, err := tx.Exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, "+
+			"?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
 			NewID(), DefaultAccount, defaultPlan, Millis(tx.now))
 		return err
 	})
 }
 
-const accountColumns = "account.id, account.name, account.plan, account.own_hosts_json, account.disabled, account.created_at"
+const accountColumns = "account.id, account.name, account.plan, account.own_hosts_json, account.disabled, " +
+	"account.created_at"
 
 // accountDest is where the accountColumns of a row go; take completes the account.
 type accountDest struct {
@@ -70,7 +75,8 @@ func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
 }
 
 func getAccount(ctx context.Context, q Queryer, id string) (Account, error) {
-	account, err := scanAccount(q.QueryRowContext(ctx, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id))
+	account, err := scanAccount(q.QueryRowContext(ctx,
+		"SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Account{}, notFound("account", id)
 	}
@@ -94,7 +100,8 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 			return err
 		}
 		account.CreatedAt = TimeOf(Millis(tx.now))
-		err := tx.Change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+		err := tx.Change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, "+
+			"?, ?, ?, ?)",
 			account.ID, account.Name, account.Plan, ToJSON(account.OwnHosts), account.Disabled, Millis(tx.now))
 		if db.IsTaken(err) {
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
@@ -104,7 +111,8 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 	return account, err
 }
 
-// Edit changes an account. Its crawls get a new plan too, unless an admin gave them another one. A plan acts on quotas and safe caps at once, and on its other limits when the next crawl starts.
+// Edit changes an account. Its crawls get a new plan too, unless an admin gave them another one. A plan acts on quotas
+// and safe caps at once, and on its other limits when the next crawl starts.
 func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit) (account Account, err error) {
 	err = a.s.Write(ctx, func(tx *Tx) error {
 		if account, err = getAccount(ctx, tx, id); err != nil {
@@ -124,7 +132,8 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
 		}
 		if account.Plan != before {
-			err = errors.Join(err, tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID, before))
+			err = errors.Join(err, tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan,
+				account.ID, before))
 		}
 		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
 	})
@@ -152,7 +161,8 @@ func checkAccount(ctx context.Context, q Queryer, account *Account) error {
 	}
 	for i, host := range account.OwnHosts {
 		if len(host) > maxHost {
-			faults = append(faults, FieldError{fmt.Sprintf("own_hosts[%d]", i), "too_long", fmt.Sprintf("a host has at most %d bytes", maxHost)})
+			faults = append(faults, FieldError{fmt.Sprintf("own_hosts[%d]", i), "too_long",
+				fmt.Sprintf("a host has at most %d bytes", maxHost)})
 		}
 	}
 	if _, err := config.NewHostSet(account.OwnHosts); err != nil {
@@ -172,7 +182,8 @@ func checkName(field, name string) []FieldError {
 	case strings.TrimSpace(name) == "":
 		return []FieldError{{field, "missing", "it is empty"}}
 	case len(name) > maxName:
-		return []FieldError{{field, "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(name), maxName)}}
+		return []FieldError{{field, "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(name),
+			maxName)}}
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }):
 		return []FieldError{{field, "invalid", "it has characters that cannot be shown"}}
 	}
@@ -228,14 +239,16 @@ func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
 	}
 	for _, name := range p.Refused {
 		if !known[name] {
-			faults = append(faults, FieldError{"refused_settings", "unknown", fmt.Sprintf("there is no setting %q", name)})
+			faults = append(faults, FieldError{"refused_settings", "unknown",
+				fmt.Sprintf("there is no setting %q", name)})
 		}
 	}
 	if err := Invalid("the plan", faults); err != nil {
 		return err
 	}
 	err := a.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(tx.Change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET terms_json = excluded.terms_json", p.Name, ToJSON(p)),
+		return errors.Join(tx.Change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE "+
+			"SET terms_json = excluded.terms_json", p.Name, ToJSON(p)),
 			tx.Audit(c, "plan.put", p.Name, p))
 	})
 	if err == nil {
@@ -254,15 +267,20 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 		if err != nil {
 			return err
 		}
-		users, err := tx.accountNames("SELECT name FROM account WHERE id IN (SELECT account FROM crawl WHERE plan = ?) ORDER BY name", name)
+		users, err := tx.accountNames("SELECT name FROM account WHERE id IN (SELECT account FROM crawl WHERE plan = "+
+			"?) ORDER BY name", name)
 		if err != nil {
 			return err
 		}
 		switch {
 		case len(owners) > 0:
-			return &Error{Code: ErrInUse, Detail: fmt.Sprintf("plan %q is that of %s: give these accounts another plan first, which their crawls get too", name, listNames(owners))}
+			return &Error{Code: ErrInUse,
+				Detail: fmt.Sprintf("plan %q is that of %s: give these accounts another plan first, which their "+
+					"crawls get too", name, listNames(owners))}
 		case len(users) > 0:
-			return &Error{Code: ErrInUse, Detail: fmt.Sprintf("crawls of %s were submitted with plan %q: delete these crawls first", listNames(users), name)}
+			return &Error{Code: ErrInUse,
+				Detail: fmt.Sprintf("crawls of %s were submitted with plan %q: delete these crawls first",
+					listNames(users), name)}
 		}
 		n, err := tx.Exec("DELETE FROM plan WHERE name = ?", name)
 		if err == nil && n == 0 {

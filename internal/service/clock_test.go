@@ -40,8 +40,9 @@ func startWebInBubble(t *testing.T, cfg testweb.Config) (*testweb.Server, []conf
 	return web, base, client
 }
 
-// A quota that is used up in three months in a row: the crawl goes on by itself when a month begins, but not while a user has paused it, and each page is counted once, in its month.
-// The service is stopped for most of a month, since it looks at the clock each second.
+// A quota that is used up in three months in a row: the crawl goes on by itself when a month begins, but not while a
+// user has paused it, and each page is counted once, in its month. The service is stopped for most of a month, since it
+// looks at the clock each second.
 func TestMonthsTurnDuringPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
@@ -57,7 +58,8 @@ func TestMonthsTurnDuringPauses(t *testing.T) {
 		want := func(used, counted int64) {
 			t.Helper()
 			if u, granted := ts.used(); u != used || granted != 0 {
-				t.Errorf("in %s %d pages are used and %d reserved, want %d and 0", monthOf(time.Now()), u, granted, used)
+				t.Errorf("in %s %d pages are used and %d reserved, want %d and 0", monthOf(time.Now()), u, granted,
+					used)
 			}
 			if pages := web.HostStats(0).Pages; int64(pages) != counted {
 				t.Errorf("the web served %d pages, want %d", pages, counted)
@@ -66,7 +68,8 @@ func TestMonthsTurnDuringPauses(t *testing.T) {
 		waitsForQuota := func(counted int64) {
 			t.Helper()
 			ts.await(c.ID, func(c *Crawl) bool {
-				return c.State == Paused && c.Waiting.Code == WaitQuota && c.PagesCounted == counted && c.Waiting.Until.Equal(nextMonth(time.Now()))
+				return c.State == Paused && c.Waiting.Code == WaitQuota && c.PagesCounted == counted &&
+					c.Waiting.Until.Equal(nextMonth(time.Now()))
 			})
 			want(25, counted)
 		}
@@ -92,7 +95,8 @@ func TestMonthsTurnDuringPauses(t *testing.T) {
 	})
 }
 
-// The clock was set back over the end of a month. What was booked while it was ahead stays in that month, and pages are reserved in the present one.
+// The clock was set back over the end of a month. What was booked while it was ahead stays in that month, and pages are
+// reserved in the present one.
 func TestClockSetBackOverAMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := openService(t, Options{RecordsOnly: true})
@@ -102,7 +106,8 @@ func TestClockSetBackOverAMonth(t *testing.T) {
 		want := func(used, granted int64) {
 			t.Helper()
 			if u, g := ts.used(); u != used || g != granted {
-				t.Errorf("in %s %d pages are used and %d reserved, want %d and %d", monthOf(time.Now()), u, g, used, granted)
+				t.Errorf("in %s %d pages are used and %d reserved, want %d and %d", monthOf(time.Now()), u, g, used,
+					granted)
 			}
 		}
 		if _, err := g.Grant(t.Context(), 0); err != nil {
@@ -112,7 +117,8 @@ func TestClockSetBackOverAMonth(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := ts.Write(t.Context(), func(tx *Tx) error { // as the clock would have had it
-			return errors.Join(tx.Change("UPDATE crawl SET grant_month = '2000-02'"), tx.Change("UPDATE page_usage SET month = '2000-02'"))
+			return errors.Join(tx.Change("UPDATE crawl SET grant_month = '2000-02'"),
+				tx.Change("UPDATE page_usage SET month = '2000-02'"))
 		})
 		if err != nil {
 			t.Fatal(err)

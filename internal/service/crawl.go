@@ -157,7 +157,8 @@ type Submission struct {
 	Name      string                     `json:"name,omitempty"`
 	Labels    []string                   `json:"labels,omitempty"`
 	Priority  *int                       `json:"priority,omitempty"` // 0 to 9; 5 if it is not given
-	Plan      string                     `json:"plan,omitempty"`     // one that the account may use; the account's own if it is not given
+	// one that the account may use; the account's own if it is not given
+	Plan string `json:"plan,omitempty"`
 }
 
 // Edit changes a crawl. Fields that are nil stay as they are. A setting whose value is null becomes its default.

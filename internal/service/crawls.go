@@ -22,7 +22,8 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 )
 
-// Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes are checked by the caller of its methods.
+// Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes
+// are checked by the caller of its methods.
 type Crawls struct {
 	s        *Service
 	dispatch *dispatcher
@@ -41,8 +42,9 @@ const (
 	keepIdempotency = 24 * time.Hour
 )
 
-// Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
-// key within 24 hours makes no other crawl and has the same answer, and another submission is refused.
+// Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency
+// key: the same submission with the same key within 24 hours makes no other crawl and has the same answer, and another
+// submission is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
 	sum := sha256.Sum256([]byte(ToJSON(sub)))
 	hash := hex.EncodeToString(sum[:])
@@ -73,13 +75,15 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 			kept.Settings = nil // a repeat has the same; the rows of deleted crawls stay small
 			err := errors.Join(
 				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
-				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at, answer_json) VALUES (?, ?, ?, ?, ?, ?)",
+				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at, answer_json) "+
+					"VALUES (?, ?, ?, ?, ?, ?)",
 					r.Account, key, hash, r.ID, Millis(tx.now), ToJSON(kept)))
 			if err != nil {
 				return err
 			}
 		}
-		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil), tx.Audit(caller, "crawl.submit", r.ID, nil))
+		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil),
+			tx.Audit(caller, "crawl.submit", r.ID, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +92,8 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	return answer.withSettings(r), nil
 }
 
-// withSettings adds the settings of the request to the answer to an earlier one that was the same. The row is nil if the plan refuses it by now.
+// withSettings adds the settings of the request to the answer to an earlier one that was the same. The row is nil if
+// the plan refuses it by now.
 func (a *Crawl) withSettings(r *row) *Crawl {
 	if a.Settings == nil && r != nil {
 		a.Settings = r.Settings
@@ -102,13 +107,16 @@ func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) erro
 	return err
 }
 
-// findIdempotent returns the answer to the request that came with an idempotency key within the last 24 hours, or nil. An empty key finds none.
-func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, hash string, now time.Time) (*Crawl, error) {
+// findIdempotent returns the answer to the request that came with an idempotency key within the last 24 hours, or nil.
+// An empty key finds none.
+func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, hash string, now time.Time) (*Crawl,
+	error) {
 	if key == "" {
 		return nil, nil
 	}
 	var had, id, text string
-	err := q.QueryRowContext(ctx, "SELECT request_hash, crawl, answer_json FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?",
+	err := q.QueryRowContext(ctx,
+		"SELECT request_hash, crawl, answer_json FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?",
 		account, key, Millis(now.Add(-keepIdempotency))).Scan(&had, &id, &text)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -116,7 +124,8 @@ func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, ha
 	case err != nil:
 		return nil, err
 	case had != hash:
-		return nil, &Error{Code: ErrReused, Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
+		return nil, &Error{Code: ErrReused,
+			Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
 			Fields: []FieldError{{"Idempotency-Key", "reused", "it belongs to crawl " + id}}}
 	}
 	if text == "" { // it was made before answers were kept
@@ -137,9 +146,12 @@ func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
 		return err
 	}
 	var queued int
-	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued).Scan(&queued)
+	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID,
+		Queued).Scan(&queued)
 	if err == nil && queued >= plan.MaxQueued {
-		return &Error{Code: ErrPlanLimit, Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun", plan.Name, plan.MaxQueued)}
+		return &Error{Code: ErrPlanLimit,
+			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",
+				plan.Name, plan.MaxQueued)}
 	}
 	return err
 }
@@ -180,7 +192,9 @@ func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (P
 		return Plan{MaxPriority: maxPriority}, []FieldError{{"plan", "unknown", e.Detail}}, nil
 	}
 	if err == nil && name != "" && name != caller.Account.Plan && !plan.Safe && !caller.Has(ScopeAdmin) {
-		return plan, []FieldError{{"plan", "not_permitted", fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe", caller.Account.Plan)}}, nil
+		return plan, []FieldError{{"plan", "not_permitted",
+			fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe",
+				caller.Account.Plan)}}, nil
 	}
 	if err == nil {
 		err = c.s.Accounts.putUnder(ctx, &plan, caller.Account.Plan)
@@ -204,7 +218,8 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 		faults = checkName("name", r.Name)
 	}
 	if len(r.Labels) > maxLabels {
-		faults = append(faults, FieldError{"labels", "too_many", fmt.Sprintf("there are %d, at most %d are allowed", len(r.Labels), maxLabels)})
+		faults = append(faults, FieldError{"labels", "too_many",
+			fmt.Sprintf("there are %d, at most %d are allowed", len(r.Labels), maxLabels)})
 	}
 	for i, label := range r.Labels {
 		faults = append(faults, checkName(fmt.Sprintf("labels[%d]", i), label)...)
@@ -213,19 +228,23 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 	case r.Priority < 0 || r.Priority > maxPriority:
 		faults = append(faults, FieldError{"priority", "bad_value", "it must be 0 to 9"})
 	case r.Priority > plan.MaxPriority:
-		faults = append(faults, FieldError{"priority", "not_permitted", fmt.Sprintf("plan %q allows priorities up to %d", plan.Name, plan.MaxPriority)})
+		faults = append(faults, FieldError{"priority", "not_permitted",
+			fmt.Sprintf("plan %q allows priorities up to %d", plan.Name, plan.MaxPriority)})
 	case plan.own != nil && r.Priority > plan.own.MaxPriority:
-		faults = append(faults, FieldError{"priority", "not_permitted", fmt.Sprintf("plan %q allows priorities up to %d", plan.own.Name, plan.own.MaxPriority)})
+		faults = append(faults, FieldError{"priority", "not_permitted",
+			fmt.Sprintf("plan %q allows priorities up to %d", plan.own.Name, plan.own.MaxPriority)})
 	}
 	return faults
 }
 
-// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. Asked are the settings of the request: what the plan refuses of others was
-// judged before, and a plan that has become smaller acts when the crawl starts.
+// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. Asked
+// are the settings of the request: what the plan refuses of others was judged before, and a plan that has become
+// smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
 	submitted, faults := c.submission(r, caller)
 	if plan.Safe {
-		submitted.Base = append(slices.Clone(submitted.Base), config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
+		submitted.Base = append(slices.Clone(submitted.Base),
+			config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
 	}
 	faults = append(faults, plan.refuse(asked)...)
 	loaded, bad := submitted.Load()
@@ -255,17 +274,20 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 func (c *Crawls) submission(r *row, caller *Caller) (config.Submission, []FieldError) {
 	starts, faults := parseStarts(r.starts)
 	if bytes := len(ToJSON(r.starts)); bytes > maxStartBytes && len(faults) == 0 {
-		faults = []FieldError{{"start_urls", "too_large", fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
+		faults = []FieldError{{"start_urls", "too_large",
+			fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
 	}
-	s := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
+	s := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin),
+		Hosts: caller.Account.OwnHosts}
 	for _, start := range starts {
 		s.StartHosts = append(s.StartHosts, start.URL.Host())
 	}
 	return s, faults
 }
 
-// checkGrant refuses to run a crawl again whose settings were allowed for hosts that the account has not got any more. One
-// that has lost only some of its hosts is bound to the others. An admin's crawl, which no host allowed, is let through.
+// checkGrant refuses to run a crawl again whose settings were allowed for hosts that the account has not got any more.
+// One that has lost only some of its hosts is bound to the others. An admin's crawl, which no host allowed, is let
+// through.
 func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row) error {
 	const only = "only-hosts"
 	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
@@ -303,12 +325,14 @@ func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
 	}
 	for _, name := range p.Refused {
 		if _, ok := asked[name]; ok {
-			faults = append(faults, FieldError{"settings." + name, "not_permitted", fmt.Sprintf("plan %q does not allow this setting", p.Name)})
+			faults = append(faults, FieldError{"settings." + name, "not_permitted",
+				fmt.Sprintf("plan %q does not allow this setting", p.Name)})
 		}
 	}
 	pages, err := strconv.Atoi(strings.Trim(string(asked["max_urls"]), `"`))
 	if err == nil && p.MaxURLs > 0 && pages > p.MaxURLs && !p.Safe {
-		faults = append(faults, FieldError{"settings.max_urls", "not_permitted", fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", p.Name, p.MaxURLs, pages)})
+		faults = append(faults, FieldError{"settings.max_urls", "not_permitted",
+			fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", p.Name, p.MaxURLs, pages)})
 	}
 	return faults
 }
@@ -319,7 +343,8 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 		return nil, []FieldError{{"start_urls", "missing", "at least one start URL is needed"}}
 	}
 	if len(texts) > maxStarts {
-		return nil, []FieldError{{"start_urls", "too_many", fmt.Sprintf("there are %d, at most %d are allowed", len(texts), maxStarts)}}
+		return nil, []FieldError{{"start_urls", "too_many", fmt.Sprintf("there are %d, at most %d are allowed",
+			len(texts), maxStarts)}}
 	}
 	for i, text := range texts {
 		s, err := datadir.ParseStart(strings.TrimSpace(text))
@@ -328,7 +353,8 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 		case len(faults) == maxFaults:
 			return nil, faults // enough to refuse it
 		case len(text) > maxStartLength:
-			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxStartLength)})
+			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "too_long",
+				fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxStartLength)})
 		case err != nil:
 			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "bad_value", err.Error()})
 		default:
@@ -350,7 +376,8 @@ func eachOnce(starts []datadir.Start) (out []datadir.Start) {
 	return out
 }
 
-// WithoutUserinfo removes user names and passwords from start URLs. New ones have none; earlier versions stored them, and never sent them.
+// WithoutUserinfo removes user names and passwords from start URLs. New ones have none; earlier versions stored them,
+// and never sent them.
 func WithoutUserinfo(starts []string) {
 	for i := range starts {
 		starts[i], _ = weburl.CutUserinfo(starts[i])
@@ -413,7 +440,8 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
 	}
 	limit := listLimit(f.Limit)
-	rows, err := Collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
+	rows, err := Collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?",
+		append(args, limit+1)...)
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +465,8 @@ func escapeLike(text string) string {
 func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 1000) }
 
 func badCursor() error {
-	return &Error{Code: ErrInvalid, Detail: "the cursor is not valid", Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
+	return &Error{Code: ErrInvalid, Detail: "the cursor is not valid",
+		Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
 }
 
 func parseCursor(text string) (at int64, id string, err error) {
@@ -449,8 +478,10 @@ func parseCursor(text string) (at int64, id string, err error) {
 	return at, id, nil
 }
 
-// Command does what a user asks of a crawl. To repeat a command is fine. Recrawl is used by CommandRecrawl only and may be nil.
-func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command Command, recrawl *Recrawl) (*Crawl, error) {
+// Command does what a user asks of a crawl. To repeat a command is fine. Recrawl is used by CommandRecrawl only and may
+// be nil.
+func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command Command, recrawl *Recrawl) (*Crawl,
+	error) {
 	if command == CommandRecrawl {
 		if recrawl == nil {
 			recrawl = &Recrawl{}
@@ -504,7 +535,8 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 func (r *Recrawl) Check() error {
 	var faults []FieldError
 	if bytes := len(ToJSON(r)); bytes > config.MaxSettings {
-		return Invalid("the recrawl", []FieldError{{"", "too_large", fmt.Sprintf("it has %d bytes, at most %d are allowed", bytes, config.MaxSettings)}})
+		return Invalid("the recrawl", []FieldError{{"", "too_large",
+			fmt.Sprintf("it has %d bytes, at most %d are allowed", bytes, config.MaxSettings)}})
 	}
 	if _, err := r.options(); err != nil {
 		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})
@@ -528,7 +560,8 @@ func (r *Recrawl) options() (*crawl.Recrawl, error) {
 	return o, err
 }
 
-// Queue returns waiting crawls in their order, as of the last look of the dispatcher, which follows every change. Of the filter it uses the account, the limit and the cursor.
+// Queue returns waiting crawls in their order, as of the last look of the dispatcher, which follows every change. Of
+// the filter it uses the account, the limit and the cursor.
 func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
 	account := cmp.Or(caller.Visible(), f.Account)
 	after := 0
@@ -554,7 +587,8 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := Collect(ctx, c.s.db.Read(), scanShown, selectShown+"WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, err := Collect(ctx, c.s.db.Read(), scanShown, selectShown+"WHERE id IN (?"+strings.Repeat(", ?",
+		len(ids)-1)+")", ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -582,7 +616,8 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 	if _, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id); err != nil {
 		return nil, err
 	}
-	return Collect(ctx, c.s.db.Read(), scanRun, "SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
+	return Collect(ctx, c.s.db.Read(), scanRun,
+		"SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
 }
 
 const runColumns = "generation, state, started_at, ended_at, result_json, progress_json"

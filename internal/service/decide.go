@@ -16,8 +16,9 @@ const (
 	refusedCancelled = "the crawl is being cancelled"
 )
 
-// decide changes the row as a command wants, and returns the type of the event to record, or none. What the engine does by itself, such as the way
-// from running to paused, is not here: a command writes what is desired, and the state only where no work is needed.
+// decide changes the row as a command wants, and returns the type of the event to record, or none. What the engine does
+// by itself, such as the way from running to paused, is not here: a command writes what is desired, and the state only
+// where no work is needed.
 func (r *row) decide(c Command, now time.Time) (EventType, error) {
 	changed := *r
 	event, refusal := changed.apply(c, now)
@@ -68,7 +69,8 @@ func (r *row) apply(c Command, now time.Time) (event EventType, refusal string) 
 			return "", ""
 		}
 	case Complete, Partial, Failed:
-		if c == CommandCancel && r.Desired == DesiredCancel { // it ended meanwhile, or fell back to the generation before
+		// it ended meanwhile, or fell back to the generation before
+		if c == CommandCancel && r.Desired == DesiredCancel {
 			return "", ""
 		}
 		return r.applyEnded(c, now)

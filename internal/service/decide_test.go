@@ -22,7 +22,8 @@ func TestEveryStateAndCommand(t *testing.T) {
 	gone := result{Deleting, DesiredDelete, ""}
 	type cases map[Command]result
 	all := func(pause, resume, cancel, recrawl result) cases {
-		return cases{CommandPause: pause, CommandResume: resume, CommandCancel: cancel, CommandRecrawl: recrawl, CommandDelete: gone}
+		return cases{CommandPause: pause, CommandResume: resume, CommandCancel: cancel, CommandRecrawl: recrawl,
+			CommandDelete: gone}
 	}
 	same := func(s State, d Desired) result { return result{s, d, ""} }
 	for _, c := range []struct {
@@ -33,25 +34,38 @@ func TestEveryStateAndCommand(t *testing.T) {
 		started bool
 		want    cases
 	}{
-		{"new", Queued, DesiredRun, false, false, all(result{Paused, DesiredPause, CrawlPaused}, same(Queued, DesiredRun), result{Cancelled, DesiredCancel, CrawlFinished}, no)},
-		{"queued again", Queued, DesiredRun, false, true, all(result{Paused, DesiredPause, CrawlPaused}, same(Queued, DesiredRun), same(Queued, DesiredCancel), no)},
-		{"running", Running, DesiredRun, false, true, all(same(Running, DesiredPause), same(Running, DesiredRun), same(Running, DesiredCancel), no)},
-		{"about to pause", Running, DesiredPause, false, true, all(same(Running, DesiredPause), same(Running, DesiredRun), same(Running, DesiredCancel), no)},
+		{"new", Queued, DesiredRun, false, false, all(result{Paused, DesiredPause, CrawlPaused},
+			same(Queued, DesiredRun), result{Cancelled, DesiredCancel, CrawlFinished}, no)},
+		{"queued again", Queued, DesiredRun, false, true, all(result{Paused, DesiredPause, CrawlPaused},
+			same(Queued, DesiredRun), same(Queued, DesiredCancel), no)},
+		{"running", Running, DesiredRun, false, true, all(same(Running, DesiredPause), same(Running, DesiredRun),
+			same(Running, DesiredCancel), no)},
+		{"about to pause", Running, DesiredPause, false, true,
+			all(same(Running, DesiredPause), same(Running, DesiredRun), same(Running, DesiredCancel), no)},
 		{"about to be cancelled", Running, DesiredCancel, false, true, all(no, no, same(Running, DesiredCancel), no)},
-		{"pausing", Pausing, DesiredPause, false, true, all(same(Pausing, DesiredPause), same(Pausing, DesiredRun), same(Pausing, DesiredCancel), no)},
-		{"paused", Paused, DesiredPause, false, true, all(same(Paused, DesiredPause), result{Queued, DesiredRun, CrawlResumed}, same(Paused, DesiredCancel), no)},
-		{"paused by the service", Paused, DesiredRun, false, true, all(same(Paused, DesiredPause), result{Queued, DesiredRun, CrawlResumed}, same(Paused, DesiredCancel), no)},
-		{"paused before it began", Paused, DesiredPause, false, false, all(same(Paused, DesiredPause), result{Queued, DesiredRun, CrawlResumed}, result{Cancelled, DesiredCancel, CrawlFinished}, no)},
+		{"pausing", Pausing, DesiredPause, false, true, all(same(Pausing, DesiredPause), same(Pausing, DesiredRun),
+			same(Pausing, DesiredCancel), no)},
+		{"paused", Paused, DesiredPause, false, true, all(same(Paused, DesiredPause),
+			result{Queued, DesiredRun, CrawlResumed}, same(Paused, DesiredCancel), no)},
+		{"paused by the service", Paused, DesiredRun, false, true,
+			all(same(Paused, DesiredPause), result{Queued, DesiredRun, CrawlResumed}, same(Paused, DesiredCancel), no)},
+		{"paused before it began", Paused, DesiredPause, false, false,
+			all(same(Paused, DesiredPause), result{Queued, DesiredRun, CrawlResumed},
+				result{Cancelled, DesiredCancel, CrawlFinished}, no)},
 		{"paused, being cancelled", Paused, DesiredCancel, false, true, all(no, no, same(Paused, DesiredCancel), no)},
 		{"finishing", Finishing, DesiredRun, false, true, all(no, no, no, no)},
-		{"finishing, cancelled", Finishing, DesiredCancel, false, true, all(no, no, same(Finishing, DesiredCancel), no)},
+		{"finishing, cancelled", Finishing, DesiredCancel, false, true,
+			all(no, no, same(Finishing, DesiredCancel), no)},
 		{"complete", Complete, DesiredRun, false, true, all(no, no, no, result{Queued, DesiredRun, CrawlQueued})},
-		{"partial", Partial, DesiredRun, false, true, all(no, result{Queued, DesiredRun, CrawlResumed}, no, result{Queued, DesiredRun, CrawlQueued})},
+		{"partial", Partial, DesiredRun, false, true, all(no, result{Queued, DesiredRun, CrawlResumed}, no,
+			result{Queued, DesiredRun, CrawlQueued})},
 		{"failed", Failed, DesiredRun, false, true, all(no, result{Queued, DesiredRun, CrawlResumed}, no, no)},
 		{"cancelled", Cancelled, DesiredCancel, false, true, all(no, no, same(Cancelled, DesiredCancel), no)},
 		{"deleting", Deleting, DesiredDelete, false, true, all(no, no, no, no)},
-		{"safe, queued", Queued, DesiredRun, true, false, all(result{Paused, DesiredPause, CrawlPaused}, same(Queued, DesiredRun), result{Cancelled, DesiredCancel, CrawlFinished}, no)},
-		{"safe, running", Running, DesiredRun, true, true, all(no, same(Running, DesiredRun), same(Running, DesiredCancel), no)},
+		{"safe, queued", Queued, DesiredRun, true, false, all(result{Paused, DesiredPause, CrawlPaused},
+			same(Queued, DesiredRun), result{Cancelled, DesiredCancel, CrawlFinished}, no)},
+		{"safe, running", Running, DesiredRun, true, true, all(no, same(Running, DesiredRun),
+			same(Running, DesiredCancel), no)},
 		{"safe, complete", Complete, DesiredRun, true, true, all(no, no, no, result{Queued, DesiredRun, CrawlQueued})},
 		{"safe, partial", Partial, DesiredRun, true, true, all(no, no, no, no)},
 		{"safe, failed", Failed, DesiredRun, true, true, all(no, no, no, no)},
@@ -76,11 +90,13 @@ func TestEveryStateAndCommand(t *testing.T) {
 			event, err := r.decide(command, time.Now())
 			var refusal *Error
 			switch {
-			case want.state == refused && (!errors.As(err, &refusal) || refusal.Code != ErrState || refusal.State != c.state || !slices.Equal(refusal.Allowed, allowed)):
+			case want.state == refused && (!errors.As(err, &refusal) || refusal.Code != ErrState ||
+				refusal.State != c.state || !slices.Equal(refusal.Allowed, allowed)):
 				t.Errorf("%s, %s: got %v (%+v), want a refusal that allows %v", c.name, command, err, refusal, allowed)
 			case want.state == refused && fmt.Sprint(*r) != fmt.Sprint(before):
 				t.Errorf("%s, %s: refused, and changed", c.name, command)
-			case want.state != refused && (err != nil || r.State != want.state || r.Desired != want.desired || event != want.event):
+			case want.state != refused && (err != nil || r.State != want.state || r.Desired != want.desired ||
+				event != want.event):
 				t.Errorf("%s, %s: got %s, %s, %q, %v, want %v", c.name, command, r.State, r.Desired, event, err, want)
 			}
 		}
@@ -92,7 +108,8 @@ func TestResumeNeedsARaisedLimit(t *testing.T) {
 	for _, c := range []struct {
 		maxURLs, duration string
 		refused           bool
-	}{{"100", "0s", true}, {"101", "0s", false}, {"0", "0s", false}, {"0", "1m", true}, {"0", "61s", false}, {"200", "1m", true}} {
+	}{{"100", "0s", true}, {"101", "0s", false}, {"0", "0s", false}, {"0", "1m", true}, {"0", "61s", false},
+		{"200", "1m", true}} {
 		r := &row{stored: map[string][]string{"max-urls": {c.maxURLs}, "duration": {c.duration}}, elapsed: time.Minute}
 		r.State, r.Desired, r.PagesCounted, r.Profile = Partial, DesiredRun, 100, "polite"
 		if _, err := r.decide(CommandResume, time.Now()); (err != nil) != c.refused {
@@ -108,7 +125,8 @@ func TestQueueOrder(t *testing.T) {
 	recovered := e("recovered", "b", 0, 0)
 	recovered.resumeFirst = true
 	queued := []*entry{
-		e("a1", "a", 5, 90), e("a2", "a", 5, 80), e("a3", "a", 5, 70), e("b1", "b", 5, 60), e("b2", "b", 5, 50), e("c1", "c", 5, 40), e("urgent", "a", 9, 10), recovered, e("late", "c", 1, 100),
+		e("a1", "a", 5, 90), e("a2", "a", 5, 80), e("a3", "a", 5, 70), e("b1", "b", 5, 60), e("b2", "b", 5, 50),
+		e("c1", "c", 5, 40), e("urgent", "a", 9, 10), recovered, e("late", "c", 1, 100),
 	}
 	var got []string
 	for _, e := range inOrder(queued, map[string]int{"a": 1}) {

@@ -36,13 +36,15 @@ func TestDiskOfAPlanWhileRunning(t *testing.T) {
 			t.Errorf("%d pages done", c.Done)
 		}
 	}
-	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlStarted, CrawlFinishing, CrawlFinished}
+	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlStarted,
+		CrawlFinishing, CrawlFinished}
 	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
 }
 
-// A sitemap without end does not fill the disk beyond the plan of its crawl, though nothing else ends the crawl. It can be cancelled then.
+// A sitemap without end does not fill the disk beyond the plan of its crawl, though nothing else ends the crawl. It can
+// be cancelled then.
 func TestDiskOfAPlanAndASitemapWithoutEnd(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -16,8 +16,9 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// dispatcher moves crawls towards what is desired. Its own goroutine, which Run is, takes all decisions; each running crawl has a goroutine of its own (runner), and so have
-// the removal of a crawl and the wait for the slot of safe crawls.
+// dispatcher moves crawls towards what is desired. Its own goroutine, which Run is, takes all decisions; each running
+// crawl has a goroutine of its own (runner), and so have the removal of a crawl and the wait for the slot of safe
+// crawls.
 type dispatcher struct {
 	s     *Service
 	woken chan struct{} // has room for one
@@ -43,11 +44,14 @@ type dispatcher struct {
 }
 
 func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{},
-		retries: retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{},
+		removing: map[string]bool{},
+		retries:  retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}},
+		resting: newRestingStores()}
 }
 
-// stepEvery is how often the dispatcher looks at what it is not told of: free disk, retention, crawls of other processes.
+// stepEvery is how often the dispatcher looks at what it is not told of: free disk, retention, crawls of other
+// processes.
 const stepEvery = time.Second
 
 // wake has the dispatcher look at the database.
@@ -66,7 +70,8 @@ func (d *dispatcher) regrant() {
 	d.wake()
 }
 
-// Run runs crawls until ctx ends. It then pauses those that run, so that the next process goes on with them, and returns. It may be called once.
+// Run runs crawls until ctx ends. It then pauses those that run, so that the next process goes on with them, and
+// returns. It may be called once.
 func (s *Service) Run(ctx context.Context) error {
 	if s.lock == nil {
 		return errors.New("the service was opened for its records only")
@@ -190,7 +195,8 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 			d.remove(e.id, now)
 		case e.mustFinish():
 			finish = append(finish, e)
-		case e.state == Pausing, e.state == Running && e.desired == DesiredPause: // the end of its run could not be recorded
+		case e.state == Pausing, e.state == Running && e.desired == DesiredPause:
+			// the end of its run could not be recorded
 			errs = append(errs, d.repairPause(ctx, e.id))
 		case e.state == Queued, e.state == Running: // as above
 			queued = append(queued, e)
@@ -204,7 +210,8 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 		}
 	}
 	for _, e := range finish {
-		if d.slotsUsed() <= d.s.o.MaxCrawls && d.retries.isDue(e.id, now) { // one more than others, which may run for days
+		// one more than others, which may run for days
+		if d.slotsUsed() <= d.s.o.MaxCrawls && d.retries.isDue(e.id, now) {
 			errs = append(errs, d.start(ctx, e))
 		}
 	}
@@ -212,7 +219,8 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 }
 
 // startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
-func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms, now time.Time) error {
+func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms,
+	now time.Time) error {
 	running := map[string]int{}
 	for id, t := range accounts {
 		running[id] = t.running
@@ -230,7 +238,8 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		case e.trial == onTrial && isOnTrial(d.all(), now):
 			wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 		case d.slotsUsed() >= d.s.o.MaxCrawls:
-			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once", d.s.o.MaxCrawls)}
+			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once",
+				d.s.o.MaxCrawls)}
 		case e.isSafe() && !d.slot.isHeldFor(e.id):
 			wantsSlot = cmp.Or(wantsSlot, e.id)
 			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
@@ -284,7 +293,9 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 	case e.state == Running && t.diskUsed() && !e.isSafe():
 		return d.pause(ctx, r, t.diskWait(), Actor{System: "quota"})
 	case e.state == Running && t.disabled && !e.isSafe():
-		return d.pause(ctx, r, &Waiting{Code: WaitAccount, Detail: "the account is disabled; the crawl goes on by itself when it is enabled"}, Actor{System: "dispatcher"})
+		return d.pause(ctx, r, &Waiting{Code: WaitAccount,
+			Detail: "the account is disabled; the crawl goes on by itself when it is enabled"},
+			Actor{System: "dispatcher"})
 	}
 	return nil
 }
@@ -356,7 +367,8 @@ func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	})
 }
 
-// turnMonth has running crawls ask for pages of the new month when the UTC month turns, and of the changed quota when a plan has changed.
+// turnMonth has running crawls ask for pages of the new month when the UTC month turns, and of the changed quota when a
+// plan has changed.
 func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	month := monthOf(now)
 	d.mu.Lock()
@@ -372,7 +384,8 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	}
 }
 
-// capSafe gives a running crawl the caps of a safe one, if its plan has become safe, or its account has got a safe plan. A later start makes it a safe crawl.
+// capSafe gives a running crawl the caps of a safe one, if its plan has become safe, or its account has got a safe
+// plan. A later start makes it a safe crawl.
 func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
 	safe, err := r.hasSafePlan(ctx)
 	if err != nil {
@@ -423,7 +436,8 @@ func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
 	before := Millis(now.Add(-d.s.o.Retention))
 	const ended = "state IN ('complete', 'partial', 'failed', 'cancelled') AND ended_at > 0 AND ended_at <= ?"
 	var n int
-	if err := d.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE "+ended, before).Scan(&n); err != nil || n == 0 {
+	if err := d.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE "+ended,
+		before).Scan(&n); err != nil || n == 0 {
 		return err
 	}
 	return d.s.Write(ctx, func(tx *Tx) error {

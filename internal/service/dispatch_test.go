@@ -20,13 +20,15 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// While little disk is free nothing starts and what runs pauses; when there is more, all go on by themselves and nothing is lost.
+// While little disk is free nothing starts and what runs pauses; when there is more, all go on by themselves and
+// nothing is lost.
 func TestDiskFillsUp(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	var free atomic.Int64
 	const least = 1 << 30
 	free.Store(2 * least)
-	ts := openService(t, Options{Base: quick(web), MinFree: least, FreeBytes: func(string) (int64, error) { return free.Load(), nil }}).run()
+	ts := openService(t, Options{Base: quick(web), MinFree: least,
+		FreeBytes: func(string) (int64, error) { return free.Load(), nil }}).run()
 	web.Hold(20)
 	c := ts.submit(ts.admin, web.StartURLs()[0])
 	awaitPages(t, web, 21)
@@ -58,7 +60,8 @@ func TestSafeCrawlsTakeTurns(t *testing.T) {
 	ts.awaitState(polite.ID, Running)
 	awaitStep(ts, second.ID, func(c *Crawl) bool { return c.State == Queued && c.Waiting.Position == 1 })
 	_, err := ts.Crawls.Command(t.Context(), ts.admin, first.ID, CommandPause, nil)
-	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrState || slices.Contains(refusal.Allowed, CommandPause) {
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrState ||
+		slices.Contains(refusal.Allowed, CommandPause) {
 		t.Errorf("a safe crawl was paused: %v", err)
 	}
 	web.Release()
@@ -91,13 +94,15 @@ func TestPlanLimits(t *testing.T) {
 	cursor := ""
 	for _, want := range []*Crawl{second, third} {
 		part, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: cursor})
-		if err != nil || len(part.Items) != 1 || part.Items[0].ID != want.ID || (part.NextCursor == "") != (want == third) {
+		if err != nil || len(part.Items) != 1 || part.Items[0].ID != want.ID ||
+			(part.NextCursor == "") != (want == third) {
 			t.Errorf("the queue after %q: %+v, %v; want %s", cursor, part, err, want.ID)
 			break
 		}
 		cursor = part.NextCursor
 	}
-	if part, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{Account: "other"}); err != nil || len(part.Items) > 0 {
+	if part, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{Account: "other"}); err != nil ||
+		len(part.Items) > 0 {
 		t.Errorf("the queue of another account: %+v, %v", part, err)
 	}
 	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: web.StartURLs()[:1]}, "")
@@ -106,7 +111,8 @@ func TestPlanLimits(t *testing.T) {
 	}
 	web.Release()
 	for _, c := range []*Crawl{first, second, third} {
-		if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 6 || c.Reason != "Reached max_urls limit of 6, stopping crawl" {
+		if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 6 ||
+			c.Reason != "Reached max_urls limit of 6, stopping crawl" {
 			t.Errorf("%d pages, %q", c.PagesCounted, c.Reason)
 		}
 	}
@@ -163,8 +169,8 @@ func TestEditWhileRunning(t *testing.T) {
 	}
 }
 
-// Every limit can be changed while a crawl runs. For those that the run itself does not change, it begins again, in the same state and with nothing lost or fetched twice; a command that
-// comes meanwhile is obeyed.
+// Every limit can be changed while a crawl runs. For those that the run itself does not change, it begins again, in the
+// same state and with nothing lost or fetched twice; a command that comes meanwhile is obeyed.
 func TestEveryLimitWhileRunning(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -175,10 +181,13 @@ func TestEveryLimitWhileRunning(t *testing.T) {
 		pages   int64
 	}{
 		{"raised", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, "", Partial, 25},
-		{"removed", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "null", "max_sitemaps", "3", "timeout", `"7s"`}, "", Complete, 40},
-		{"lowered", []string{"max_urls_per_host", "30"}, []string{"max_depth", "9", "max_urls_per_host", "12"}, "", Partial, 12},
+		{"removed", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "null", "max_sitemaps", "3",
+			"timeout", `"7s"`}, "", Complete, 40},
+		{"lowered", []string{"max_urls_per_host", "30"}, []string{"max_depth", "9", "max_urls_per_host", "12"}, "",
+			Partial, 12},
 		{"paused", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, CommandPause, Paused, 0},
-		{"cancelled", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, CommandCancel, Cancelled, 0},
+		{"cancelled", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, CommandCancel,
+			Cancelled, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 40})
@@ -197,7 +206,8 @@ func TestEveryLimitWhileRunning(t *testing.T) {
 				t.Errorf("%d pages, want %d", crawl.PagesCounted, c.pages)
 			}
 			got := ts.eventTypes(crawl.ID)
-			if c.command == "" && !slices.Equal(got, []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}) {
+			if c.command == "" && !slices.Equal(got, []EventType{CrawlQueued, CrawlStarted, CrawlFinishing,
+				CrawlFinished}) {
 				t.Errorf("events %v", got)
 			}
 			if used, granted := ts.used(); used != crawl.PagesCounted || granted != 0 {
@@ -244,7 +254,8 @@ func TestBlockedOn(t *testing.T) {
 		{ts.admin, "h0.test", nil},
 		{&Caller{Account: other, Key: "k", Scopes: []Scope{ScopeWrite}}, "gone.test", nil},
 	} {
-		if got, err := ts.Crawls.BlockedOn(t.Context(), want.caller, want.host); err != nil || !slices.Equal(got, want.blocks) {
+		if got, err := ts.Crawls.BlockedOn(t.Context(), want.caller, want.host); err != nil ||
+			!slices.Equal(got, want.blocks) {
 			t.Errorf("%s: %v, %v; want %v", want.host, got, err, want.blocks)
 		}
 	}
@@ -265,7 +276,8 @@ func TestBudgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return int64(s.HotSetMB)<<20 + int64(s.GlobalFrontierSizeLimit)*bytesPerURL + int64(s.ReadyHeapSizeLimit)*bytesPerHost + int64(s.BloomCapacity)*bytesPerKey
+		return int64(s.HotSetMB)<<20 + int64(s.GlobalFrontierSizeLimit)*bytesPerURL +
+			int64(s.ReadyHeapSizeLimit)*bytesPerHost + int64(s.BloomCapacity)*bytesPerKey
 	}
 	for _, crawls := range []int{1, 4, 50} {
 		if n, share := used(2<<30, crawls), int64(2<<30)/int64(crawls); n > share {
@@ -305,8 +317,10 @@ func TestRestoredDatabase(t *testing.T) {
 	ts.awaitState(lost.ID, Complete)
 	ts.awaitState(kept.ID, Complete)
 	ts.end()
-	err := openService(t, Options{Dir: dir, RecordsOnly: true}).Write(t.Context(), func(tx *Tx) error { // it ran when the copy was made
-		return tx.Change("UPDATE crawl SET state = 'running', granted = 7, grant_month = ? WHERE id = ?", monthOf(time.Now()), lost.ID)
+	// it ran when the copy was made
+	err := openService(t, Options{Dir: dir, RecordsOnly: true}).Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET state = 'running', granted = 7, grant_month = ? WHERE id = ?",
+			monthOf(time.Now()), lost.ID)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +333,8 @@ func TestRestoredDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := openService(t, Options{Dir: dir, Base: quick(web)}).run()
-	if c := again.await(lost.ID, func(c *Crawl) bool { return c.State == Failed }); len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "directory is missing") {
+	if c := again.await(lost.ID, func(c *Crawl) bool { return c.State == Failed }); len(c.Errors) != 1 ||
+		!strings.Contains(c.Errors[0], "directory is missing") {
 		t.Errorf("%q", c.Errors)
 	}
 	if used, granted := again.used(); used != 10 || granted != 0 {
@@ -327,18 +342,21 @@ func TestRestoredDatabase(t *testing.T) {
 	}
 	again.awaitState(kept.ID, Complete)
 	again.end()
-	if strays, err := openService(t, Options{Dir: dir}).strays(t.Context()); err != nil || !slices.Equal(strays, []string{stray}) {
+	if strays, err := openService(t, Options{Dir: dir}).strays(t.Context()); err != nil ||
+		!slices.Equal(strays, []string{stray}) {
 		t.Errorf("strays %v, %v", strays, err)
 	}
 }
 
-// After three unclean ends within ten minutes the crawls that ran come back one at a time, and one with which the process ends again stays paused.
+// After three unclean ends within ten minutes the crawls that ran come back one at a time, and one with which the
+// process ends again stays paused.
 func TestUnstableProcess(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 5})
 	const least = 1 << 30
 	var free atomic.Int64
 	free.Store(least) // crawls are queued, and have no room to start
-	ts := openService(t, Options{Base: quick(web), MinFree: least, FreeBytes: func(string) (int64, error) { return free.Load(), nil }})
+	ts := openService(t, Options{Base: quick(web), MinFree: least,
+		FreeBytes: func(string) (int64, error) { return free.Load(), nil }})
 	var ids []string
 	for range 2 {
 		ids = append(ids, ts.submit(ts.admin, web.StartURLs()[0]).ID)
@@ -349,7 +367,8 @@ func TestUnstableProcess(t *testing.T) {
 		}
 		if err := ts.db.Write(t.Context(), func(tx *sql.Tx) error {
 			_, err := tx.Exec("UPDATE crawl SET state = 'running', started_at = 1 WHERE state = 'queued'")
-			_, timeErr := tx.Exec("UPDATE process SET started_at = ? WHERE id = (SELECT MAX(id) FROM process)", at.UnixMilli())
+			_, timeErr := tx.Exec("UPDATE process SET started_at = ? WHERE id = (SELECT MAX(id) FROM process)",
+				at.UnixMilli())
 			return errors.Join(err, timeErr)
 		}); err != nil {
 			t.Fatal(err)
@@ -418,7 +437,8 @@ func TestOneProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if caller, err := ts.Accounts.Authenticate(t.Context(), key.Secret); err != nil || caller.Has(ScopeWrite) || !caller.Has(ScopeRead) {
+	if caller, err := ts.Accounts.Authenticate(t.Context(), key.Secret); err != nil || caller.Has(ScopeWrite) ||
+		!caller.Has(ScopeRead) {
 		t.Errorf("%+v, %v", caller, err)
 	}
 }
@@ -437,12 +457,15 @@ func TestScopeOfAPausedCrawl(t *testing.T) {
 	before := web.HostStats(0).Pages
 	ts.do(c.ID, CommandResume)
 	done := ts.awaitState(c.ID, Complete)
-	if got := done.Outcomes["excluded"]; got != c.Pending || web.HostStats(0).Pages != before || done.PagesCounted != c.PagesCounted {
-		t.Errorf("%d of %d pending pages are excluded, and %d were asked for", got, c.Pending, web.HostStats(0).Pages-before)
+	if got := done.Outcomes["excluded"]; got != c.Pending || web.HostStats(0).Pages != before ||
+		done.PagesCounted != c.PagesCounted {
+		t.Errorf("%d of %d pending pages are excluded, and %d were asked for", got, c.Pending,
+			web.HostStats(0).Pages-before)
 	}
 }
 
-// The hosts that a paused crawl may ask can be changed: pending URLs of others end as excluded, without a request. A limit that does not act on what was found before says so.
+// The hosts that a paused crawl may ask can be changed: pending URLs of others end as excluded, without a request. A
+// limit that does not act on what was found before says so.
 func TestHostsOfAPausedCrawl(t *testing.T) {
 	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30, CrossHost: 0.5})
 	ts := openService(t, Options{Base: quick(web)}).run()
@@ -457,21 +480,24 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 		t.Fatalf("warnings %q", c.Warnings)
 	}
 	before := web.HostStats(1).Pages
-	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`, "max_sitemap_depth", "4", "max_depth", "50")})
+	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`,
+		"max_sitemap_depth", "4", "max_depth", "50")})
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "max_sitemap_depth") {
 		t.Fatalf("warnings %q, %v", c.Warnings, err)
 	}
 	ts.do(c.ID, CommandResume)
 	done := ts.awaitState(c.ID, Complete)
 	if done.Outcomes["excluded"] == 0 || web.HostStats(1).Pages != before || done.Outcomes["ok"] < 30 {
-		t.Errorf("outcomes %v; the other host was asked for %d pages, and for %d before", done.Outcomes, web.HostStats(1).Pages, before)
+		t.Errorf("outcomes %v; the other host was asked for %d pages, and for %d before", done.Outcomes,
+			web.HostStats(1).Pages, before)
 	}
 	if !slices.Contains(done.Warnings, c.Warnings[0]) {
 		t.Errorf("the warning is gone at the end: %q", done.Warnings)
 	}
 }
 
-// A paused crawl that gets a wider scope reads pages again whose links it left out, and so does a recrawl after a complete one.
+// A paused crawl that gets a wider scope reads pages again whose links it left out, and so does a recrawl after a
+// complete one.
 func TestWiderScopeOfAPausedCrawl(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
@@ -484,7 +510,8 @@ func TestWiderScopeOfAPausedCrawl(t *testing.T) {
 	ts.awaitState(c.ID, Paused)
 	widen := func(depth string) {
 		t.Helper()
-		if c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_depth", depth)}); err != nil || len(c.Warnings) > 0 {
+		if c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_depth", depth)}); err != nil ||
+			len(c.Warnings) > 0 {
 			t.Fatalf("warnings %q, %v", c.Warnings, err)
 		}
 	}
@@ -502,16 +529,19 @@ func TestWiderScopeOfAPausedCrawl(t *testing.T) {
 	}
 }
 
-// A crawl that waits can be changed in everything, its plan too. Of a plan that has become smaller only what the request itself asks for is refused, and every fault of it is named.
+// A crawl that waits can be changed in everything, its plan too. Of a plan that has become smaller only what the
+// request itself asks for is refused, and every fault of it is named.
 func TestEditOfAWaitingCrawl(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
 	priority := 9
-	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"}, Priority: &priority, Settings: raw("max_urls", "900", "timeout", `"9s"`)}, "")
+	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"},
+		Priority: &priority, Settings: raw("max_urls", "900", "timeout", `"9s"`)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 100, MaxPriority: 3, Refused: []string{"timeout"}}); err != nil {
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 100, MaxPriority: 3,
+		Refused: []string{"timeout"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "large", MaxPriority: 9}); err != nil {
@@ -526,15 +556,20 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 		faults []string
 		plan   string
 	}{
-		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts, Settings: raw("max_depth", "5")}, nil, defaultPlan},
-		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")},
+		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts,
+			Settings: raw("max_depth", "5")}, nil, defaultPlan},
+		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`,
+			"nonsense", "1")},
 			[]string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, defaultPlan},
 		{"a larger plan", tenant, Edit{Plan: text("large")}, []string{"plan"}, defaultPlan},
 		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, defaultPlan},
 		{"a larger plan, by an admin", ts.admin, Edit{Plan: text("large")}, nil, "large"},
-		{"back, with all that is refused", tenant, Edit{Plan: text("")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
-		{"a safe plan lifts nothing", tenant, Edit{Plan: text("safe")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
-		{"a safe plan, by an admin", ts.admin, Edit{Plan: text("safe"), Priority: new(3), Settings: raw("max_urls", "null", "timeout", "null")}, nil, "safe"},
+		{"back, with all that is refused", tenant, Edit{Plan: text("")},
+			[]string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
+		{"a safe plan lifts nothing", tenant, Edit{Plan: text("safe")},
+			[]string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
+		{"a safe plan, by an admin", ts.admin, Edit{Plan: text("safe"), Priority: new(3),
+			Settings: raw("max_urls", "null", "timeout", "null")}, nil, "safe"},
 	} {
 		_, err := ts.Crawls.Edit(t.Context(), tt.by, c.ID, tt.edit)
 		var fields []string
@@ -608,7 +643,8 @@ func TestPlanBecomesSafe(t *testing.T) {
 	t.Run("account", func(t *testing.T) {
 		planBecomesSafe(t, func(ts *testService) {
 			plan := "safe"
-			if _, err := ts.Accounts.Edit(ts.t.Context(), ts.admin, DefaultAccount, AccountEdit{Plan: &plan}); err != nil {
+			if _, err := ts.Accounts.Edit(ts.t.Context(), ts.admin, DefaultAccount,
+				AccountEdit{Plan: &plan}); err != nil {
 				ts.t.Fatal(err)
 			}
 		})
@@ -624,14 +660,18 @@ func planBecomesSafe(t *testing.T, change func(*testService)) {
 	change(ts)
 	awaitStep(ts, c.ID, func(*Crawl) bool {
 		live := ts.Crawls.dispatch.runner(c.ID).current().Status()
-		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 50 })
+		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool {
+			return l.Name == "pages" &&
+				l.Limit == 50
+		})
 	})
 	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_urls", "1000")}); err != nil {
 		t.Fatal(err)
 	}
 	web.Release()
 	const message = "Safety limit: Maximum 50 pages per crawl (requested: 70)"
-	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 50 || c.Reason != message || !slices.Equal(c.Errors, []string{message}) {
+	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 50 || c.Reason != message ||
+		!slices.Equal(c.Errors, []string{message}) {
 		t.Errorf("%d pages, want 50; reason %q, errors %q", c.PagesCounted, c.Reason, c.Errors)
 	}
 }
@@ -668,13 +708,16 @@ func TestAccountsAreApart(t *testing.T) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].ID != own.ID {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if all, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1}); err != nil || len(all.Items) != 1 || all.NextCursor == "" {
+	if all, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1}); err != nil || len(all.Items) != 1 ||
+		all.NextCursor == "" {
 		t.Errorf("%+v, %v", all, err)
-	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 ||
+	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin,
+		CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 ||
 		rest.NextCursor != "" || rest.Items[0].ID == all.Items[0].ID {
 		t.Errorf("%+v, %v", rest, err)
 	}
-	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1], "longer": key.Secret + "A", "other id": keyPrefix + NewID() + "_" + strings.Repeat("A", 26)} {
+	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1],
+		"longer": key.Secret + "A", "other id": keyPrefix + NewID() + "_" + strings.Repeat("A", 26)} {
 		if _, err := ts.Accounts.Authenticate(t.Context(), secret); code(err) != ErrUnauthorized {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -687,7 +730,8 @@ func TestAccountsAreApart(t *testing.T) {
 	}
 }
 
-// A submission with an idempotency key is accepted once; another one with the same key is refused; all faults of one are named.
+// A submission with an idempotency key is accepted once; another one with the same key is refused; all faults of one
+// are named.
 func TestSubmissions(t *testing.T) {
 	ts := openService(t, Options{})
 	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Name: "one", Settings: raw("max_urls", "10")}
@@ -712,9 +756,11 @@ func TestSubmissions(t *testing.T) {
 	limited.setPlan(Plan{MaxURLs: 500})
 	limited.submit(limited.admin, "https://www.example.com/")
 	priority := 11
-	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority, Plan: "none", Labels: []string{""},
+	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority,
+		Plan: "none", Labels: []string{""},
 		Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
-	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}, bad, "")
+	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}},
+		bad, "")
 	refusal := (*Error)(nil)
 	if !errors.As(err, &refusal) || refusal.Code != ErrInvalid {
 		t.Fatalf("a bad submission: %v", err)
@@ -724,23 +770,30 @@ func TestSubmissions(t *testing.T) {
 		fields = append(fields, f.Field)
 	}
 	slices.Sort(fields)
-	want := []string{"labels[0]", "plan", "priority", "settings.max_urls", "settings.nonsense", "settings.shards", "start_urls[0]", "start_urls[2]"}
+	want := []string{"labels[0]", "plan", "priority", "settings.max_urls", "settings.nonsense", "settings.shards",
+		"start_urls[0]", "start_urls[2]"}
 	if !slices.Equal(fields, want) {
 		t.Errorf("faults of %v, want %v", fields, want)
 	}
 }
 
-// A start URL with a password is refused, and not repeated in the answer. One that an earlier version stored is not shown, and does not prevent the crawl.
+// A start URL with a password is refused, and not repeated in the answer. One that an earlier version stored is not
+// shown, and does not prevent the crawl.
 func TestPasswordsInStartURLs(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 3})
 	ts := openService(t, Options{Base: quick(web)})
-	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://example.com/", "http://name:s3cret@h0.test/"}}, "")
-	if e := (*Error)(nil); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Field != "start_urls[1]" || strings.Contains(ToJSON(e), "s3cret") {
+	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://example.com/",
+		"http://name:s3cret@h0.test/"}}, "")
+	if e := (*Error)(nil); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Field != "start_urls[1]" ||
+		strings.Contains(ToJSON(e), "s3cret") {
 		t.Errorf("a start URL with a password: %s", ToJSON(err))
 	}
 	c := ts.submit(ts.admin, web.StartURLs()[0])
 	old := strings.Replace(web.StartURLs()[0], "http://", "http://name:s3cret@", 1)
-	err = ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE crawl_input SET starts_json = ?", ToJSON([]string{old})) })
+	err = ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl_input SET starts_json = ?",
+			ToJSON([]string{old}))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

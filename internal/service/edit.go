@@ -12,7 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// Edit changes a crawl, as far as its state allows: a queued one in everything, a paused one also in its scope, another one in name, labels, priority and limits.
+// Edit changes a crawl, as far as its state allows: a queued one in everything, a paused one also in its scope, another
+// one in name, labels, priority and limits.
 func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
 	var r *row
 	err := c.s.Write(ctx, func(tx *Tx) (err error) {
@@ -41,7 +42,8 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	editable := r.editable()
 	var faults []FieldError
 	if e.Plan != nil && editable != nil {
-		faults = append(faults, FieldError{"plan", "wrong_state", "the plan of a crawl that has begun cannot be changed"})
+		faults = append(faults, FieldError{"plan", "wrong_state",
+			"the plan of a crawl that has begun cannot be changed"})
 	} else if e.Plan != nil {
 		r.Plan = *e.Plan
 	}
@@ -58,10 +60,12 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if r.Labels == nil {
 		r.Labels = []string{}
 	}
-	faults = append(faults, slices.DeleteFunc(r.checkWords(&plan), func(f FieldError) bool { return f.Field == "priority" && e.Priority == nil && e.Plan == nil })...)
+	faults = append(faults, slices.DeleteFunc(r.checkWords(&plan),
+		func(f FieldError) bool { return f.Field == "priority" && e.Priority == nil && e.Plan == nil })...)
 	if e.StartURLs != nil {
 		if editable != nil {
-			faults = append(faults, FieldError{"start_urls", "wrong_state", "the start URLs of a crawl that has begun cannot be changed"})
+			faults = append(faults, FieldError{"start_urls", "wrong_state",
+				"the start URLs of a crawl that has begun cannot be changed"})
 		}
 		r.setStarts(*e.StartURLs)
 	}
@@ -90,12 +94,15 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if err := Invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, first_starts_json = ?, start_count = ?, result_json = ? WHERE id = ?",
-		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.StartURLs), len(r.starts), ToJSON(r.Result), r.ID)
+	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, "+
+		"first_starts_json = ?, start_count = ?, result_json = ? WHERE id = ?",
+		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.StartURLs), len(r.starts), ToJSON(r.Result),
+		r.ID)
 	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
 		err = errors.Join(err, r.putInput(tx))
 	}
-	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
+	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID,
+		map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 
 // warnLate adds a warning to a crawl that has begun for each changed limit that does not act on what was found before.
@@ -107,7 +114,8 @@ func (r *row) warnLate(changed map[string]json.RawMessage) {
 		if _, ok := changed[name]; !ok {
 			continue
 		}
-		text := name + " was changed after the crawl had begun: the new limit holds for what is found from then on, and what was passed over before is not brought back"
+		text := name + " was changed after the crawl had begun: the new limit holds for what is found from then on, " +
+			"and what was passed over before is not brought back"
 		if !slices.Contains(r.Warnings, text) {
 			r.Warnings = append(r.Warnings, text)
 		}
@@ -143,7 +151,8 @@ func (r *row) editable() []string {
 
 // refuseSetting says why a setting cannot be changed, and what to do.
 func (r *row) refuseSetting(name string, editable []string) FieldError {
-	detail := fmt.Sprintf("this setting of a crawl that has begun cannot be changed: submit another crawl; settings that can be changed now: %s", strings.Join(editable, ", "))
+	detail := fmt.Sprintf("this setting of a crawl that has begun cannot be changed: submit another crawl; settings "+
+		"that can be changed now: %s", strings.Join(editable, ", "))
 	switch {
 	case len(editable) == 0:
 		detail = "settings of a safe crawl that is " + string(r.State) + " cannot be changed"
@@ -155,7 +164,8 @@ func (r *row) refuseSetting(name string, editable []string) FieldError {
 
 // limitSettings are the settings that bound a crawl. They can be changed while it runs.
 func limitSettings() []string {
-	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host", "max-foreign-sitemaps", "max-sitemap-depth",
+	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host",
+		"max-foreign-sitemaps", "max-sitemap-depth",
 		"max-sitemap-children", "max-body-size", "timeout"}
 }
 
@@ -166,5 +176,6 @@ func scopeSettings() []string {
 
 // lateSettings are limits by which sitemaps are passed over when they are found, by file key.
 func lateSettings() []string {
-	return []string{"max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth", "max_sitemap_children"}
+	return []string{"max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth",
+		"max_sitemap_children"}
 }

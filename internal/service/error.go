@@ -71,11 +71,14 @@ type errorKind struct {
 func (c ErrorCode) kind() errorKind {
 	return map[ErrorCode]errorKind{
 		ErrInvalid: {http.StatusUnprocessableEntity, "The request has faults",
-			"Fields of the body, or parameters of the address, are wrong. errors names each of them and says what is allowed."},
+			"Fields of the body, or parameters of the address, are wrong. errors names each of them and says what is " +
+				"allowed."},
 		ErrNotFound: {http.StatusNotFound, "Not found",
-			"There is no such thing, or it belongs to another account. A result of a crawl may not exist yet: detail says when it does."},
+			"There is no such thing, or it belongs to another account. A result of a crawl may not exist yet: detail " +
+				"says when it does."},
 		ErrState: {http.StatusConflict, "The crawl's state does not allow this",
-			"The command does not fit the state of the crawl. state is its state, and allowed lists the commands that fit."},
+			"The command does not fit the state of the crawl. state is its state, and allowed lists the commands " +
+				"that fit."},
 		ErrUnauthorized: {http.StatusUnauthorized, "No valid key",
 			"The request has no key, or one that is unknown, revoked or expired. Send it as Authorization: Bearer KEY."},
 		ErrForbidden: {http.StatusForbidden, "The key may not do this",
@@ -87,7 +90,8 @@ func (c ErrorCode) kind() errorKind {
 		ErrInUse: {http.StatusConflict, "This is in use",
 			"Something else uses what should be deleted. detail names it."},
 		ErrPlanLimit: {http.StatusForbidden, "The plan does not allow this",
-			"The plan of the account does not allow this. detail names the limit; an admin can give the account another plan."},
+			"The plan of the account does not allow this. detail names the limit; an admin can give the account " +
+				"another plan."},
 		ErrRateLimit: {http.StatusTooManyRequests, "Too many requests",
 			"Too many requests came in a short time. Retry-After says after how many seconds to try again."},
 		ErrUnavailable: {http.StatusServiceUnavailable, "The service cannot do this now",
@@ -99,7 +103,8 @@ func (c ErrorCode) kind() errorKind {
 		ErrTooLarge: {http.StatusRequestEntityTooLarge, "The request is too large",
 			"The body is larger than the server reads. detail names the limit."},
 		ErrHost: {http.StatusMisdirectedRequest, "This host name is not served here",
-			"The name in the address is not one of this server. Use its address, localhost, or the name of --public-url."},
+			"The name in the address is not one of this server. Use its address, localhost, or the name of " +
+				"--public-url."},
 		ErrBody: {http.StatusBadRequest, "The request cannot be read",
 			"The body is not valid JSON, or ended early."},
 		ErrTimeout: {http.StatusRequestTimeout, "The request came too slowly",

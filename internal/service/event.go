@@ -6,7 +6,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Event is something that happened to a crawl, an account or a schedule. Events with an id are durable and in the order of their ids.
+// Event is something that happened to a crawl, an account or a schedule. Events with an id are durable and in the order
+// of their ids.
 type Event struct {
 	ID         int64           `json:"id,omitempty"` // none for a sample
 	At         page.Time       `json:"at"`
@@ -41,7 +42,8 @@ const (
 
 // EventTypes are all types of durable events.
 func EventTypes() []EventType {
-	return []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing, CrawlFinished, CrawlDeleted,
+	return []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing,
+		CrawlFinished, CrawlDeleted,
 		LimitWarning, HostBlocked, QuotaReached, ScheduleSkipped}
 }
 

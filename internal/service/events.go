@@ -54,7 +54,8 @@ func (e *Events) Since(ctx context.Context, f EventFilter) ([]Event, error) {
 
 // read reads events from the database.
 func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
-	query, args := "SELECT id, at, type, account, crawl, generation, actor_key, actor_system, data_json FROM event WHERE id > ?", []any{f.After}
+	query, args := "SELECT id, at, type, account, crawl, generation, actor_key, actor_system, data_json FROM event "+
+		"WHERE id > ?", []any{f.After}
 	if f.Account != "" {
 		query, args = query+" AND account = ?", append(args, f.Account)
 	}
@@ -67,7 +68,8 @@ func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
 // recentMost is how many events are kept in memory at least, if there are so many. Twice as many are kept at most.
 const recentMost = 4096
 
-// recentEvents are the newest events, so that a new one is read from the database once and not by every client that waits for it.
+// recentEvents are the newest events, so that a new one is read from the database once and not by every client that
+// waits for it.
 type recentEvents struct {
 	changed atomic.Bool // there may be events in the database that are not here
 
@@ -87,10 +89,14 @@ func (r *recentEvents) since(ctx context.Context, e *Events, f *EventFilter) (fo
 	if f.After < r.before {
 		return nil, false, nil
 	}
-	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event, id int64) int { return cmp.Compare(e.ID, id) })
+	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event,
+		id int64) int {
+		return cmp.Compare(e.ID, id)
+	})
 	found = []Event{}
 	for i := from; i < len(r.events) && len(found) < f.Limit; i++ {
-		if one := &r.events[i]; (f.Account == "" || one.Account == f.Account) && (f.Crawl == "" || one.Crawl == f.Crawl) {
+		if one := &r.events[i]; (f.Account == "" || one.Account == f.Account) &&
+			(f.Crawl == "" || one.Crawl == f.Crawl) {
 			found = append(found, *one)
 		}
 	}
@@ -135,7 +141,9 @@ func (r *recentEvents) update(ctx context.Context, e *Events) (err error) {
 
 // Last is the id of the newest event, whether or not it is still kept, or 0.
 func (e *Events) Last(ctx context.Context) (id int64, err error) {
-	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM (SELECT MAX(id) AS id FROM event UNION ALL SELECT event FROM cursor WHERE reader = ?) AS ids", pruned).Scan(&id)
+	err = e.db.Read().QueryRowContext(ctx,
+		"SELECT COALESCE(MAX(id), 0) FROM (SELECT MAX(id) AS id FROM event UNION ALL SELECT event FROM cursor WHERE "+
+			"reader = ?) AS ids", pruned).Scan(&id)
 	return id, err
 }
 
@@ -153,7 +161,8 @@ func scanEvent(row Scanner) (e Event, err error) {
 // Record records an event in the transaction. Its id and time are set.
 func (tx *Tx) Record(e Event) error {
 	tx.events = append(tx.events, e)
-	return tx.Change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.Change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		Millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
 }
 
@@ -163,10 +172,11 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // Audit is the log of who did what.
 type Audit struct{ db *db.DB }
 
-// List returns entries, newest first. Account selects those of one account's actors, if it is given; before is the lowest id of the part of the
-// list before, or 0.
+// List returns entries, newest first. Account selects those of one account's actors, if it is given; before is the
+// lowest id of the part of the list before, or 0.
 func (a *Audit) List(ctx context.Context, account string, before int64, limit int) ([]AuditEntry, error) {
-	query, args := "SELECT id, at, account, actor_key, actor_system, remote, action, object, data_json FROM audit WHERE (id < ? OR ? = 0)", []any{before, before}
+	query, args := "SELECT id, at, account, actor_key, actor_system, remote, action, object, data_json FROM audit "+
+		"WHERE (id < ? OR ? = 0)", []any{before, before}
 	if account != "" {
 		query, args = query+" AND account = ?", append(args, account)
 	}
@@ -188,6 +198,7 @@ func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
 	if data != nil {
 		text = ToJSON(data)
 	}
-	return tx.Change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.Change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		Millis(tx.now), c.Account.ID, c.Key, c.System, c.Remote, action, object, text)
 }

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// Events are the same from memory and from the database, whatever the first one is, and also when more are added than are kept in memory.
+// Events are the same from memory and from the database, whatever the first one is, and also when more are added than
+// are kept in memory.
 func TestRecentEvents(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	add := func(n int) {
 		t.Helper()
 		if err := ts.Write(t.Context(), func(tx *Tx) error {
 			for i := range n {
-				if err := tx.Record(Event{Type: HostBlocked, Account: fmt.Sprint("account", i%3), Crawl: fmt.Sprint("crawl", i%5)}); err != nil {
+				if err := tx.Record(Event{Type: HostBlocked, Account: fmt.Sprint("account", i%3),
+					Crawl: fmt.Sprint("crawl", i%5)}); err != nil {
 					return err
 				}
 			}
@@ -29,7 +31,9 @@ func TestRecentEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []EventFilter{{After: last}, {After: last - 1}, {After: last - 100}, {After: last - 100, Limit: 7}, {After: last - 100, Account: "account1"}, {After: last - 100, Crawl: "crawl3"},
+		for _, f := range []EventFilter{{After: last}, {After: last - 1}, {After: last - 100},
+			{After: last - 100, Limit: 7}, {After: last - 100, Account: "account1"},
+			{After: last - 100, Crawl: "crawl3"},
 			{After: last - recentMost}, {After: last - 2*recentMost}, {After: 0}, {After: 0, Limit: 3}} {
 			got, err := ts.Events.Since(t.Context(), f)
 			if err != nil {
@@ -52,7 +56,8 @@ func TestRecentEvents(t *testing.T) {
 	}
 }
 
-// Events and the audit log are removed in bounded steps when they were kept long enough, never before webhooks were told, and never one behind one that stays. A client that misses some is told so, and no other.
+// Events and the audit log are removed in bounded steps when they were kept long enough, never before webhooks were
+// told, and never one behind one that stays. A client that misses some is told so, and no other.
 func TestOldEventsAreRemoved(t *testing.T) {
 	ts := openService(t, Options{KeepEvents: 24 * time.Hour, KeepAudit: 48 * time.Hour})
 	now := time.Now()
@@ -102,14 +107,19 @@ func TestOldEventsAreRemoved(t *testing.T) {
 
 	old("event", "id < 1012", 25*time.Hour)
 	old("event", "id = 1008", time.Hour) // the clock jumped
-	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("INSERT INTO cursor (reader, event) VALUES ('webhooks', 500)") }); err != nil {
+	if err := ts.Write(t.Context(),
+		func(tx *Tx) error { return tx.Change("INSERT INTO cursor (reader, event) VALUES ('webhooks', 500)") }); err != nil {
 		t.Fatal(err)
 	}
 	prune(true)
 	if n := count("event"); int64(n) != last-500 {
 		t.Errorf("%d events are left, webhooks were told of 500", n)
 	}
-	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE cursor SET event = ? WHERE reader = 'webhooks'", last) }); err != nil {
+	if err := ts.Write(t.Context(),
+		func(tx *Tx) error {
+			return tx.Change("UPDATE cursor SET event = ? WHERE reader = 'webhooks'",
+				last)
+		}); err != nil {
 		t.Fatal(err)
 	}
 	prune(false)

@@ -9,10 +9,12 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// Fifty crawls of one account run at once. One of them has enough hosts to use every worker alone; each of the others has one host, which takes two requests at a time. Every other one
-// gets at least half of its fair share of the pages, which is one in a hundred: in turns it gets what it can use, 2 of 150 workers. A plain queue would serve leases in the order in which they
-// come: of 150 leases of the huge crawl and 98 of the others, 2 are its own, which is less than half of its share. In a bubble each request takes exactly the latency of the web, so
-// the shares do not depend on the machine.
+// Fifty crawls of one account run at once. One of them has enough hosts to use every worker alone; each of the others
+// has one host, which takes two requests at a time. Every other one gets at least half of its fair share of the pages,
+// which is one in a hundred: in turns it gets what it can use, 2 of 150 workers. A plain queue would serve leases in
+// the order in which they come: of 150 leases of the huge crawl and 98 of the others, 2 are its own, which is less than
+// half of its share. In a bubble each request takes exactly the latency of the web, so the shares do not depend on the
+// machine.
 func TestFiftyCrawlsOneHuge(t *testing.T) {
 	const crawls, hosts, pages, workers, latency, long = 50, 49 + 80, 80, 150, 100 * time.Millisecond, 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {

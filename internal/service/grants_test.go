@@ -17,10 +17,12 @@ func faultsOf(err error) (fields []string) {
 	return fields
 }
 
-// A safe plan that a tenant chooses lifts nothing that the plan of the account refuses, at the submission or at the start.
+// A safe plan that a tenant chooses lifts nothing that the plan of the account refuses, at the submission or at the
+// start.
 func TestSafePlanLiftsNothing(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
-	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 20, MaxPriority: 4, Refused: []string{"header", "extract"}}); err != nil {
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 20, MaxPriority: 4,
+		Refused: []string{"header", "extract"}}); err != nil {
 		t.Fatal(err)
 	}
 	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
@@ -28,7 +30,8 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 	sub := Submission{StartURLs: []string{"https://a.test/"}, Plan: "safe", Priority: &priority,
 		Settings: raw("header", `["X-A: b"]`, "extract", `["a=h1"]`, "max_urls", "21")}
 	_, err := ts.Crawls.Submit(t.Context(), tenant, sub, "")
-	if got, want := faultsOf(err), []string{"priority", "settings.extract", "settings.header", "settings.max_urls"}; !slices.Equal(got, want) {
+	if got, want := faultsOf(err), []string{"priority", "settings.extract", "settings.header",
+		"settings.max_urls"}; !slices.Equal(got, want) {
 		t.Errorf("%v: faults %v, want %v", err, got, want)
 	}
 	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: sub.StartURLs, Plan: "safe"}, "")
@@ -48,8 +51,8 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 	}
 }
 
-// A crawl that hosts of its account allowed is not crawled again, or resumed, without these hosts. One that has lost some of
-// them is bound to the others.
+// A crawl that hosts of its account allowed is not crawled again, or resumed, without these hosts. One that has lost
+// some of them is bound to the others.
 func TestWithdrawnHosts(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	grant := func(hosts ...string) {
@@ -66,7 +69,8 @@ func TestWithdrawnHosts(t *testing.T) {
 	end := func(id string, state State) {
 		t.Helper()
 		err := ts.Write(t.Context(), func(tx *Tx) error {
-			return tx.Change("UPDATE crawl SET state = ?, desired = 'run', started_at = 1, ended_at = 2, begun = 1, generation = 1 WHERE id = ?", state, id)
+			return tx.Change("UPDATE crawl SET state = ?, desired = 'run', started_at = 1, ended_at = 2, begun = 1, "+
+				"generation = 1 WHERE id = ?", state, id)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +81,8 @@ func TestWithdrawnHosts(t *testing.T) {
 	fast := ts.submit(tenant(), "https://www.b.test/", "min_delay_ms", "1", "only_hosts", `["www.b.test"]`).ID
 	plain := ts.submit(tenant(), "https://a.test/").ID
 	byAdmin := ts.submit(ts.admin, "https://c.test/", "profile", `"own-site"`).ID
-	private := ts.submit(ts.admin, "https://c.test/", "profile", `"own-site"`, "only_hosts", `["c.test"]`, "allow_private", "true").ID
+	private := ts.submit(ts.admin, "https://c.test/", "profile", `"own-site"`, "only_hosts", `["c.test"]`,
+		"allow_private", "true").ID
 	again := func(by *Caller, id string, command Command, state State) []string {
 		t.Helper()
 		end(id, state)
@@ -97,10 +102,12 @@ func TestWithdrawnHosts(t *testing.T) {
 	if faults := again(tenant(), own, CommandRecrawl, Complete); faults != nil {
 		t.Errorf("with one host: %v", faults)
 	}
-	if r, err := getRow(t.Context(), ts.db.Read(), "", own); err != nil || !slices.Equal(r.stored["only-hosts"], []string{"a.test"}) {
+	if r, err := getRow(t.Context(), ts.db.Read(), "", own); err != nil ||
+		!slices.Equal(r.stored["only-hosts"], []string{"a.test"}) {
 		t.Errorf("it is bound to %v, %v", r.stored["only-hosts"], err)
 	}
-	if faults := again(tenant(), fast, CommandRecrawl, Complete); !slices.Equal(faults, []string{"settings.min_delay_ms"}) {
+	if faults := again(tenant(), fast, CommandRecrawl, Complete); !slices.Equal(faults,
+		[]string{"settings.min_delay_ms"}) {
 		t.Errorf("a delay for a host that was withdrawn: %v", faults)
 	}
 	grant()

@@ -33,7 +33,8 @@ type Webhook struct {
 	// AllowPrivate is set by an admin: the address may be one that is not public.
 	AllowPrivate bool      `json:"allow_private,omitempty"`
 	CreatedAt    page.Time `json:"created_at"`
-	Secret       string    `json:"secret,omitempty"` // only in the answer to its creation, and to a change that draws another one
+	// only in the answer to its creation, and to a change that draws another one
+	Secret string `json:"secret,omitempty"`
 }
 
 // Delivery is one event for one webhook.

@@ -29,19 +29,22 @@ func refusedBy(t *testing.T, what string, err error, field, code string) {
 	}
 }
 
-// What a caller submits is bounded in bytes and in the length of its lists, with a submission, a change and a recrawl alike.
+// What a caller submits is bounded in bytes and in the length of its lists, with a submission, a change and a recrawl
+// alike.
 func TestInputIsBounded(t *testing.T) {
 	ts := openService(t, Options{})
 	tenant := &Caller{Account: ts.admin.Account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
 	for _, c := range []struct{ name, key, value, field, code string }{
 		{"many types", "xml_types", texts(1001, "a/%d"), "settings.xml_types", config.FaultValue},
-		{"many types in one text", "xml_types", ToJSON(strings.Repeat("a,", 1000) + "b"), "settings.xml_types", config.FaultValue},
+		{"many types in one text", "xml_types", ToJSON(strings.Repeat("a,", 1000) + "b"), "settings.xml_types",
+			config.FaultValue},
 		{"many headers", "header", texts(101, "X-A: %d"), "settings.header", config.FaultValue},
 		{"many bytes of a list", "xml_types", texts(700_000, "%d"), "settings", config.FaultSize},
 		{"many bytes of a text", "only_hosts", ToJSON(strings.Repeat("a", 70_000)), "settings", config.FaultSize},
 		{"many bytes of a name", strings.Repeat("a", 70_000), "1", "settings", config.FaultSize},
 	} {
-		_, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"}, Settings: raw(c.key, c.value)}, "")
+		_, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"},
+			Settings: raw(c.key, c.value)}, "")
 		refusedBy(t, c.name, err, c.field, c.code)
 	}
 	long := make([]string, 300)
@@ -54,7 +57,8 @@ func TestInputIsBounded(t *testing.T) {
 	for i := range 5000 {
 		many[fmt.Sprintf("s%d", i)] = json.RawMessage("1")
 	}
-	_, err = ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: slices.Repeat([]string{"http://[", "x"}, 400), Settings: many}, "")
+	_, err = ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: slices.Repeat([]string{"http://[", "x"}, 400),
+		Settings: many}, "")
 	if e, ok := errors.AsType[*Error](err); !ok || len(e.Fields) != 2*maxFaults {
 		t.Errorf("a refusal of thousands of faults: %.300v", err)
 	}
@@ -63,11 +67,14 @@ func TestInputIsBounded(t *testing.T) {
 	c := ts.submit(tenant, "https://a.test/", "xml_types", half)
 	_, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half)})
 	refusedBy(t, "a change that makes it too much", err, "settings", config.FaultSize)
-	if _, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half, "xml_types", "null")}); err != nil {
+	if _, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half, "xml_types",
+		"null")}); err != nil {
 		t.Error(err)
 	}
-	refusedBy(t, "a recrawl", (&Recrawl{Include: slices.Repeat([]string{strings.Repeat("a", 999)}, 70)}).Check(), "", "too_large")
-	refusedBy(t, "a recrawl by large expressions", (&Recrawl{Exclude: []string{"(?:a?){999}b"}}).Check(), "exclude", "bad_value")
+	refusedBy(t, "a recrawl", (&Recrawl{Include: slices.Repeat([]string{strings.Repeat("a", 999)}, 70)}).Check(), "",
+		"too_large")
+	refusedBy(t, "a recrawl by large expressions", (&Recrawl{Exclude: []string{"(?:a?){999}b"}}).Check(), "exclude",
+		"bad_value")
 }
 
 // Lists of crawls have neither settings nor more than the first start URLs; a crawl has its settings.
@@ -77,7 +84,8 @@ func TestListsLeaveOutWhatIsLarge(t *testing.T) {
 	for i := range starts {
 		starts[i] = fmt.Sprintf("https://a.test/%d/%s", i, strings.Repeat("a", 20*i))
 	}
-	made, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts, Settings: raw("exclude", `["/private/"]`)}, "")
+	made, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts,
+		Settings: raw("exclude", `["/private/"]`)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +102,14 @@ func TestListsLeaveOutWhatIsLarge(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	for _, c := range []*Crawl{made, got} {
-		if text := ToJSON(c); !strings.Contains(text, `"settings":{"exclude":["/private/"]}`) || len(c.StartURLs) != 10 || c.StartURLCount != 200 {
+		if text := ToJSON(c); !strings.Contains(text, `"settings":{"exclude":["/private/"]}`) ||
+			len(c.StartURLs) != 10 || c.StartURLCount != 200 {
 			t.Errorf("a crawl: %s", text)
 		}
 	}
 	for _, c := range append(queue.Items, list.Items...) {
-		if text := ToJSON(c); strings.Contains(text, "settings") || strings.Contains(text, "private") || len(c.StartURLs) != 10 || c.StartURLCount != 200 {
+		if text := ToJSON(c); strings.Contains(text, "settings") || strings.Contains(text, "private") ||
+			len(c.StartURLs) != 10 || c.StartURLCount != 200 {
 			t.Errorf("in a list: %s", text)
 		}
 	}
@@ -132,7 +142,8 @@ func TestInputCountsAsDisk(t *testing.T) {
 	var last *Crawl
 	for i := 0; ; i++ {
 		before := used()
-		c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"}, Settings: raw("xml_types", text)}, "")
+		c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"},
+			Settings: raw("xml_types", text)}, "")
 		if limited(err) && i > 0 {
 			break
 		}
@@ -146,7 +157,8 @@ func TestInputCountsAsDisk(t *testing.T) {
 		}
 	}
 	ts.setPlan(Plan{DiskBytes: limit / 10})
-	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, last.ID, Edit{Settings: raw("skip_extensions", `["pdf"]`)}); !limited(err) {
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, last.ID,
+		Edit{Settings: raw("skip_extensions", `["pdf"]`)}); !limited(err) {
 		t.Errorf("a change beyond the limit: %v", err)
 	}
 	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, last.ID, Edit{Labels: &[]string{"a"}}); err != nil {
@@ -156,7 +168,8 @@ func TestInputCountsAsDisk(t *testing.T) {
 	ts.run()
 	ts.do(last.ID, CommandDelete)
 	awaitGone(ts, last.ID)
-	if _, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"}, Settings: raw("xml_types", text)}, ""); err != nil {
+	if _, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"},
+		Settings: raw("xml_types", text)}, ""); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
 }

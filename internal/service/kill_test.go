@@ -25,7 +25,8 @@ const childDir = "MAPWRIGHT_TEST_SERVICE"
 // childOptions are what a child is told.
 type childOptions struct {
 	Dir, Resolve, Slot string
-	Hold               bool // hold a crawl that begins to write its outputs until there is something on the standard input
+	// hold a crawl that begins to write its outputs until there is something on the standard input
+	Hold bool
 }
 
 // held is what a child prints when it holds a crawl.
@@ -45,7 +46,8 @@ func runChild() error {
 	released := make(chan struct{})
 	hold := func(time.Duration) { // called after each transaction
 		var finishing bool
-		if s == nil || s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM crawl WHERE state = ?)", Finishing).Scan(&finishing) != nil || !finishing {
+		if s == nil || s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM crawl WHERE state = ?)",
+			Finishing).Scan(&finishing) != nil || !finishing {
 			return
 		}
 		fmt.Println(held)
@@ -166,7 +168,8 @@ func (c *child) kill() {
 // A process that is killed in any state loses no crawl, runs none twice, and the quota is exact to the page.
 func TestKilledInEveryState(t *testing.T) {
 	const middle, pauseAsked EventType = "middle", "pause asked for"
-	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, pauseAsked, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing, CrawlFinished} {
+	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, pauseAsked, CrawlPausing, CrawlPaused,
+		CrawlResumed, CrawlFinishing, CrawlFinished} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			web := startWeb(t, testweb.Config{Pages: 60})
@@ -288,8 +291,9 @@ func TestKilledWhileDeleting(t *testing.T) {
 	}
 }
 
-// A process is killed between the record that a crawl writes its outputs and the first of them, and between the last of them and the record of its end. The crawl is never complete without
-// its files, and the next process brings it to its end without asking for a page again.
+// A process is killed between the record that a crawl writes its outputs and the first of them, and between the last of
+// them and the record of its end. The crawl is never complete without its files, and the next process brings it to its
+// end without asking for a page again.
 func TestKilledBetweenStateAndOutputs(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written=%t", written), func(t *testing.T) {
@@ -364,10 +368,11 @@ func awaitFile(t *testing.T, path string) {
 	}
 }
 
-// What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations are made from a crawl that has ended: some cannot be met by a kill
-// from outside.
+// What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations
+// are made from a crawl that has ended: some cannot be met by a kill from outside.
 func TestKilledBetweenTwoSteps(t *testing.T) {
-	const finishing, deleting = "UPDATE crawl SET state = 'finishing' WHERE id = ?", "UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id = ?"
+	const finishing, deleting = "UPDATE crawl SET state = 'finishing' WHERE id = ?",
+		"UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id = ?"
 	remove := func(ts *testService, id string) error { return os.RemoveAll(ts.crawlDir(id)) }
 	rename := func(ts *testService, id string) error {
 		return os.Rename(ts.crawlDir(id), filepath.Join(ts.trashDir(), id))
@@ -377,7 +382,10 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 		leave           func(ts *testService, id string) error
 	}{
 		{"outputs written, end not recorded", finishing, nil},
-		{"a part of the outputs written", finishing, func(ts *testService, id string) error { return os.Remove(ts.Crawls.DataDir(id).Report()) }},
+		{"a part of the outputs written", finishing, func(ts *testService,
+			id string) error {
+			return os.Remove(ts.Crawls.DataDir(id).Report())
+		}},
 		{"no output written", finishing, func(ts *testService, id string) error {
 			return errors.Join(os.Remove(ts.Crawls.DataDir(id).Report()), os.Remove(ts.Crawls.DataDir(id).JSONL()))
 		}},
@@ -398,7 +406,8 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 			ts.end()
 			ts = openService(t, o)
 			err := ts.Write(t.Context(), func(tx *Tx) error {
-				return errors.Join(tx.Change(tt.statement, c.ID), tx.Change("DELETE FROM crawl_run WHERE crawl = ?", c.ID))
+				return errors.Join(tx.Change(tt.statement, c.ID),
+					tx.Change("DELETE FROM crawl_run WHERE crawl = ?", c.ID))
 			})
 			if err == nil && tt.leave != nil {
 				err = tt.leave(ts, c.ID)
@@ -431,7 +440,8 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 	}
 }
 
-// A crawl that is to be cancelled when the process is killed is cancelled by the next one, with the outputs of what was found.
+// A crawl that is to be cancelled when the process is killed is cancelled by the next one, with the outputs of what was
+// found.
 func TestKilledWhileCancelling(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 40})
 	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}

@@ -14,7 +14,8 @@ const (
 	pruned = "pruned" // the mark up to which events were removed
 )
 
-// prune removes events and entries of the audit log that were kept long enough, a bounded number at a time. It says whether there are more.
+// prune removes events and entries of the audit log that were kept long enough, a bounded number at a time. It says
+// whether there are more.
 func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err error) {
 	for _, p := range []struct {
 		table string
@@ -32,7 +33,8 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 	return more, nil
 }
 
-// pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so no row is removed behind one that stays, whatever the clock did.
+// pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so
+// no row is removed behind one that stays, whatever the clock did.
 func (s *Service) pruneTable(ctx context.Context, table string, before int64) (more bool, err error) {
 	type entry struct{ id, at int64 }
 	first, err := Collect(ctx, s.db.Read(), func(row Scanner) (e entry, err error) {
@@ -54,11 +56,13 @@ func (s *Service) pruneTable(ctx context.Context, table string, before int64) (m
 		if table == "event" {
 			// Webhooks are told of every event first.
 			var collected int64
-			if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MIN(event), ?) FROM cursor WHERE reader <> ?", last, pruned).Scan(&collected); err != nil {
+			if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MIN(event), ?) FROM cursor WHERE reader <> ?", last,
+				pruned).Scan(&collected); err != nil {
 				return err
 			}
 			last = min(last, collected)
-			if err := tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", pruned, last); err != nil {
+			if err := tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET "+
+				"event = excluded.event", pruned, last); err != nil {
 				return err
 			}
 		}
@@ -67,10 +71,12 @@ func (s *Service) pruneTable(ctx context.Context, table string, before int64) (m
 	return err == nil && n == pruneStep, err
 }
 
-// Gap says whether a client that has the events up to an id would miss some: those that are not kept any more, or all of them, if the id is of another database. After is the id with which it can go on.
+// Gap says whether a client that has the events up to an id would miss some: those that are not kept any more, or all
+// of them, if the id is of another database. After is the id with which it can go on.
 func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing bool, err error) {
 	var removed int64
-	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?", pruned).Scan(&removed)
+	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
+		pruned).Scan(&removed)
 	if err != nil {
 		return 0, false, err
 	}
@@ -80,7 +86,9 @@ func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing b
 	}
 	if f.Crawl != "" {
 		var first int
-		err := e.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM event WHERE crawl = ? AND type = ? AND generation = 0", f.Crawl, CrawlQueued).Scan(&first)
+		err := e.db.Read().QueryRowContext(ctx,
+			"SELECT COUNT(*) FROM event WHERE crawl = ? AND type = ? AND generation = 0", f.Crawl,
+			CrawlQueued).Scan(&first)
 		if err != nil || first > 0 {
 			return f.After, false, err // nothing of this crawl was removed
 		}

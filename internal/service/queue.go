@@ -39,9 +39,12 @@ func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == 
 func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 	return Collect(ctx, q, func(row Scanner) (*entry, error) {
 		e := &entry{}
-		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
-	}, "SELECT id, account, plan, profile, state, desired, priority, generation, queued_at, resume_first, trial, wait_code, disk_bytes FROM crawl "+
-		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
+		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation,
+			&e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
+	}, "SELECT id, account, plan, profile, state, desired, priority, generation, queued_at, resume_first, trial, "+
+		"wait_code, disk_bytes FROM crawl "+
+		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = "+
+		"'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }
 
@@ -67,10 +70,12 @@ func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms
 		all[id] = t
 		return struct{}{}, FromJSON(text, &t.plan)
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
-		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = ?), "+
+		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month "+
+		"= ?), "+
 		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
 		diskUse+" "+
-		"FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM crawl WHERE state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
+		"FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM crawl WHERE "+
+		"state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
 	return all, err
 }
 
@@ -84,8 +89,10 @@ func (t *terms) diskUsed() bool { return t.plan.DiskBytes > 0 && t.disk >= t.pla
 
 // diskWait is what a crawl waits for then.
 func (t *terms) diskWait() *Waiting {
-	return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some; the crawl goes on by itself then",
-		t.plan.DiskBytes, t.plan.Name)}
+	return &Waiting{Code: WaitPlan,
+		Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some; the "+
+			"crawl goes on by itself then",
+			t.plan.DiskBytes, t.plan.Name)}
 }
 
 // hindrance says why a crawl of the account may not start now, however many slots are free; nil if it may.
@@ -94,7 +101,8 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 	case t.disabled:
 		return &Waiting{Code: WaitAccount, Detail: "the account is disabled"}
 	case t.plan.MaxCrawls > 0 && t.running >= t.plan.MaxCrawls:
-		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run", t.plan.Name, t.plan.MaxCrawls)}
+		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run",
+			t.plan.Name, t.plan.MaxCrawls)}
 	case t.diskUsed():
 		return t.diskWait()
 	case !t.quotaLeft():
@@ -103,15 +111,17 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 	return nil
 }
 
-// inOrder puts queued crawls into the order in which they start: first those that ran when the process ended, then by priority, then those of the account with the fewest
-// running crawls, then by age. Each crawl that is chosen counts as a running one of its account for the choice of the next.
+// inOrder puts queued crawls into the order in which they start: first those that ran when the process ended, then by
+// priority, then those of the account with the fewest running crawls, then by age. Each crawl that is chosen counts as
+// a running one of its account for the choice of the next.
 func inOrder(queued []*entry, running map[string]int) []*entry {
 	type line struct {
 		account string
 		entries []*entry // in the order of the account's own crawls
 	}
 	byOwn := func(a, b *entry) int {
-		return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
+		return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority),
+			cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
 	}
 	lines := map[string]*line{}
 	for _, e := range queued {
@@ -131,7 +141,8 @@ func inOrder(queued []*entry, running map[string]int) []*entry {
 	for len(open) > 0 {
 		best := slices.MinFunc(open, func(x, y *line) int {
 			a, b := x.entries[0], y.entries[0]
-			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(count[a.account], count[b.account]),
+			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority),
+				cmp.Compare(count[a.account], count[b.account]),
 				cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
 		})
 		order = append(order, best.entries[0])

@@ -11,11 +11,14 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Pages of the quota are reserved for a running crawl in blocks: granted pages are those that it may still count. When more are asked for, when the month turns and when
-// the crawl stops, what it has counted since is booked: used pages move from the reservation into the usage of the month in which they were reserved. The number that the crawl
-// itself counts never shrinks but by a kill, after which it counts the same URLs again; so a number that is not greater than what is booked adds nothing.
+// Pages of the quota are reserved for a running crawl in blocks: granted pages are those that it may still count. When
+// more are asked for, when the month turns and when the crawl stops, what it has counted since is booked: used pages
+// move from the reservation into the usage of the month in which they were reserved. The number that the crawl itself
+// counts never shrinks but by a kill, after which it counts the same URLs again; so a number that is not greater than
+// what is booked adds nothing.
 
-// Sizes of a block: most of what is left, so that few transactions are made, and few near the end, so that little is reserved by a crawl that does not need it.
+// Sizes of a block: most of what is left, so that few transactions are made, and few near the end, so that little is
+// reserved by a crawl that does not need it.
 const (
 	mostGranted  = 500
 	leastGranted = 10
@@ -40,7 +43,8 @@ type pageAccount struct {
 
 func (tx *Tx) pageAccount(id string) (p pageAccount, err error) {
 	p.crawl = id
-	err = tx.QueryRowContext(tx.ctx, "SELECT account, counted, granted, grant_month FROM crawl WHERE id = ?", id).Scan(&p.owner, &p.counted, &p.granted, &p.month)
+	err = tx.QueryRowContext(tx.ctx, "SELECT account, counted, granted, grant_month FROM crawl WHERE id = ?",
+		id).Scan(&p.owner, &p.counted, &p.granted, &p.month)
 	return p, err
 }
 
@@ -50,7 +54,8 @@ func (tx *Tx) book(p *pageAccount, counted int64) error {
 	p.month = cmp.Or(p.month, now)
 	more := max(0, counted-p.counted)
 	if more > 0 {
-		err := tx.Change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
+		err := tx.Change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, "+
+			"month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
 			p.owner, p.month, more)
 		if err != nil {
 			return err
@@ -66,7 +71,8 @@ func (tx *Tx) book(p *pageAccount, counted int64) error {
 
 // save stores what book and grants have changed.
 func (p *pageAccount) save(tx *Tx) error {
-	return tx.Change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted, p.month, p.crawl)
+	return tx.Change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted,
+		p.month, p.crawl)
 }
 
 // planOf is the plan of an account.
@@ -90,8 +96,10 @@ func (tx *Tx) left(owner string) (int64, error) {
 
 // pageUse is how many pages of a month an account has used and reserved.
 func pageUse(ctx context.Context, q Queryer, owner, month string) (use PageUse, err error) {
-	err = q.QueryRowContext(ctx, "SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
-		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner, month).Scan(&use.Used, &use.Granted)
+	err = q.QueryRowContext(ctx,
+		"SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
+			"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner,
+		month).Scan(&use.Used, &use.Granted)
 	return use, err
 }
 
@@ -147,25 +155,29 @@ func (tx *Tx) quotaReached(r *row) error {
 	return r.record(tx, QuotaReached, Actor{System: "quota"}, map[string]string{"period": month})
 }
 
-// inputBytes is the sum of what the database holds of an account's submissions, and diskUse that and what its crawls have on disk. Both are expressions for queries that
-// name account.id.
+// inputBytes is the sum of what the database holds of an account's submissions, and diskUse that and what its crawls
+// have on disk. Both are expressions for queries that name account.id.
 const (
-	inputBytes = "(SELECT COALESCE(SUM(input_bytes), 0) FROM crawl WHERE crawl.account = account.id) + (SELECT COALESCE(SUM(input_bytes), 0) FROM schedule WHERE schedule.account = account.id)"
-	diskUse    = "(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) + " + inputBytes
+	inputBytes = "(SELECT COALESCE(SUM(input_bytes), 0) FROM crawl WHERE crawl.account = account.id) + (SELECT " +
+		"COALESCE(SUM(input_bytes), 0) FROM schedule WHERE schedule.account = account.id)"
+	diskUse = "(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) + " + inputBytes
 )
 
-// CheckInput refuses a transaction after which the submissions of an account alone would take the disk that its plan allows. Crawls wait when the account's disk is used up; their rows would
-// grow without bound.
+// CheckInput refuses a transaction after which the submissions of an account alone would take the disk that its plan
+// allows. Crawls wait when the account's disk is used up; their rows would grow without bound.
 func (tx *Tx) CheckInput(owner string) error {
 	plan, err := tx.planOf(owner)
 	if err != nil || plan.DiskBytes == 0 {
 		return err
 	}
 	var bytes int64
-	if err := tx.QueryRowContext(tx.ctx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?", owner).Scan(&bytes); err != nil || bytes <= plan.DiskBytes {
+	if err := tx.QueryRowContext(tx.ctx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?",
+		owner).Scan(&bytes); err != nil || bytes <= plan.DiskBytes {
 		return err
 	}
-	return &Error{Code: ErrPlanLimit, Detail: fmt.Sprintf("start URLs and settings of the account's crawls and schedules would take %d bytes, and plan %q allows %d bytes of disk: delete some", bytes, plan.Name, plan.DiskBytes)}
+	return &Error{Code: ErrPlanLimit,
+		Detail: fmt.Sprintf("start URLs and settings of the account's crawls and schedules would take %d bytes, and "+
+			"plan %q allows %d bytes of disk: delete some", bytes, plan.Name, plan.DiskBytes)}
 }
 
 // Usage returns what an account has used in the present UTC month. Every caller may ask for its own account.
@@ -184,14 +196,18 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	if u.Pages, err = pageUse(ctx, q, account.ID, u.Period); err != nil {
 		return u, err
 	}
-	err = q.QueryRowContext(ctx, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), "+
-		"(SELECT "+diskUse+" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID, account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
+	err = q.QueryRowContext(ctx,
+		"SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), "+
+			"COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), "+
+			"(SELECT "+diskUse+" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID,
+		account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
 	u.Pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
 	return u, err
 }
 
 // quotaDetail says why a crawl waits for the quota.
 func quotaDetail(plan *Plan, now time.Time) string {
-	return fmt.Sprintf("the account has used the %d pages of plan %q for %s; the quota begins anew on %s, and the crawl goes on then by itself", plan.PagesPerMonth, plan.Name, monthOf(now),
+	return fmt.Sprintf("the account has used the %d pages of plan %q for %s; the quota begins anew on %s, and the "+
+		"crawl goes on then by itself", plan.PagesPerMonth, plan.Name, monthOf(now),
 		nextMonth(now).Format(time.DateOnly))
 }

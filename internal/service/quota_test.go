@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Pages are booked in the UTC month in which they were reserved, none is booked twice, and what a crawl does not need goes back. Clocks that jump do no harm.
+// Pages are booked in the UTC month in which they were reserved, none is booked twice, and what a crawl does not need
+// goes back. Clocks that jump do no harm.
 func TestQuotaOverMonths(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +32,8 @@ func TestQuotaOverMonths(t *testing.T) {
 		want := func(used, granted int64) {
 			t.Helper()
 			if u, g := ts.used(); u != used || g != granted {
-				t.Errorf("in %s %d pages are used and %d reserved, want %d and %d", monthOf(time.Now()), u, g, used, granted)
+				t.Errorf("in %s %d pages are used and %d reserved, want %d and %d", monthOf(time.Now()), u, g, used,
+					granted)
 			}
 		}
 		time.Sleep(time.Until(nextMonth(time.Now()).Add(-time.Hour)))
@@ -52,7 +54,8 @@ func TestQuotaOverMonths(t *testing.T) {
 		settle(c.ID, 30)
 		want(10, 0)
 		usage := func(month string) (pages int64) {
-			if err := ts.db.Read().QueryRowContext(t.Context(), "SELECT pages FROM page_usage WHERE month = ?", month).Scan(&pages); err != nil {
+			if err := ts.db.Read().QueryRowContext(t.Context(), "SELECT pages FROM page_usage WHERE month = ?",
+				month).Scan(&pages); err != nil {
 				t.Error(err)
 			}
 			return pages

@@ -16,7 +16,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// trial says how a crawl is treated that ran when the process ended three times within ten minutes. One of these crawls may be the cause, so they run one at a time.
+// trial says how a crawl is treated that ran when the process ended three times within ten minutes. One of these crawls
+// may be the cause, so they run one at a time.
 type trial int
 
 const (
@@ -30,13 +31,16 @@ const (
 	uncleanEnds  = 3                // in a row
 	uncleanSpan  = 10 * time.Minute // between the first and the last of them
 	trialTime    = time.Minute      // a crawl that has run so long is not the cause
-	recoveryText = "the server ended three times within ten minutes while this crawl ran; it goes on by itself, one crawl at a time"
-	convictText  = "the server ended while this crawl ran and no other that it might have been; it may be the cause: resume it to try again, or delete it"
+	recoveryText = "the server ended three times within ten minutes while this crawl ran; it goes on by itself, one " +
+		"crawl at a time"
+	convictText = "the server ended while this crawl ran and no other that it might have been; it may be the cause: " +
+		"resume it to try again, or delete it"
 )
 
 func (s *Service) crawlDir(id string) string { return filepath.Join(s.crawlsDir(), id) }
 
-// recover brings the states of crawls in line with the fact that none runs, and records that a process begins, whose id it returns.
+// recover brings the states of crawls in line with the fact that none runs, and records that a process begins, whose id
+// it returns.
 func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err := removeAll(s.trashDir()); err != nil {
 		return 0, err
@@ -52,11 +56,13 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// What the crawls that ran have done is read before the transaction, in which nothing else could be written meanwhile.
+	// What the crawls that ran have done is read before the transaction, in which nothing else could be written
+	// meanwhile.
 	counters := map[string]*state.Counters{}
 	for _, r := range rows {
 		if r.State == Running || r.State == Pausing || r.State == Finishing {
-			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil { // else it has not begun, or cannot be read; what was recorded stays
+			// else it has not begun, or cannot be read; what was recorded stays
+			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
 				counters[r.ID] = &c
 			}
 		}
@@ -83,7 +89,8 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	return process, err
 }
 
-// isUnstable says whether the last three processes ended without notice, within ten minutes. A process was ended at the latest when the next one began.
+// isUnstable says whether the last three processes ended without notice, within ten minutes. A process was ended at the
+// latest when the next one began.
 func (tx *Tx) isUnstable() (bool, error) {
 	type process struct {
 		started int64
@@ -108,7 +115,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
 		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
-			const lost = "the crawl's directory is missing: the database may have been restored without it; submit the crawl again"
+			const lost = "the crawl's directory is missing: the database may have been restored without it; submit " +
+				"the crawl again"
 			return errors.Join(tx.settle(r.ID, r.counted), r.fail(tx, by, lost)) // what was reserved for it is free
 		}
 	}
@@ -124,7 +132,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	if unstable || wasTried {
 		switch {
 		case r.Desired == DesiredCancel && r.State == Finishing:
-			return r.fail(tx, by, "its files could not be written: the server ended each time that it wrote them; the pages that are recorded can be read")
+			return r.fail(tx, by, "its files could not be written: the server ended each time that it wrote them; "+
+				"the pages that are recorded can be read")
 		case wasTried && r.Desired == DesiredRun:
 			r.trial = convicted
 			return r.paused(tx, by, &Waiting{Code: WaitRecovery, Detail: convictText})
@@ -145,7 +154,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	return r.move(tx, by, "", nil)
 }
 
-// takeStored adds what a crawl has counted to what is used, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
+// takeStored adds what a crawl has counted to what is used, gives back what was reserved for it, and takes over how far
+// it is, since what was recorded may be ten seconds old.
 func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	r.counted = max(r.counted, int64(counters.Counted))
 	r.PagesCounted = max(r.PagesCounted, r.counted)
@@ -170,10 +180,12 @@ func countersIn(dir datadir.Dir, generation uint32) (state.Counters, error) {
 
 // endWell records that a process ended with notice.
 func (s *Service) endWell(process int64) error {
-	return s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
+	return s.Write(context.Background(),
+		func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
 }
 
-// strays lists the directories of crawls that the database does not know, as after an older database was restored. They are never deleted.
+// strays lists the directories of crawls that the database does not know, as after an older database was restored. They
+// are never deleted.
 func (s *Service) strays(ctx context.Context) ([]string, error) {
 	entries, err := os.ReadDir(s.crawlsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +204,8 @@ func (s *Service) strays(ctx context.Context) ([]string, error) {
 	return strays, nil
 }
 
-// remove deletes a crawl, in a goroutine. A kill at any point leaves the row with the state deleting, and the removal begins again.
+// remove deletes a crawl, in a goroutine. A kill at any point leaves the row with the state deleting, and the removal
+// begins again.
 func (d *dispatcher) remove(id string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +216,8 @@ func (d *dispatcher) remove(id string, now time.Time) {
 	d.jobs.Go(func() {
 		defer d.resting.allow(id)
 		_ = d.resting.bar(id)
-		_ = d.unclosed.reclaim(id) // a store that cannot be closed is removed all the same, which may be what frees the disk
+		// a store that cannot be closed is removed all the same, which may be what frees the disk
+		_ = d.unclosed.reclaim(id)
 		if err := d.s.removeCrawl(context.Background(), id); err != nil {
 			d.retries.failed(id, time.Now())
 			d.s.o.Log.Error("cannot delete a crawl; this is tried again", "crawl", id, "error", err)
@@ -240,12 +254,14 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 		if err := tx.settle(id, int64(counters.Counted)); err != nil {
 			return err
 		}
-		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_input WHERE crawl = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ? AND answer_json = ''"} {
+		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_input WHERE crawl = ?",
+			"DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ? AND answer_json = ''"} {
 			if err := tx.Change(statement, id); err != nil {
 				return err
 			}
 		}
-		return r.record(tx, CrawlDeleted, Actor{System: "dispatcher"}, map[string]any{"name": r.Name, "at": page.Time{Time: tx.now}})
+		return r.record(tx, CrawlDeleted, Actor{System: "dispatcher"},
+			map[string]any{"name": r.Name, "at": page.Time{Time: tx.now}})
 	})
 }
 

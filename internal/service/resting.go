@@ -17,10 +17,12 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Recorded reads the pages of a crawl from its store, whether the crawl runs or not; for crawls that have written no files yet. The caller has read the crawl before.
+// Recorded reads the pages of a crawl from its store, whether the crawl runs or not; for crawls that have written no
+// files yet. The caller has read the crawl before.
 func (c *Crawls) Recorded(id string) *Recorded { return &Recorded{c, id} }
 
-// Recorded are the pages that a crawl has recorded, in the order of their keys. They are read by the crawl if it runs, else from its store, which is opened.
+// Recorded are the pages that a crawl has recorded, in the order of their keys. They are read by the crawl if it runs,
+// else from its store, which is opened.
 type Recorded struct {
 	c  *Crawls
 	id string
@@ -29,9 +31,10 @@ type Recorded struct {
 // searchTime is how long one search reads.
 const searchTime = time.Second
 
-// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a second: a filter that few pages pass does not read a whole store
-// for one request.
-func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
+// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a
+// second: a filter that few pages pass does not read a whole store for one request.
+func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool,
+	err error) {
 	if search.Until.IsZero() {
 		search.Until = time.Now().Add(searchTime)
 	}
@@ -64,7 +67,8 @@ const (
 )
 
 // read calls one of the two functions: with the running crawl, or with the store and the content types of XML sitemaps.
-func (r *Recorded) read(ctx context.Context, running func(*crawl.Crawl) error, resting func(*state.Store, []string) error) error {
+func (r *Recorded) read(ctx context.Context, running func(*crawl.Crawl) error,
+	resting func(*state.Store, []string) error) error {
 	for range mostMoves {
 		var err error
 		if run := r.c.dispatch.runner(r.id); run != nil {
@@ -90,12 +94,15 @@ func (r *Recorded) readResting(ctx context.Context, see func(*state.Store, []str
 	if err != nil {
 		return err
 	}
-	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(), func(s *state.Store) error { return see(s, row.stored["xml-types"]) })
+	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(),
+		func(s *state.Store) error { return see(s, row.stored["xml-types"]) })
 	switch {
 	case errors.Is(err, state.ErrNotExist):
 		return nil
 	case errors.Is(err, state.ErrDiskFull):
-		return &Error{Code: ErrUnavailable, State: row.State, Detail: "the pages of a crawl that does not run cannot be read while the server's disk is full: try again when there is space"}
+		return &Error{Code: ErrUnavailable, State: row.State,
+			Detail: "the pages of a crawl that does not run cannot be read while the server's disk is full: try " +
+				"again when there is space"}
 	}
 	return err
 }
@@ -105,7 +112,8 @@ const (
 	restingFor  = 10 * time.Second // a store is open after it was last used
 )
 
-// restingStores are the stores of crawls that do not run, while they are read. A crawl's own run and its removal need the store for themselves: they bar it before, and allow it after.
+// restingStores are the stores of crawls that do not run, while they are read. A crawl's own run and its removal need
+// the store for themselves: they bar it before, and allow it after.
 type restingStores struct {
 	mu     sync.Mutex
 	opened bool                     // guarded by mu; stores may be read; false before the recovery and after the drain
@@ -204,7 +212,8 @@ func (r *restingStores) makeRoom() error {
 		other.use.Unlock()
 	}
 	if open > mostResting { // this one is counted too
-		return &Error{Code: ErrUnavailable, Detail: "the pages of too many crawls that do not run are being read: try again"}
+		return &Error{Code: ErrUnavailable,
+			Detail: "the pages of too many crawls that do not run are being read: try again"}
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func recorded(ts *testService, id string) (n int, err error) {
 	}
 }
 
-// The pages of a crawl that does not run and has written no files can be read. Its start waits for readers, and they for it: neither fails for the other.
+// The pages of a crawl that does not run and has written no files can be read. Its start waits for readers, and they
+// for it: neither fails for the other.
 func TestRecordedPages(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
@@ -102,7 +103,8 @@ func isUnavailable(err error) bool {
 	return ok && refusal.Code == ErrUnavailable
 }
 
-// A search that few pages pass ends when its time is over, and goes on behind the last page that it has read: it finds each page once.
+// A search that few pages pass ends when its time is over, and goes on behind the last page that it has read: it finds
+// each page once.
 func TestSearchOfRecordedPages(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 30})
 	ts := openService(t, Options{Base: quick(web)}).run()
@@ -118,7 +120,8 @@ func TestSearchOfRecordedPages(t *testing.T) {
 		t.Errorf("classes %v, outcomes %v", c.StatusClasses, c.Outcomes)
 	}
 	want := web.StartURLs()[0]
-	search := report.Search{Most: 5, Passes: func(l *page.Line) bool { return l.URL == want }, Until: time.Now().Add(-time.Hour)}
+	search := report.Search{Most: 5, Passes: func(l *page.Line) bool { return l.URL == want },
+		Until: time.Now().Add(-time.Hour)}
 	var found []string
 	for parts := int64(1); ; parts++ {
 		lines, next, more, err := ts.Crawls.Recorded(c.ID).Pages(t.Context(), search)
@@ -165,9 +168,11 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 			}
 			return true
 		}
-		lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
+		lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(),
+			report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
 		for isUnavailable(err) { // its end is recorded, and its run has not yet gone
-			lines, _, _, err = ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
+			lines, _, _, err = ts.Crawls.Recorded(id).Pages(t.Context(),
+				report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
 		}
 		if err != nil || len(lines) != 2 || open == 0 || open > mostResting {
 			t.Errorf("%d pages, %d stores are open, %v", len(lines), open, err)

@@ -59,7 +59,8 @@ type runner struct {
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
 const sampleFor = 500 * time.Millisecond
 
-// start starts a crawl, unless it is not to run any more. A crawl that cannot be started is tried again later; one that is to be cancelled is not for ever.
+// start starts a crawl, unless it is not to run any more. A crawl that cannot be started is tried again later; one that
+// is to be cancelled is not for ever.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	err := d.tryStart(ctx, e)
 	if err != nil && d.retries.failed(e.id, time.Now()) && e.desired == DesiredCancel {
@@ -75,7 +76,8 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 }
 
 // errUnwritten is why a cancelled crawl has no files.
-var errUnwritten = errors.New("its files could not be written, because the server's disk is full; the pages that are recorded can be read")
+var errUnwritten = errors.New("its files could not be written, because the server's disk is full; the pages that are " +
+	"recorded can be read")
 
 func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	if err := errors.Join(d.unclosed.reclaim(e.id), d.resting.bar(e.id)); err != nil {
@@ -128,7 +130,8 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	return run.setLimits(ctx) // an edit since the row was read did not find the runner
 }
 
-// setLimits gives the crawl the limits of its row, under those of its plan. The caps of a safe crawl stay. Pages and time are changed in the run; for others the run is paused and begins again.
+// setLimits gives the crawl the limits of its row, under those of its plan. The caps of a safe crawl stay. Pages and
+// time are changed in the run; for others the run is paused and begins again.
 func (r *runner) setLimits(ctx context.Context) error {
 	r.editing.Lock()
 	defer r.editing.Unlock()
@@ -169,7 +172,8 @@ func (r *runner) hasSafePlan(ctx context.Context) (bool, error) {
 	return plan.Safe, err
 }
 
-// again makes the crawl anew, if its run was paused only for the sake of its limits. It says whether there is a run to make.
+// again makes the crawl anew, if its run was paused only for the sake of its limits. It says whether there is a run to
+// make.
 func (r *runner) again() (bool, error) {
 	r.editing.Lock()
 	defer r.editing.Unlock()
@@ -233,10 +237,12 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		}
 	}
 	o := crawl.Options{
-		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
+		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher,
+		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
-			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
+			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
+			Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
 		},
 	}
 	if exists {
@@ -282,7 +288,8 @@ func (r *runner) planOfRun() Plan {
 // hasBegun records that the crawl has a directory, so that its loss is noticed.
 func (r *runner) hasBegun() {
 	r.isOpen.Store(true)
-	err := r.d.s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
+	err := r.d.s.Write(context.Background(),
+		func(tx *Tx) error { return tx.Change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
 	if err != nil {
 		r.d.s.o.Log.Error("cannot record that a crawl has begun", "crawl", r.id, "error", err)
 	}
@@ -359,7 +366,8 @@ func (r *runner) live() *monitor.Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.sample == nil || now.Sub(r.at) >= sampleFor {
-		if live := r.crawl.Status(); r.sample == nil || !live.StartedAt.IsZero() { // a run that begins again has no figures yet
+		// a run that begins again has no figures yet
+		if live := r.crawl.Status(); r.sample == nil || !live.StartedAt.IsZero() {
 			live.PID = 0 // of the server, which is no concern of its users
 			r.sample = live
 		}
@@ -371,7 +379,8 @@ func (r *runner) live() *monitor.Live {
 // maxNotices bounds the notices that wait to be recorded.
 const maxNotices = 1000
 
-// notify takes a notice of the crawl. The dispatcher records it with its next step, so that the crawl does not wait for the database.
+// notify takes a notice of the crawl. The dispatcher records it with its next step, so that the crawl does not wait for
+// the database.
 func (r *runner) notify(n crawl.Notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -435,8 +444,8 @@ func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 	return nil
 }
 
-// save records notices and how far the crawl is, so that little is lost with the process. The status is taken before the transaction: a crawl that is asked for it may wait for one that
-// waits for a transaction.
+// save records notices and how far the crawl is, so that little is lost with the process. The status is taken before
+// the transaction: a crawl that is asked for it may wait for one that waits for a transaction.
 func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error {
 	row, err := getRow(tx.ctx, tx, "", r.id)
 	if err != nil {
@@ -555,21 +564,24 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 	})
 }
 
-// paused records that the crawl has stopped before its end. One that is to be cancelled goes on to that; one that was resumed meanwhile is queued again at once.
+// paused records that the crawl has stopped before its end. One that is to be cancelled goes on to that; one that was
+// resumed meanwhile is queued again at once.
 func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	r.Progress.stopped()
 	if r.Desired == DesiredCancel {
 		return r.cancel(tx, by)
 	}
 	r.State, r.Waiting = Paused, why
-	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil || r.Desired != DesiredRun || why.Code != WaitOperator {
+	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil ||
+		r.Desired != DesiredRun || why.Code != WaitOperator {
 		return err
 	}
 	r.State, r.Waiting = Queued, nil
 	return r.move(tx, by, CrawlResumed, nil)
 }
 
-// cancel ends a crawl that does not run and is to be cancelled. Of the first generation the outputs of what was found are written first; a recrawl leaves those of the generation before.
+// cancel ends a crawl that does not run and is to be cancelled. Of the first generation the outputs of what was found
+// are written first; a recrawl leaves those of the generation before.
 func (r *row) cancel(tx *Tx, by Actor) error {
 	switch {
 	case r.Generation > 0:
@@ -587,7 +599,8 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	if r.State, r.Waiting = State(rep.Status), nil; !r.State.Ended() {
 		r.State = Failed
 	}
-	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors, Warnings: r.Warnings}
+	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors,
+		Warnings: r.Warnings}
 	for _, text := range rep.Warnings {
 		if !slices.Contains(r.Warnings, text) { // those of the settings are in the report too
 			r.Warnings = append(r.Warnings, text)
@@ -609,40 +622,49 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 		r.setCancelled(tx.now)
 	} else {
 		r.State, r.Waiting = Failed, nil
-		r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Warnings: r.Warnings}
+		r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on",
+			Warnings: r.Warnings}
 		r.EndedAt = page.Time{Time: tx.now}
 	}
 	r.Errors = []string{why}
 	return r.recordEnd(tx, by)
 }
 
-// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones. A crawl that was cancelled before it began has no run.
+// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones. A crawl that was cancelled
+// before it began has no run.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
 	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
 	if !r.hasStarted() {
 		return r.move(tx, by, CrawlFinished, data)
 	}
-	err := tx.Change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
-		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
-		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), ToJSON(r.Result), ToJSON(r.Progress))
+	err := tx.Change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, "+
+		"progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, "+
+		"result_json = excluded.result_json, progress_json = excluded.progress_json",
+		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), ToJSON(r.Result),
+		ToJSON(r.Progress))
 	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
 
-// fallBack makes a crawl whose recrawl was cancelled what it was before: its outputs are still those of the last generation that wrote some. When it ended stays the time of the
-// cancellation, from which retention counts.
+// fallBack makes a crawl whose recrawl was cancelled what it was before: its outputs are still those of the last
+// generation that wrote some. When it ended stays the time of the cancellation, from which retention counts.
 func (r *row) fallBack(tx *Tx) error {
 	if r.State != Cancelled || r.Generation == 0 {
 		return nil
 	}
-	runs, err := Collect(tx.ctx, tx, scanRun, "SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY generation DESC LIMIT 1",
+	runs, err := Collect(tx.ctx, tx, scanRun,
+		"SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY "+
+			"generation DESC LIMIT 1",
 		r.ID, r.Generation, Complete, Partial)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
 	last := &runs[0]
-	text := fmt.Sprintf("recrawl %d was cancelled: the results are those of generation %d", r.Generation, last.Generation)
-	r.State, r.Generation, r.StartedAt, r.Result, r.Progress = last.State, last.Generation, last.StartedAt, last.Result, last.Progress
+	text := fmt.Sprintf("recrawl %d was cancelled: the results are those of generation %d", r.Generation,
+		last.Generation)
+	r.State, r.Generation, r.StartedAt, r.Result, r.Progress = last.State, last.Generation, last.StartedAt, last.Result,
+		last.Progress
 	r.Warnings = append(r.Warnings, text)
 	r.counted, r.elapsed = last.PagesCounted, time.Duration(last.Elapsed*float64(time.Second))
 	return nil
@@ -692,7 +714,8 @@ func (r *runner) keepReport(rep *report.Report) error {
 		return err
 	}
 	if rep.Generation >= keptRuns {
-		if err := os.Remove(r.d.s.Crawls.reportFile(r.id, rep.Generation-keptRuns)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(r.d.s.Crawls.reportFile(r.id, rep.Generation-keptRuns)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -736,7 +759,8 @@ func sizeOf(dir string) (bytes int64) {
 	return bytes
 }
 
-// settings are the effective settings of a crawl that starts now: those of the row, under the limits of its plan and the budgets of the service.
+// settings are the effective settings of a crawl that starts now: those of the row, under the limits of its plan and
+// the budgets of the service.
 func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	layers := []config.Layer{config.FromStored(r.stored)}
 	if plan.Safe {

@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/slot"
 )
 
-// safeSlot is the machine's slot of safe crawls, for the one crawl of this service whose turn it is. The crawl that waits for it holds no crawl slot.
+// safeSlot is the machine's slot of safe crawls, for the one crawl of this service whose turn it is. The crawl that
+// waits for it holds no crawl slot.
 type safeSlot struct {
 	mu     sync.Mutex
 	owner  string             // guarded by mu; the crawl for which the slot is waited for or held; empty if none
@@ -37,8 +38,8 @@ func (s *safeSlot) detail() string {
 	return "only one safe crawl runs at a time on a machine"
 }
 
-// want begins to wait for the slot for a crawl, if nothing else waits for it or has it; an empty id is no crawl. A crawl that does not need it any more, such as one
-// that was paused, gives it back.
+// want begins to wait for the slot for a crawl, if nothing else waits for it or has it; an empty id is no crawl. A
+// crawl that does not need it any more, such as one that was paused, gives it back.
 func (s *safeSlot) want(d *dispatcher, id string, needed func(id string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,8 @@ func (s *safeSlot) wait(ctx context.Context, d *dispatcher, id string) {
 	held, err := slot.Acquire(ctx, d.s.o.slotDir(), info, func(w slot.Waiting) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.note = fmt.Sprintf("another safe crawl runs on this machine, and only one may at a time; %d go first", w.Ahead)
+		s.note = fmt.Sprintf("another safe crawl runs on this machine, and only one may at a time; %d go first",
+			w.Ahead)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()

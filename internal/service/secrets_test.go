@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// What a user reads of a crawl has nothing of the operator in it: no setting, no path, no address of the network, no command. The operator's
-// headers go to the origins that the operator names, and not to where a crawl starts.
+// What a user reads of a crawl has nothing of the operator in it: no setting, no path, no address of the network, no
+// command. The operator's headers go to the origins that the operator names, and not to where a crawl starts.
 func TestNothingOfTheOperator(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]http.Header{} // guarded by mu; by host
@@ -39,8 +39,10 @@ func TestNothingOfTheOperator(t *testing.T) {
 	closed.Close()
 	base := config.Layer{}
 	for name, texts := range map[string][]string{
-		"header": {"X-Operator: op-s3cret", "Accept-Language: la"}, "header-to": {"http://inside.test"}, "profile": {"own-site"},
-		"resolve": {"down.test:80:" + closed.Addr().String(), "*:80:" + site.Listener.Addr().String()}, "max-host-failures": {"2"}, "max-retries": {"0"},
+		"header": {"X-Operator: op-s3cret", "Accept-Language: la"}, "header-to": {"http://inside.test"},
+		"profile":           {"own-site"},
+		"resolve":           {"down.test:80:" + closed.Addr().String(), "*:80:" + site.Listener.Addr().String()},
+		"max-host-failures": {"2"}, "max-retries": {"0"},
 		"max-host-backoff-secs": {"1"}, "skip-extensions": {"xyz-operator"}, "user-agent": {"test/1"},
 	} {
 		base[name] = config.Given{Texts: texts, From: "/etc/operator.yaml"}
@@ -60,7 +62,8 @@ func TestNothingOfTheOperator(t *testing.T) {
 		if e.IsDir() && e.Name() == "state" {
 			return fs.SkipDir
 		}
-		if err == nil && e.Type().IsRegular() && e.Name() != "crawl.json" && e.Name() != "metrics.jsonl" { // these are not sent
+		// these are not sent
+		if err == nil && e.Type().IsRegular() && e.Name() != "crawl.json" && e.Name() != "metrics.jsonl" {
 			text, err := os.ReadFile(path)
 			texts[e.Name()] = string(text)
 			return err
@@ -71,16 +74,19 @@ func TestNothingOfTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range texts {
-		for _, secret := range []string{"op-s3cret", "X-Operator", "inside.test\"]", "127.0.0.1", ts.Dir(), "/etc/operator", "--data-dir", "xyz-operator"} {
+		for _, secret := range []string{"op-s3cret", "X-Operator", "inside.test\"]", "127.0.0.1", ts.Dir(),
+			"/etc/operator", "--data-dir", "xyz-operator"} {
 			if at := strings.Index(text, secret); at >= 0 {
 				t.Errorf("%s has %q: %s", name, secret, text[max(0, at-200):min(len(text), at+100)])
 			}
 		}
 	}
-	if !strings.Contains(texts["crawl"], "host_blocked") || !strings.Contains(texts["sitemap.jsonl"], "connection refused") {
+	if !strings.Contains(texts["crawl"], "host_blocked") || !strings.Contains(texts["sitemap.jsonl"],
+		"connection refused") {
 		t.Errorf("it does not say what was wrong: %s", texts["crawl"])
 	}
-	if rep := texts["report.json"]; !strings.Contains(rep, `"scope": "any"`) || !strings.Contains(rep, `"max_urls": 20`) || strings.Contains(rep, `"resolve"`) {
+	if rep := texts["report.json"]; !strings.Contains(rep, `"scope": "any"`) ||
+		!strings.Contains(rep, `"max_urls": 20`) || strings.Contains(rep, `"resolve"`) {
 		t.Errorf("the report has the wrong settings: %s", rep)
 	}
 	mu.Lock()
@@ -111,7 +117,8 @@ func TestNothingOfTheOperator(t *testing.T) {
 // A header of the operator that may be a credential needs origins that it is for.
 func TestOperatorHeadersNeedOrigins(t *testing.T) {
 	for header, refused := range map[string]bool{"Authorization: x": true, "Accept-Language: de": false} {
-		o := Options{Dir: t.TempDir(), RecordsOnly: true, Base: []config.Layer{{"header": {Texts: []string{header}, From: "test"}}}}
+		o := Options{Dir: t.TempDir(), RecordsOnly: true, Base: []config.Layer{{"header": {Texts: []string{header},
+			From: "test"}}}}
 		s, err := Open(t.Context(), o)
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "header_to") {
 			t.Errorf("%s: %v", header, err)
@@ -130,12 +137,14 @@ func TestFailureWithoutPaths(t *testing.T) {
 	ts := openService(t, Options{Base: []config.Layer{base}})
 	c := ts.submit(ts.admin, "http://a.test/")
 	dir := string(ts.Crawls.DataDir(c.ID))
-	if err := os.MkdirAll(filepath.Join(dir, "mapwright.log"), 0o700); err != nil { // a directory in the place of a file
+	// a directory in the place of a file
+	if err := os.MkdirAll(filepath.Join(dir, "mapwright.log"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ts.run()
 	c = ts.await(c.ID, func(c *Crawl) bool { return c.State.Ended() })
-	if c.State != Failed || len(c.Errors) != 1 || strings.Contains(ToJSON(c), ts.Dir()) || !strings.Contains(c.Errors[0], "mapwright.log") {
+	if c.State != Failed || len(c.Errors) != 1 || strings.Contains(ToJSON(c), ts.Dir()) ||
+		!strings.Contains(c.Errors[0], "mapwright.log") {
 		t.Errorf("%s, %q", c.State, c.Errors)
 	}
 }

@@ -30,18 +30,21 @@ type Options struct {
 	Version string
 	Log     *slog.Logger // nil means none
 
-	// RecordsOnly opens the database without the right to run crawls, as for a command that makes a key. Another process may run them meanwhile.
+	// RecordsOnly opens the database without the right to run crawls, as for a command that makes a key. Another
+	// process may run them meanwhile.
 	RecordsOnly bool
 
-	MaxCrawls   int            // crawls that run at once; 0 means 4
-	MaxWorkers  int            // requests of all crawls at once; 0 means 512
-	Connections int            // sockets that clients of the service may use, and crawls may not
-	MemoryLimit int64          // bytes for the budgets of all crawls; 0 means 2 GiB
-	MinFree     int64          // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
-	Retention   time.Duration  // how long an ended crawl is kept; 0 means for ever
-	KeepEvents  time.Duration  // how long events are kept; 0 means for ever
-	KeepAudit   time.Duration  // how long entries of the audit log are kept; 0 means for ever
-	Base        []config.Layer // settings of the operator for all crawls, the lowest layer first; they are laid over links and near-duplicates, which are on
+	MaxCrawls   int           // crawls that run at once; 0 means 4
+	MaxWorkers  int           // requests of all crawls at once; 0 means 512
+	Connections int           // sockets that clients of the service may use, and crawls may not
+	MemoryLimit int64         // bytes for the budgets of all crawls; 0 means 2 GiB
+	MinFree     int64         // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
+	Retention   time.Duration // how long an ended crawl is kept; 0 means for ever
+	KeepEvents  time.Duration // how long events are kept; 0 means for ever
+	KeepAudit   time.Duration // how long entries of the audit log are kept; 0 means for ever
+	// settings of the operator for all crawls, the lowest layer first; they are laid over links and near-duplicates,
+	// which are on
+	Base []config.Layer
 
 	// Observe, when not nil, is called with what each transaction that writes has taken.
 	Observe func(time.Duration)
@@ -63,8 +66,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// ownDefaults are the settings in which a crawl of the service differs from one of the command line: its pages show links in and out, and all
-// problems of a site.
+// ownDefaults are the settings in which a crawl of the service differs from one of the command line: its pages show
+// links in and out, and all problems of a site.
 func ownDefaults() config.Layer {
 	on := config.Given{Texts: []string{"true"}, From: "default of the service"}
 	return config.Layer{"links": on, "near-duplicates": on}
@@ -100,7 +103,8 @@ func CheckBase(layers []config.Layer) error {
 		return err
 	}
 	if names := loaded.Settings.PrivateHeaders(); len(names) > 0 && len(loaded.Settings.HeaderTo) == 0 {
-		return fmt.Errorf("header %s needs header_to, the origins that get it: users of the service start crawls anywhere, and the header may be a credential", names[0])
+		return fmt.Errorf("header %s needs header_to, the origins that get it: users of the service start crawls "+
+			"anywhere, and the header may be a credential", names[0])
 	}
 	return nil
 }
@@ -202,7 +206,8 @@ func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	}
 	s.Events.tell()
 	for _, e := range last.events {
-		s.o.Log.Info(string(e.Type), "crawl", e.Crawl, "generation", e.Generation, "account", e.Account, "data", string(e.Data))
+		s.o.Log.Info(string(e.Type), "crawl", e.Crawl, "generation", e.Generation, "account", e.Account, "data",
+			string(e.Data))
 	}
 	return nil
 }
@@ -229,7 +234,8 @@ type Queryer interface {
 }
 
 // Collect reads all rows of a query.
-func Collect[T any](ctx context.Context, q Queryer, scan func(Scanner) (T, error), query string, args ...any) (items []T, err error) {
+func Collect[T any](ctx context.Context, q Queryer, scan func(Scanner) (T, error), query string,
+	args ...any) (items []T, err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

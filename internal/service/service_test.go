@@ -53,7 +53,8 @@ func quick(web *testweb.Server) []config.Layer { return quickAt(web.Resolve()) }
 // quickAt is quick for a web that another process serves. A request that is held has no time-out on a busy machine.
 func quickAt(resolve string) []config.Layer {
 	layer := config.Layer{}
-	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "timeout": "10m", "grace": "1m", "bloom-capacity": "20000", "resolve": resolve} {
+	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "timeout": "10m",
+		"grace": "1m", "bloom-capacity": "20000", "resolve": resolve} {
 		layer[name] = config.Given{Texts: []string{text}, From: "test"}
 	}
 	return []config.Layer{layer}
@@ -149,7 +150,8 @@ func (ts *testService) await(id string, want func(*Crawl) bool) *Crawl {
 		select {
 		case <-added:
 		case <-ctx.Done():
-			ts.t.Fatalf("the crawl is %s (desired %s, waiting %+v, reason %q, %d of %d done)", c.State, c.Desired, c.Waiting, c.Reason, c.Done, c.Found)
+			ts.t.Fatalf("the crawl is %s (desired %s, waiting %+v, reason %q, %d of %d done)", c.State, c.Desired,
+				c.Waiting, c.Reason, c.Done, c.Found)
 		}
 	}
 }
@@ -210,7 +212,8 @@ func TestCrawlToItsEnd(t *testing.T) {
 		t.Errorf("a new crawl is %s, waiting %+v", c.State, c.Waiting)
 	}
 	c = ts.awaitState(c.ID, Complete)
-	if c.Found != 40 || c.Done != 40 || c.PagesCounted != 40 || c.Success == nil || !*c.Success || c.EndedAt.IsZero() || c.Indexable == nil {
+	if c.Found != 40 || c.Done != 40 || c.PagesCounted != 40 || c.Success == nil || !*c.Success || c.EndedAt.IsZero() ||
+		c.Indexable == nil {
 		t.Errorf("%+v", c)
 	}
 	dir := ts.Crawls.DataDir(c.ID)
@@ -219,7 +222,8 @@ func TestCrawlToItsEnd(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got, want := ts.eventTypes(c.ID), []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}; !slices.Equal(got, want) {
+	if got, want := ts.eventTypes(c.ID), []EventType{CrawlQueued, CrawlStarted, CrawlFinishing,
+		CrawlFinished}; !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
 	if used, granted := ts.used(); used != 40 || granted != 0 {
@@ -278,8 +282,10 @@ func TestPauseAndResume(t *testing.T) {
 	if c.Waiting == nil || c.Waiting.Code != WaitOperator {
 		t.Errorf("a paused crawl waits for %+v", c.Waiting)
 	}
-	if c.InFlight != 0 || c.PagesPerSecNow != 0 || len(c.Limits) != 1 || c.Limits[0].Left != 0 || c.Limits[0].Limit != 1000 {
-		t.Errorf("a paused crawl has %d requests in flight and %.1f pages per second; limits %+v", c.InFlight, c.PagesPerSecNow, c.Limits)
+	if c.InFlight != 0 || c.PagesPerSecNow != 0 || len(c.Limits) != 1 || c.Limits[0].Left != 0 ||
+		c.Limits[0].Limit != 1000 {
+		t.Errorf("a paused crawl has %d requests in flight and %.1f pages per second; limits %+v", c.InFlight,
+			c.PagesPerSecNow, c.Limits)
 	}
 	if used, granted := ts.used(); granted != 0 || used != c.PagesCounted {
 		t.Errorf("paused: %d pages used, %d reserved, %d counted", used, granted, c.PagesCounted)
@@ -296,7 +302,8 @@ func TestPauseAndResume(t *testing.T) {
 	if used, _ := ts.used(); used != 65 {
 		t.Errorf("%d pages used, want 65", used)
 	}
-	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlStarted, CrawlFinishing, CrawlFinished}
+	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlStarted,
+		CrawlFinishing, CrawlFinished}
 	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}

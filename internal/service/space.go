@@ -20,8 +20,9 @@ type space struct {
 	room int64 // bytes beyond --min-free that no crawl takes which has been started
 }
 
-// look notes what is free. Opening are the started crawls whose store is not open yet. It reports whether there is enough again after there was too little. To go on needs more than to stop:
-// a crawl that pauses gives the disk back that it takes while it runs, and would go on at once and pause again.
+// look notes what is free. Opening are the started crawls whose store is not open yet. It reports whether there is
+// enough again after there was too little. To go on needs more than to stop: a crawl that pauses gives the disk back
+// that it takes while it runs, and would go on at once and pause again.
 func (s *space) look(o *Options, opening int64) (again bool) {
 	if o.MinFree < 0 {
 		s.room = math.MaxInt64
@@ -39,14 +40,16 @@ func (s *space) look(o *Options, opening int64) (again bool) {
 	s.room -= opening * state.OpenBytes
 	switch {
 	case s.low && !was:
-		o.Log.Warn("little disk is free: crawls pause until there is more", "free", humanize.IBytes(uint64(max(0, free))), "needed", humanize.IBytes(uint64(o.MinFree)))
+		o.Log.Warn("little disk is free: crawls pause until there is more", "free",
+			humanize.IBytes(uint64(max(0, free))), "needed", humanize.IBytes(uint64(o.MinFree)))
 	case was && !s.low:
 		o.Log.Info("enough disk is free again: crawls go on")
 	}
 	return was && !s.low
 }
 
-// startTakes is how much of the disk beyond --min-free must be free for a crawl to start: what its store takes at once, and a tenth for what it records.
+// startTakes is how much of the disk beyond --min-free must be free for a crawl to start: what its store takes at once,
+// and a tenth for what it records.
 func (o *Options) startTakes() int64 { return state.OpenBytes + o.MinFree/10 }
 
 // hasRoom says whether one more crawl may start.
@@ -54,7 +57,8 @@ func (s *space) hasRoom(o *Options) bool { return s.room >= o.startTakes() }
 
 // diskDetail says why a crawl waits for the disk.
 func (o *Options) diskDetail() string {
-	return fmt.Sprintf("less than %s of the server's disk is free; the crawl goes on by itself when there is more", humanize.IBytes(uint64(o.MinFree+o.startTakes())))
+	return fmt.Sprintf("less than %s of the server's disk is free; the crawl goes on by itself when there is more",
+		humanize.IBytes(uint64(o.MinFree+o.startTakes())))
 }
 
 // unclosed are crawls that have ended and whose store is open because the disk was full.

@@ -64,22 +64,25 @@ func (ts *testService) get(id string) *Crawl {
 	return c
 }
 
-// A crawl is cancelled in every state while the disk is full. It ends, each change of state is one event, and the attempts to write its files come later and later. If there is space in time, it
-// has files; else it says why not, and its pages can be read.
+// A crawl is cancelled in every state while the disk is full. It ends, each change of state is one event, and the
+// attempts to write its files come later and later. If there is space in time, it has files; else it says why not, and
+// its pages can be read.
 func TestCancelOnAFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		pause bool          // it is paused by a key before the disk is full; else it finds the disk full
 		late  bool          // the cancellation comes while the crawl pauses
 		after time.Duration // when there is space again; 0 is never
-	}{{"paused by a key", true, false, 0}, {"paused for the disk", false, false, 0}, {"while it pauses", false, true, 0}, {"space again", true, false, 20 * time.Second},
+	}{{"paused by a key", true, false, 0}, {"paused for the disk", false, false, 0},
+		{"while it pauses", false, true, 0}, {"space again", true, false, 20 * time.Second},
 		{"paused for the disk, space again", false, false, 10 * time.Second}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
 				disk := newFakeDisk()
 				var transactions atomic.Int64
-				ts := openService(t, Options{Base: base, Fetcher: client, MinFree: leastFree, FreeBytes: disk.FreeBytes, Observe: func(time.Duration) { transactions.Add(1) }}).run()
+				ts := openService(t, Options{Base: base, Fetcher: client, MinFree: leastFree, FreeBytes: disk.FreeBytes,
+					Observe: func(time.Duration) { transactions.Add(1) }}).run()
 				web.Hold(20)
 				id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
 				awaitPages(t, web, 21)
@@ -125,12 +128,14 @@ func TestCancelOnAFullDisk(t *testing.T) {
 				if (err == nil) != (c.after > 0) {
 					t.Errorf("its file: %v", err)
 				}
-				if noFiles := strings.Contains(strings.Join(got.Errors, ""), "disk is full"); noFiles != (c.after == 0) {
+				if noFiles := strings.Contains(strings.Join(got.Errors, ""),
+					"disk is full"); noFiles != (c.after == 0) {
 					t.Errorf("errors %q", got.Errors)
 				}
 				disk.free.Store(4 << 30)
 				time.Sleep(2 * time.Second)
-				if lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 5}); err != nil || len(lines) != 5 {
+				if lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 5}); err != nil ||
+					len(lines) != 5 {
 					t.Errorf("%d pages can be read, %v", len(lines), err)
 				}
 				ts.end()
@@ -139,7 +144,8 @@ func TestCancelOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A pause gives the disk back that a running crawl takes. That alone does not make the crawl go on: it would pause again at once.
+// A pause gives the disk back that a running crawl takes. That alone does not make the crawl go on: it would pause
+// again at once.
 func TestPauseFreesDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
@@ -149,7 +155,8 @@ func TestPauseFreesDisk(t *testing.T) {
 		web.Hold(20)
 		id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
 		awaitPages(t, web, 21)
-		disk.free.Store(leastFree + state.OpenBytes - 1) // it falls below the least while the crawl runs, and is a fifth above it when it does not
+		// it falls below the least while the crawl runs, and is a fifth above it when it does not
+		disk.free.Store(leastFree + state.OpenBytes - 1)
 		ts.awaitState(id, Pausing, Paused)
 		web.Release()
 		ts.awaitState(id, Paused)
@@ -171,7 +178,8 @@ func TestPauseFreesDisk(t *testing.T) {
 	})
 }
 
-// A recrawl that is cancelled, in whatever state, leaves the crawl as the last generation that ended left it, with its files; the next recrawl is another generation.
+// A recrawl that is cancelled, in whatever state, leaves the crawl as the last generation that ended left it, with its
+// files; the next recrawl is another generation.
 func TestCancelledRecrawl(t *testing.T) {
 	for _, at := range []State{Queued, Running, Pausing, Paused} {
 		t.Run(string(at), func(t *testing.T) {
@@ -202,8 +210,10 @@ func TestCancelledRecrawl(t *testing.T) {
 			ts.do(id, CommandCancel)
 			web.Release()
 			got := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
-			if got.State != Complete || got.Generation != 0 || got.Found != first.Found || got.Done != first.Done || got.Reason != first.Reason || got.PagesCounted != first.PagesCounted {
-				t.Errorf("after the cancellation: %s, generation %d, %d of %d, %q", got.State, got.Generation, got.Done, got.Found, got.Reason)
+			if got.State != Complete || got.Generation != 0 || got.Found != first.Found || got.Done != first.Done ||
+				got.Reason != first.Reason || got.PagesCounted != first.PagesCounted {
+				t.Errorf("after the cancellation: %s, generation %d, %d of %d, %q", got.State, got.Generation, got.Done,
+					got.Found, got.Reason)
 			}
 			if len(got.Warnings) != len(first.Warnings)+1 {
 				t.Errorf("warnings %q", got.Warnings)
@@ -217,7 +227,8 @@ func TestCancelledRecrawl(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := events[len(events)-1]
-			if last.Type != CrawlFinished || last.Generation != 1 || !strings.Contains(string(last.Data), `"state":"cancelled"`) {
+			if last.Type != CrawlFinished || last.Generation != 1 ||
+				!strings.Contains(string(last.Data), `"state":"cancelled"`) {
 				t.Errorf("the last event is %s of generation %d: %s", last.Type, last.Generation, last.Data)
 			}
 			if used, granted := ts.used(); granted != 0 || used < 40 {
@@ -229,7 +240,8 @@ func TestCancelledRecrawl(t *testing.T) {
 			next := ts.do(id, CommandRecrawl)
 			got = ts.await(id, func(c *Crawl) bool { return c.Generation > 0 && c.State.Ended() })
 			if got.State != Complete || got.Generation != next.Generation || got.Done != 40 {
-				t.Errorf("the next recrawl: %s, generation %d, %d of %d", got.State, got.Generation, got.Done, got.Found)
+				t.Errorf("the next recrawl: %s, generation %d, %d of %d", got.State, got.Generation, got.Done,
+					got.Found)
 			}
 			runs, err := ts.Crawls.Runs(t.Context(), ts.admin, id)
 			if err != nil {
@@ -258,7 +270,8 @@ func filesOf(t *testing.T, ts *testService, id string) (list []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext == ".xml" || ext == ".html" || strings.HasPrefix(e.Name(), "report") || strings.HasSuffix(e.Name(), "map.jsonl") {
+		if ext := filepath.Ext(e.Name()); ext == ".xml" || ext == ".html" || strings.HasPrefix(e.Name(), "report") ||
+			strings.HasSuffix(e.Name(), "map.jsonl") {
 			info, err := e.Info()
 			if err != nil {
 				t.Fatal(err)
@@ -269,7 +282,8 @@ func filesOf(t *testing.T, ts *testService, id string) (list []string) {
 	return list
 }
 
-// When there are pages of the quota again, the crawl that was submitted first goes on before one that was submitted while it was paused.
+// When there are pages of the quota again, the crawl that was submitted first goes on before one that was submitted
+// while it was paused.
 func TestOlderGoesOnFirst(t *testing.T) {
 	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1})
@@ -315,7 +329,8 @@ func TestRepeatedSubmission(t *testing.T) {
 	}
 	same("at once")
 	name := "renamed"
-	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, first.ID, Edit{Name: &name, Settings: raw("max_urls", "3")}); err != nil {
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, first.ID,
+		Edit{Name: &name, Settings: raw("max_urls", "3")}); err != nil {
 		t.Fatal(err)
 	}
 	same("after a change")
@@ -330,7 +345,8 @@ func TestRepeatedSubmission(t *testing.T) {
 	}
 }
 
-// However commands, the disk, the quota, the account and restarts meet: every crawl that is cancelled is cancelled in the end, a change of state is one event, and nothing is tried without pause.
+// However commands, the disk, the quota, the account and restarts meet: every crawl that is cancelled is cancelled in
+// the end, a change of state is one event, and nothing is tried without pause.
 func TestStatesMeet(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -344,7 +360,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 	web.SetLatency(4 * time.Second)
 	disk := newFakeDisk()
 	var transactions atomic.Int64
-	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: base, Fetcher: client, MaxCrawls: 2, MinFree: leastFree, FreeBytes: disk.FreeBytes,
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: base, Fetcher: client, MaxCrawls: 2,
+		MinFree: leastFree, FreeBytes: disk.FreeBytes,
 		Observe: func(time.Duration) { transactions.Add(1) }}
 	ts := openService(t, o)
 	start := func() { disk.ts.Store(ts.run()) }
@@ -365,7 +382,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 		disk.free.Store(free)
 		ts = openService(t, o)
 		if !well {
-			if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 0") }); err != nil {
+			if err := ts.Write(t.Context(),
+				func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 0") }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -386,7 +404,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 		func(string) string { restart(false); return "restart after an unclean end" },
 		func(string) string {
 			disabled = !disabled
-			if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{Disabled: &disabled}); err != nil {
+			if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount,
+				AccountEdit{Disabled: &disabled}); err != nil {
 				t.Fatal(err)
 			}
 			return fmt.Sprint("account disabled: ", disabled)
@@ -438,7 +457,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 			continue
 		}
 		if c := ts.get(id); !c.State.Ended() || c.State == Failed {
-			t.Errorf("crawl %d is %s, desired %s, waiting %+v, errors %q: %q", slices.Index(ids, id), c.State, c.Desired, c.Waiting, c.Errors, story)
+			t.Errorf("crawl %d is %s, desired %s, waiting %+v, errors %q: %q", slices.Index(ids, id), c.State,
+				c.Desired, c.Waiting, c.Errors, story)
 		}
 	}
 	if used, granted := ts.used(); granted != 0 {
@@ -447,7 +467,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 	ts.end()
 }
 
-// After a kill a crawl shows what its store has, before it runs again: also one whose row was never written while it ran, and one that waits because the server ended too often.
+// After a kill a crawl shows what its store has, before it runs again: also one whose row was never written while it
+// ran, and one that waits because the server ended too often.
 func TestCountsAfterAKill(t *testing.T) {
 	for _, ends := range []int{1, uncleanEnds} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
@@ -471,7 +492,8 @@ func TestCountsAfterAKill(t *testing.T) {
 			}
 			c := again.get(id)
 			if c.Done < 25 || c.PagesCounted < 25 || c.Found != c.Done+c.Pending || c.Outcomes["ok"] != c.Done {
-				t.Errorf("%s: %d of %d done, %d pending, %d counted, %v", c.State, c.Done, c.Found, c.Pending, c.PagesCounted, c.Outcomes)
+				t.Errorf("%s: %d of %d done, %d pending, %d counted, %v", c.State, c.Done, c.Found, c.Pending,
+					c.PagesCounted, c.Outcomes)
 			}
 			if waits := c.State == Paused && c.Waiting.Code == WaitRecovery; waits != (ends == uncleanEnds) {
 				t.Errorf("after %d ends it is %s, waiting %+v", ends, c.State, c.Waiting)

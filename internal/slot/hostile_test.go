@@ -26,7 +26,8 @@ func shared(t *testing.T, name, text string) string {
 
 // Files that are no tickets neither block the queue nor disturb its numbers.
 func TestFilesThatAreNoTicketsAreIgnored(t *testing.T) {
-	for _, name := range []string{"ticket-18446744073709551615", "ticket-09223372036854775808", "ticket-1", "ticket-x", "ticket-", "other"} {
+	for _, name := range []string{"ticket-18446744073709551615", "ticket-09223372036854775808", "ticket-1", "ticket-x",
+		"ticket-", "other"} {
 		dir := shared(t, name, "")
 		first := acquire(t, t.Context(), dir, "u0", noWait(t))
 		if err := first.Release(); err != nil {

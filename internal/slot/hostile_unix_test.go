@@ -39,7 +39,8 @@ func TestModesDoNotDependOnTheUmask(t *testing.T) {
 	was := syscall.Umask(0o077)
 	s := acquire(t, t.Context(), dir, "u0", noWait(t))
 	syscall.Umask(was)
-	for path, want := range map[string]os.FileMode{dir: 0o777 | os.ModeSticky | os.ModeDir, filepath.Join(dir, "gate"): 0o666, s.lock.Path(): 0o644} {
+	for path, want := range map[string]os.FileMode{dir: 0o777 | os.ModeSticky | os.ModeDir,
+		filepath.Join(dir, "gate"): 0o666, s.lock.Path(): 0o644} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v, want %v", filepath.Base(path), info.Mode(), err, want)
 		}

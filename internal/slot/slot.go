@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// pollEvery is how often a waiter looks whether the tickets before it are gone. A blocking lock could not be interrupted.
+	// pollEvery is how often a waiter looks whether the tickets before it are gone. A blocking lock could not be
+	// interrupted.
 	pollEvery = 100 * time.Millisecond
 	// gateWait bounds the wait for the gate, which is held only while a ticket is made.
 	gateWait = 10 * time.Second
@@ -25,7 +26,8 @@ const (
 	maxTicket = 1 << 62
 	// maxInfo bounds what is read of a ticket.
 	maxInfo = 16 << 10
-	// infoAt is where the information in a ticket begins. On Windows the lock covers the first byte, which other handles cannot read then.
+	// infoAt is where the information in a ticket begins. On Windows the lock covers the first byte, which other
+	// handles cannot read then.
 	infoAt = 1
 )
 
@@ -40,8 +42,8 @@ type Info struct {
 	Since    time.Time `json:"since"`
 }
 
-// Waiting is what a waiter is told: which crawl owns the slot, and how many go first. Another user may have written the ticket,
-// so the texts in Owner are not trusted: clean them before they are shown.
+// Waiting is what a waiter is told: which crawl owns the slot, and how many go first. Another user may have written the
+// ticket, so the texts in Owner are not trusted: clean them before they are shown.
 type Waiting struct {
 	Owner Info
 	Ahead int
@@ -65,9 +67,9 @@ func OwnDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// Acquire waits until this process owns the slot of dir, which is made if it is not there. onWait is called when the wait
-// begins and whenever what it would be told has changed. The error is ErrUnusable if dir is not a directory for all users, or
-// if the files in it prevent that a ticket is made.
+// Acquire waits until this process owns the slot of dir, which is made if it is not there. onWait is called when the
+// wait begins and whenever what it would be told has changed. The error is ErrUnusable if dir is not a directory for
+// all users, or if the files in it prevent that a ticket is made.
 func Acquire(ctx context.Context, dir string, info Info, onWait func(Waiting)) (*Slot, error) {
 	if err := makeShared(dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -171,8 +173,8 @@ func takeTicket(ctx context.Context, dir string, info Info) (*Slot, uint64, erro
 	if err := makeRegular(path(dir, number), 0o644, append([]byte{' '}, text...)); err != nil {
 		return nil, 0, err
 	}
-	// Between its creation and its locking the ticket looks like that of a dead process. That does no harm: only processes with
-	// higher numbers look at it, and they have to wait for the gate.
+	// Between its creation and its locking the ticket looks like that of a dead process. That does no harm: only
+	// processes with higher numbers look at it, and they have to wait for the gate.
 	s := &Slot{flock.New(path(dir, number), flock.SetFlag(os.O_RDONLY|openFlags))}
 	locked, err := s.lock.TryLock()
 	if err == nil && !locked {
@@ -229,8 +231,8 @@ func ahead(dir string, number uint64) (Waiting, error) {
 	return w, nil
 }
 
-// look reports whether the process that made a ticket still runs. The ticket of one that has ended is removed. A file that cannot be opened
-// and locked is no ticket: Acquire makes regular files that every user may read.
+// look reports whether the process that made a ticket still runs. The ticket of one that has ended is removed. A file
+// that cannot be opened and locked is no ticket: Acquire makes regular files that every user may read.
 func look(path string) (info Info, alive bool) {
 	if checkRegular(path) != nil {
 		return info, false

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is the terminal's showing of what is typed. While a picture is drawn it is off: a newline would shift the whole of it.
-// Everything else about the terminal stays, above all that Ctrl-C is a signal.
+// echo is the terminal's showing of what is typed. While a picture is drawn it is off: a newline would shift the whole
+// of it. Everything else about the terminal stays, above all that Ctrl-C is a signal.
 type echo struct {
 	fd  int
 	was *unix.Termios // nil if the terminal could not be asked

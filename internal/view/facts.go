@@ -22,16 +22,19 @@ func (p *picture) fact(rank int, name string, text string) {
 // facts are the most important numbers.
 func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
-	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
+	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found),
+		humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
 	p.outcomes(l)
 	if c := l.Cluster; c != nil {
-		text := fmt.Sprintf("%s: machines %s, %d of 256 partitions here; %s hand-overs wait, a batch takes %s", c.Name, humanize.Comma(int64(c.Machines)), c.Partitions,
+		text := fmt.Sprintf("%s: machines %s, %d of 256 partitions here; %s hand-overs wait, a batch takes %s", c.Name,
+			humanize.Comma(int64(c.Machines)), c.Partitions,
 			humanize.Comma(int64(c.Handovers)), milliseconds(c.BatchMS))
 		if c.Unowned > 0 {
 			text += fmt.Sprintf("; %d partitions without a machine", c.Unowned)
 		}
 		if c.Replaying > 0 {
-			text += fmt.Sprintf("; reading the logs of %d, %s rows left", c.Replaying, humanize.Comma(int64(c.RowsLeft)))
+			text += fmt.Sprintf("; reading the logs of %d, %s rows left", c.Replaying,
+				humanize.Comma(int64(c.RowsLeft)))
 		}
 		if c.Takeovers > 0 {
 			text += fmt.Sprintf("; %s partitions taken over", humanize.Comma(int64(c.Takeovers)))
@@ -42,13 +45,18 @@ func (p *picture) facts(l *monitor.Live) {
 		p.fact(rankOutcomes, "Cluster", text)
 	}
 	if l.Generation > 0 {
-		p.fact(rankOutcomes, "Recrawl", fmt.Sprintf("generation %d; %s of %s conditional requests were answered 304", l.Generation, humanize.Comma(l.NotModified), humanize.Comma(l.Conditional)))
+		p.fact(rankOutcomes, "Recrawl", fmt.Sprintf("generation %d; %s of %s conditional requests were answered 304",
+			l.Generation, humanize.Comma(l.NotModified), humanize.Comma(l.Conditional)))
 	}
-	p.fact(rankMemory, "Received", fmt.Sprintf("%s, %s/s now; memory %s", size(float64(l.Bytes)), size(l.BytesPerSecNow), size(float64(l.Memory))))
-	p.fact(rankFrontier, "Frontier", fmt.Sprintf("%s URLs in memory, %s on disk", humanize.Comma(l.InMemory), humanize.Comma(l.OnDisk)))
+	p.fact(rankMemory, "Received", fmt.Sprintf("%s, %s/s now; memory %s", size(float64(l.Bytes)),
+		size(l.BytesPerSecNow), size(float64(l.Memory))))
+	p.fact(rankFrontier, "Frontier", fmt.Sprintf("%s URLs in memory, %s on disk", humanize.Comma(l.InMemory),
+		humanize.Comma(l.OnDisk)))
 	p.fact(rankHosts, "Hosts", hosts(l))
-	workers := fmt.Sprintf("%s of %s at work", humanize.Comma(int64(l.Workers.InUse)), humanize.Comma(int64(l.Workers.Limit)))
-	p.fact(rankWorkers, "Workers", fmt.Sprintf("%s; commits take %s, log %s", workers, milliseconds(l.CommitMS), size(float64(l.LogBytes))))
+	workers := fmt.Sprintf("%s of %s at work", humanize.Comma(int64(l.Workers.InUse)),
+		humanize.Comma(int64(l.Workers.Limit)))
+	p.fact(rankWorkers, "Workers", fmt.Sprintf("%s; commits take %s, log %s", workers, milliseconds(l.CommitMS),
+		size(float64(l.LogBytes))))
 }
 
 // outcomes counts what became of URLs, the largest number first.
@@ -57,7 +65,8 @@ func (p *picture) outcomes(l *monitor.Live) {
 	p.fact(rankOutcomes, "Outcomes", cmp.Or(words.Counts(l.Outcomes, names), "none yet"))
 }
 
-// hosts says how many hosts have something pending, and what they wait for: what is wrong first, then the largest number.
+// hosts says how many hosts have something pending, and what they wait for: what is wrong first, then the largest
+// number.
 func hosts(l *monitor.Live) string {
 	var all int64
 	for _, n := range l.Hosts {
@@ -112,7 +121,8 @@ func (p *picture) bar(rank int, name string, part float64, color ink, text strin
 	}
 	done := int(part * float64(cells))
 	p.add(rank, row{
-		{faint, p.left(name, labelWidth)}, {color, strings.Repeat(full, done)}, {faint, strings.Repeat(empty, cells-done)}, {plain, p.cut("  "+text, p.Width-labelWidth-cells)},
+		{faint, p.left(name, labelWidth)}, {color, strings.Repeat(full, done)},
+		{faint, strings.Repeat(empty, cells-done)}, {plain, p.cut("  "+text, p.Width-labelWidth-cells)},
 	})
 }
 
@@ -126,7 +136,8 @@ func (p *picture) notes(l *monitor.Live) {
 	case l.Waiting != "":
 		p.note(rankNote, yellow, "Waiting for work... "+l.Waiting)
 	case l.Workers.Limit < l.Workers.Most:
-		p.note(rankNote, yellow, fmt.Sprintf("Commits are slow (%s): the governor lets %d of %d workers run.", milliseconds(l.CommitMS), l.Workers.Limit, l.Workers.Most))
+		p.note(rankNote, yellow, fmt.Sprintf("Commits are slow (%s): the governor lets %d of %d workers run.",
+			milliseconds(l.CommitMS), l.Workers.Limit, l.Workers.Most))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// tables list the hosts that are worth a look. Of those that rest and those that are busiest the first lines are more important
-// than the last of either.
+// tables list the hosts that are worth a look. Of those that rest and those that are busiest the first lines are more
+// important than the last of either.
 func (p *picture) tables(l *monitor.Live) {
 	p.table("Resting", []string{"why", "may be asked in"}, []int{26, 16}, rankTables, 2, l.Resting, restingCells)
 	asked := []string{"in flight", "requests", "pending", "delay", "answers in"}
@@ -36,7 +36,8 @@ func within(list, other []monitor.HostUse) bool {
 const hostWidth = 60
 
 // table draws one list of hosts, whose lines have ranks from one on, by steps.
-func (p *picture) table(name string, heads []string, widths []int, rank, step int, list []monitor.HostUse, cells func(monitor.HostUse) []string) {
+func (p *picture) table(name string, heads []string, widths []int, rank, step int, list []monitor.HostUse,
+	cells func(monitor.HostUse) []string) {
 	if len(list) == 0 {
 		return
 	}
@@ -64,7 +65,8 @@ func askedCells(h monitor.HostUse) []string {
 	if h.LatencyMS > 0 {
 		latency = milliseconds(h.LatencyMS)
 	}
-	return []string{fmt.Sprintf("%d/%d", h.InFlight, h.Limit), humanize.Comma(h.Leases), humanize.Comma(h.Pending), milliseconds(h.DelayMS), latency}
+	return []string{fmt.Sprintf("%d/%d", h.InFlight, h.Limit), humanize.Comma(h.Leases), humanize.Comma(h.Pending),
+		milliseconds(h.DelayMS), latency}
 }
 
 func restingCells(h monitor.HostUse) []string {

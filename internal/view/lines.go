@@ -48,12 +48,14 @@ func writeLine(log *slog.Logger, l *monitor.Live) {
 		return
 	}
 	attrs := []any{
-		"pages_per_second", perSecond(finite(l.PagesPerSecNow)), "found", count(l.Found), "done", count(l.Done), "pending", count(l.Pending),
+		"pages_per_second", perSecond(finite(l.PagesPerSecNow)), "found", count(l.Found), "done", count(l.Done),
+		"pending", count(l.Pending),
 		"in_flight", l.InFlight, "bytes", byteCount(l.Bytes), "memory", byteCount(l.Memory),
 	}
 	for _, u := range l.Limits {
 		if u.Left > 0 {
-			attrs = append(attrs, u.Name+"_limit_in", time.Duration(finite(u.Left)*float64(time.Second)).Round(time.Second))
+			attrs = append(attrs, u.Name+"_limit_in",
+				time.Duration(finite(u.Left)*float64(time.Second)).Round(time.Second))
 		}
 	}
 	log.Info(string(l.Phase), attrs...)

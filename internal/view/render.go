@@ -91,7 +91,8 @@ func (p *picture) blank() { p.add(rankBlank, nil) }
 func (p *picture) title(left, right string) {
 	free := p.Width - width(right) - 1
 	left = p.cut(left, free)
-	p.add(rankTitle, row{{bold, left}, {plain, strings.Repeat(" ", max(1, p.Width-width(left)-width(right)))}, {plain, right}})
+	p.add(rankTitle, row{{bold, left}, {plain, strings.Repeat(" ", max(1, p.Width-width(left)-width(right)))},
+		{plain, right}})
 }
 
 // String chooses the lines that fit, the most important ones, and keeps them in order. What is left of the

@@ -44,8 +44,8 @@ func (r row) text(most int, color bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// width is how many cells a text takes. Everything that is drawn is ASCII, or one of a few characters of one cell: host names and
-// URLs are in their canonical form.
+// width is how many cells a text takes. Everything that is drawn is ASCII, or one of a few characters of one cell: host
+// names and URLs are in their canonical form.
 func width(text string) int { return utf8.RuneCountInString(text) }
 
 // clean keeps a text from doing anything to the terminal but stand there.

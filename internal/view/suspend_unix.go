@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend stops the process, as Ctrl-Z asks, without leaving its picture on the terminal, and draws again when it goes on. Once Go
-// has told of the signal it can no longer be left to do its work, so another one stops the process.
+// suspend stops the process, as Ctrl-Z asks, without leaving its picture on the terminal, and draws again when it goes
+// on. Once Go has told of the signal it can no longer be left to do its work, so another one stops the process.
 func (v *View) suspend() {
 	if !jobControl() {
 		return
@@ -45,8 +45,8 @@ func isForeground(terminal *os.File) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// jobControl says whether there is a process that could continue this one: a shell that leads the session from another process group.
-// Where there is none, as in a container, the system ignores Ctrl-Z.
+// jobControl says whether there is a process that could continue this one: a shell that leads the session from another
+// process group. Where there is none, as in a container, the system ignores Ctrl-Z.
 func jobControl() bool {
 	leader, err := unix.Getsid(0)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// CanDraw reports whether the live view can be drawn on a stream: it must be a terminal that can move its cursor, and this process must
-// be in the terminal's foreground process group. On systems without process groups, such as Windows, it reports false, and progress is shown as lines.
+// CanDraw reports whether the live view can be drawn on a stream: it must be a terminal that can move its cursor, and
+// this process must be in the terminal's foreground process group. On systems without process groups, such as Windows,
+// it reports false, and progress is shown as lines.
 func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -22,7 +23,8 @@ func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 	return f, isForeground(f)
 }
 
-// Able says what a terminal can show, by what its user says of it: NO_COLOR, which counts if it is not empty, and the locale.
+// Able says what a terminal can show, by what its user says of it: NO_COLOR, which counts if it is not empty, and the
+// locale.
 func Able(environ []string) Screen {
 	locale := cmp.Or(lookup(environ, "LC_ALL"), lookup(environ, "LC_CTYPE"), lookup(environ, "LANG"))
 	locale = strings.ReplaceAll(strings.ToLower(locale), "-", "")

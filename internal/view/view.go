@@ -17,7 +17,8 @@ import (
 // redrawEvery is how often a picture is drawn again: often enough to look alive, seldom enough to cost nothing.
 const redrawEvery = 500 * time.Millisecond
 
-// What a terminal is told. Its second screen holds the picture, so that the first is as it was when the picture is gone.
+// What a terminal is told. Its second screen holds the picture, so that the first is as it was when the picture is
+// gone.
 const (
 	takeScreen  = "\x1b[?1049h\x1b[?25l" // the second screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -66,8 +67,8 @@ func (v *View) Stop() {
 	v.echo.restore()
 }
 
-// draw draws at each tick, and sees to it that a suspended process does not leave its picture behind. It gives the terminal back on a
-// panic, too.
+// draw draws at each tick, and sees to it that a suspended process does not leave its picture behind. It gives the
+// terminal back on a panic, too.
 func (v *View) draw() error {
 	defer v.write(leaveScreen) // its error is that of a terminal that is gone
 	if err := v.write(takeScreen); err != nil {

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// threads is what colly's queue does best with on two cores. Its asynchronous mode is slower, and without bound in memory.
+	// threads is what colly's queue does best with on two cores. Its asynchronous mode is slower, and without bound in
+	// memory.
 	threads = 16
 	// maxQueued is no limit: the queue drops what is over it.
 	maxQueued = 1 << 30
@@ -37,8 +38,8 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]float64{"crawl_seconds": time.Since(start).Seconds()})
 }
 
-// crawl visits everything that can be reached from start. A page that fails is missing from the web's statistics, where the harness
-// looks.
+// crawl visits everything that can be reached from start. A page that fails is missing from the web's statistics, where
+// the harness looks.
 func crawl(addr, start string) error {
 	c := colly.NewCollector()
 	c.DisableCookies()
@@ -52,7 +53,8 @@ func crawl(addr, start string) error {
 	if err != nil {
 		return err
 	}
-	// A map before the queue keeps thirty requests a page out of it. Colly's own HasVisited would parse every link once more.
+	// A map before the queue keeps thirty requests a page out of it. Colly's own HasVisited would parse every link once
+	// more.
 	seen := &seenURLs{known: map[string]bool{start: true}}
 	c.OnHTML("a[href]", func(e *colly.HTMLElement) {
 		if link := tidy(e.Request.AbsoluteURL(e.Attr("href"))); link != "" && seen.add(link) {
@@ -65,8 +67,8 @@ func crawl(addr, start string) error {
 	return q.Run(c)
 }
 
-// tidy gives a page that is linked in several spellings one name, as the naive crawler does. Colly keeps fragments and needless
-// escapes, and would fetch most pages more than once.
+// tidy gives a page that is linked in several spellings one name, as the naive crawler does. Colly keeps fragments and
+// needless escapes, and would fetch most pages more than once.
 func tidy(link string) string {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "http" {

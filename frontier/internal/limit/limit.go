@@ -66,7 +66,8 @@ func (s *Slots) Init(limit, used int64) {
 	s.used.Store(used)
 }
 
-// SetLimit changes the limit: 0 is none, and a negative one allows no slot. More slots than it allows may be in use already.
+// SetLimit changes the limit: 0 is none, and a negative one allows no slot. More slots than it allows may be in use
+// already.
 func (s *Slots) SetLimit(limit int64) { s.limit.Store(limit) }
 
 // Take takes a slot, if there is one.

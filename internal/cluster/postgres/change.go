@@ -46,7 +46,8 @@ func (c *changer) crawl(ctx context.Context) (row cluster.Crawl, decidedBy []byt
 	if _, _, err := lockSessions(ctx, c.tx, c.session); err != nil {
 		return row, nil, err
 	}
-	row, err = scanCrawl(c.tx.QueryRow(ctx, `SELECT `+crawlColumns+`, decided_by FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]), &decidedBy)
+	row, err = scanCrawl(c.tx.QueryRow(ctx, `SELECT `+crawlColumns+`, decided_by FROM mapwright_crawl WHERE id = $1`,
+		c.session.Crawl[:]), &decidedBy)
 	return row, decidedBy, err
 }
 
@@ -64,14 +65,16 @@ func (c *changer) setState(ctx context.Context, ch cluster.SetState) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	if ch.If == cluster.IfComplete && !sums.complete() || ch.If == cluster.IfLimitReached && !sums.limitReached(row.MaxURLs) {
+	if ch.If == cluster.IfComplete && !sums.complete() || ch.If == cluster.IfLimitReached &&
+		!sums.limitReached(row.MaxURLs) {
 		return false, nil
 	}
 	if err := countTime(ctx, c.tx, c.session.Crawl); err != nil {
 		return false, err
 	}
 	if ch.NewRun {
-		if err := c.set(ctx, `run = run + 1, begun = clock_timestamp(), begun_used_us = used_us, begun_counted = $2`, sums.counted); err != nil {
+		if err := c.set(ctx, `run = run + 1, begun = clock_timestamp(), begun_used_us = used_us, begun_counted = $2`,
+			sums.counted); err != nil {
 			return false, err
 		}
 	}
@@ -84,7 +87,8 @@ func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error)
 	}
 	var version, maxURLs uint64
 	var plan []byte
-	err := c.tx.QueryRow(ctx, `SELECT plan_version, plan, max_urls FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]).Scan(&version, &plan, &maxURLs)
+	err := c.tx.QueryRow(ctx, `SELECT plan_version, plan, max_urls FROM mapwright_crawl WHERE id = $1`,
+		c.session.Crawl[:]).Scan(&version, &plan, &maxURLs)
 	switch {
 	case err != nil:
 		return false, err
@@ -93,7 +97,8 @@ func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error)
 	case version != ch.Version:
 		return false, nil
 	}
-	return true, c.set(ctx, `plan_version = $2, plan = $3, max_urls = $4`, int64(version+1), notNull(ch.Plan), int64(ch.MaxURLs))
+	return true, c.set(ctx, `plan_version = $2, plan = $3, max_urls = $4`, int64(version+1), notNull(ch.Plan),
+		int64(ch.MaxURLs))
 }
 
 func (c *changer) raiseLevel(ctx context.Context, ch cluster.RaiseLevel) (bool, error) {
@@ -130,7 +135,8 @@ func (c *changer) grant(ctx context.Context, ch cluster.Grant) (bool, error) {
 	if found[0].Granted != ch.From || row.State != cluster.Running || granted > row.MaxURLs {
 		return false, nil
 	}
-	_, err = c.tx.Exec(ctx, `UPDATE mapwright_part SET granted = $3 WHERE crawl = $1 AND part = $2`, c.session.Crawl[:], int16(ch.Partition), int64(ch.To))
+	_, err = c.tx.Exec(ctx, `UPDATE mapwright_part SET granted = $3 WHERE crawl = $1 AND part = $2`, c.session.Crawl[:],
+		int16(ch.Partition), int64(ch.To))
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +149,8 @@ func (c *changer) takeToken(ctx context.Context, ch cluster.TakeToken) (bool, er
 		return false, err
 	}
 	var stored []byte
-	err = c.tx.QueryRow(ctx, `SELECT holder FROM mapwright_token WHERE crawl = $1 AND name = $2`, c.session.Crawl[:], ch.Name).Scan(&stored)
+	err = c.tx.QueryRow(ctx, `SELECT holder FROM mapwright_token WHERE crawl = $1 AND name = $2`, c.session.Crawl[:],
+		ch.Name).Scan(&stored)
 	missing := errors.Is(err, pgx.ErrNoRows)
 	if err != nil && !missing {
 		return false, err
@@ -171,13 +178,15 @@ func (c *changer) takeToken(ctx context.Context, ch cluster.TakeToken) (bool, er
 		}
 	}
 	// A commit that began before the holder was locked may have released the token.
-	tag, err := c.tx.Exec(ctx, `UPDATE mapwright_token SET holder = $3 WHERE crawl = $1 AND name = $2 AND holder = $4`, c.session.Crawl[:], ch.Name, c.session.ID[:], holder[:])
+	tag, err := c.tx.Exec(ctx, `UPDATE mapwright_token SET holder = $3 WHERE crawl = $1 AND name = $2 AND holder = $4`,
+		c.session.Crawl[:], ch.Name, c.session.ID[:], holder[:])
 	return tag.RowsAffected() == 1, err
 }
 
 // set changes columns of the crawl's row.
 func (c *changer) set(ctx context.Context, columns string, args ...any) error {
-	_, err := c.tx.Exec(ctx, `UPDATE mapwright_crawl SET `+columns+` WHERE id = $1`, append([]any{c.session.Crawl[:]}, args...)...)
+	_, err := c.tx.Exec(ctx, `UPDATE mapwright_crawl SET `+columns+` WHERE id = $1`,
+		append([]any{c.session.Crawl[:]}, args...)...)
 	return err
 }
 

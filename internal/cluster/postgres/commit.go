@@ -15,7 +15,8 @@ import (
 var errMismatch = errors.New("a row of the batch does not match")
 
 // errTokens means that tokens of a batch are not as the session knows them.
-var errTokens = fmt.Errorf("a token that the batch releases is not held, or one that it begins exists: %w", cluster.ErrFenced)
+var errTokens = fmt.Errorf("a token that the batch releases is not held, or one that it begins exists: %w",
+	cluster.ErrFenced)
 
 // Commit implements [cluster.Log].
 func (e *Engine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch) error {
@@ -80,7 +81,8 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 			s.ID[:], int64(b.Number), parts, bodies)
 	}
 	if n := len(b.Release); n > 0 {
-		want(n, `DELETE FROM mapwright_token WHERE crawl = $1 AND holder = $2 AND name = ANY($3)`, s.Crawl[:], s.ID[:], b.Release)
+		want(n, `DELETE FROM mapwright_token WHERE crawl = $1 AND holder = $2 AND name = ANY($3)`, s.Crawl[:], s.ID[:],
+			b.Release)
 	}
 	if n := len(b.Hold); n > 0 {
 		want(n, `INSERT INTO mapwright_token SELECT $1::bytea, name, $2::bytea FROM unnest($3::text[]) AS u(name) ON CONFLICT DO NOTHING`, s.Crawl[:], s.ID[:], b.Hold)
@@ -102,24 +104,27 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 	}
 	var (
 		parts                                            = make([]int16, n)
-		epochs, seqs, hashes, heads, headHashes, granted = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		busy, least, counted                             = make([]int64, n), make([]int64, n), make([]int64, n)
-		idle, closed                                     = make([]bool, n), make([]bool, n)
-		counts                                           = make([][]byte, n)
-		rowParts                                         = make([]int16, 0, n)
-		rowSeqs, rowHashes, rowEpochs                    = make([]int64, 0, n), make([]int64, 0, n), make([]int64, 0, n)
-		bodies                                           = make([][]byte, 0, n)
+		epochs, seqs, hashes, heads, headHashes, granted = make([]int64, n), make([]int64, n), make([]int64, n),
+			make([]int64, n), make([]int64, n), make([]int64, n)
+		busy, least, counted          = make([]int64, n), make([]int64, n), make([]int64, n)
+		idle, closed                  = make([]bool, n), make([]bool, n)
+		counts                        = make([][]byte, n)
+		rowParts                      = make([]int16, 0, n)
+		rowSeqs, rowHashes, rowEpochs = make([]int64, 0, n), make([]int64, 0, n), make([]int64, 0, n)
+		bodies                        = make([][]byte, 0, n)
 	)
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		head := w.Head()
 		parts[i], epochs[i], granted[i] = int16(w.Partition), int64(w.Epoch), int64(w.Granted)
-		seqs[i], hashes[i], heads[i], headHashes[i] = int64(w.After.Seq), int64(w.After.Hash), int64(head.Seq), int64(head.Hash)
+		seqs[i], hashes[i], heads[i], headHashes[i] = int64(w.After.Seq), int64(w.After.Hash), int64(head.Seq),
+			int64(head.Hash)
 		busy[i], least[i], counted[i] = int64(w.Status.Busy), int64(w.Status.Least), int64(w.Status.Counted)
 		idle[i], closed[i], counts[i] = w.Status.Idle, w.Close, notNull(w.Status.Counts)
 		if len(w.Body) > 0 {
 			rowParts, bodies = append(rowParts, parts[i]), append(bodies, w.Body)
-			rowSeqs, rowHashes, rowEpochs = append(rowSeqs, heads[i]), append(rowHashes, headHashes[i]), append(rowEpochs, epochs[i])
+			rowSeqs, rowHashes, rowEpochs = append(rowSeqs, heads[i]), append(rowHashes, headHashes[i]),
+				append(rowEpochs, epochs[i])
 		}
 	}
 	want(n, `SELECT part FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) AND owner = $3 ORDER BY part FOR UPDATE`, s.Crawl[:], parts, s.ID[:])
@@ -130,7 +135,8 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 				$11::bigint[], $12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
 			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed, granted)
 		WHERE p.crawl = $1 AND p.part = u.part AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
-		s.Crawl[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed, granted)
+		s.Crawl[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed,
+		granted)
 	if len(bodies) > 0 {
 		want(len(bodies), `
 			INSERT INTO `+logTable(s.Crawl)+` SELECT part, seq, hash, epoch, $1::bytea, body
@@ -142,17 +148,20 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 // examine finds out why a batch was not accepted. If it had been committed before, it
 // writes to the session's row: that is durable, on a synchronous standby too, only when
 // the batch is, so the answer waits for both.
-func examine(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, digest uint64) (committed bool, err error) {
+func examine(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, digest uint64) (committed bool,
+	err error) {
 	if _, _, err := lockSessions(ctx, tx, s); err != nil {
 		return false, err
 	}
 	var batch, stored int64
-	if err := tx.QueryRow(ctx, `SELECT batch, digest FROM mapwright_session WHERE crawl = $1 AND id = $2`, s.Crawl[:], s.ID[:]).Scan(&batch, &stored); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT batch, digest FROM mapwright_session WHERE crawl = $1 AND id = $2`, s.Crawl[:],
+		s.ID[:]).Scan(&batch, &stored); err != nil {
 		return false, err
 	}
 	switch last := uint64(batch); {
 	case b.Number == last && digest == uint64(stored):
-		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET confirmed = confirmed + 1 WHERE crawl = $1 AND id = $2`, s.Crawl[:], s.ID[:])
+		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET confirmed = confirmed + 1 WHERE crawl = $1 AND id = $2`,
+			s.Crawl[:], s.ID[:])
 		return true, err
 	case b.Number == last:
 		return false, usage("batch %d was committed with another content", b.Number)

@@ -23,13 +23,15 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 			INSERT INTO mapwright_crawl
 			VALUES ($1, $2, $3, $4, clock_timestamp(), $5, 1, $6, '', $7, 1, 0, $8, 0, 0, '1970-01-01 00:00:00+00', clock_timestamp(), 0, 0)
 			ON CONFLICT DO NOTHING`,
-			c.ID[:], c.Name, int64(c.Seed), c.Identity, notNull(c.Plan), string(cluster.Running), none, int64(c.MaxURLs))
+			c.ID[:], c.Name, int64(c.Seed), c.Identity, notNull(c.Plan), string(cluster.Running), none,
+			int64(c.MaxURLs))
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
 			var same bool
-			err := tx.QueryRow(ctx, `SELECT count(*) = 1 FROM mapwright_crawl WHERE id = $1 AND name = $2`, c.ID[:], c.Name).Scan(&same)
+			err := tx.QueryRow(ctx, `SELECT count(*) = 1 FROM mapwright_crawl WHERE id = $1 AND name = $2`, c.ID[:],
+				c.Name).Scan(&same)
 			if err == nil && !same {
 				err = cluster.ErrExists
 			}
@@ -46,7 +48,9 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 			c.ID[:], none, int64(cluster.NoDepth), parts); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO mapwright_token SELECT $1::bytea, name, $2::bytea FROM unnest($3::text[]) AS u(name)`, c.ID[:], none, tokens); err != nil {
+		if _, err := tx.Exec(ctx,
+			`INSERT INTO mapwright_token SELECT $1::bytea, name, $2::bytea FROM unnest($3::text[]) AS u(name)`, c.ID[:],
+			none, tokens); err != nil {
 			return err
 		}
 		return createTables(ctx, tx, c.ID)
@@ -75,10 +79,12 @@ var crawlColumns = `id, name, seed, identity, created, plan_version, state, reas
 func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 	var id []byte
 	var seed, usedBefore, used int64
-	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &c.PlanVersion, &c.State, &c.Reason, &c.Run, &c.Level, &c.MaxURLs, &c.Granted,
+	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &c.PlanVersion, &c.State, &c.Reason,
+		&c.Run, &c.Level, &c.MaxURLs, &c.Granted,
 		&c.Begun.At, &usedBefore, &c.Begun.Counted, &used}, more...)...)
 	copy(c.ID[:], id)
-	c.Seed, c.Used, c.Begun.Used = uint64(seed), time.Duration(used)*time.Microsecond, time.Duration(usedBefore)*time.Microsecond
+	c.Seed, c.Used, c.Begun.Used = uint64(seed), time.Duration(used)*time.Microsecond,
+		time.Duration(usedBefore)*time.Microsecond
 	return c, err
 }
 
@@ -86,7 +92,8 @@ func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 func (e *Engine) List(ctx context.Context) ([]cluster.Crawl, error) {
 	return ask(ctx, e, "list crawls", func(tx pgx.Tx) ([]cluster.Crawl, error) {
 		rows, _ := tx.Query(ctx, `SELECT `+crawlColumns+` FROM mapwright_crawl ORDER BY created, name`)
-		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Crawl, error) { return scanCrawl(row) }) // its error can be that of Query
+		// its error can be that of Query
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Crawl, error) { return scanCrawl(row) })
 	})
 }
 
@@ -99,7 +106,8 @@ func (e *Engine) Delete(ctx context.Context, id cluster.CrawlID) error {
 			return err
 		}
 		for _, sql := range []string{
-			`DELETE FROM mapwright_session WHERE crawl = $1`, `DELETE FROM mapwright_part WHERE crawl = $1`, `DELETE FROM mapwright_token WHERE crawl = $1`,
+			`DELETE FROM mapwright_session WHERE crawl = $1`, `DELETE FROM mapwright_part WHERE crawl = $1`,
+			`DELETE FROM mapwright_token WHERE crawl = $1`,
 			`DELETE FROM mapwright_scope WHERE crawl = $1`, `DELETE FROM mapwright_crawl WHERE id = $1`,
 		} {
 			if _, err := tx.Exec(ctx, sql, id[:]); err != nil {
@@ -163,7 +171,8 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		}
 		return err
 	})
-	b.Queue(`SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(`SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`,
+		id[:]).Query(func(rows pgx.Rows) (err error) {
 		snap.Members, err = pgx.CollectRows(rows, scanSession)
 		return err
 	})
@@ -174,7 +183,8 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		}
 		return err
 	})
-	b.Queue(`SELECT name, holder FROM mapwright_token WHERE crawl = $1 ORDER BY name`, id[:]).Query(func(rows pgx.Rows) error {
+	b.Queue(`SELECT name, holder FROM mapwright_token WHERE crawl = $1 ORDER BY name`,
+		id[:]).Query(func(rows pgx.Rows) error {
 		var name string
 		var holder []byte
 		_, err := pgx.ForEachRow(rows, []any{&name, &holder}, func() error {
@@ -183,11 +193,13 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		})
 		return err
 	})
-	b.Queue(`SELECT scope FROM mapwright_scope WHERE crawl = $1 AND number >= $2 ORDER BY number`, id[:], int64(known.Scope)).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(`SELECT scope FROM mapwright_scope WHERE crawl = $1 AND number >= $2 ORDER BY number`, id[:],
+		int64(known.Scope)).Query(func(rows pgx.Rows) (err error) {
 		snap.Scope, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(`SELECT count(*) FROM (SELECT 1 FROM `+inboxTable(id)+` LIMIT $1) AS waiting`, cluster.MostWaiting).QueryRow(func(row pgx.Row) error { return row.Scan(&snap.Waiting) })
+	b.Queue(`SELECT count(*) FROM (SELECT 1 FROM `+inboxTable(id)+` LIMIT $1) AS waiting`,
+		cluster.MostWaiting).QueryRow(func(row pgx.Row) error { return row.Scan(&snap.Waiting) })
 	err := tx.SendBatch(ctx, &b).Close()
 	if code(err) == undefinedTable {
 		err = cluster.ErrNoCrawl

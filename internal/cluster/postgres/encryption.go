@@ -33,7 +33,10 @@ func demandTLS(address string, config *pgconn.Config) {
 	var kept []*pgconn.FallbackConfig
 	for _, c := range all {
 		same := func(other *pgconn.FallbackConfig) bool { return other.Host == c.Host && other.Port == c.Port }
-		encrypts := slices.ContainsFunc(all, func(o *pgconn.FallbackConfig) bool { return same(o) && o.TLSConfig != nil })
+		encrypts := slices.ContainsFunc(all, func(o *pgconn.FallbackConfig) bool {
+			return same(o) &&
+				o.TLSConfig != nil
+		})
 		plain := slices.ContainsFunc(all, func(o *pgconn.FallbackConfig) bool { return same(o) && o.TLSConfig == nil })
 		undecided := encrypts && (plain || config.SSLNegotiation == "direct")
 		switch {

@@ -38,7 +38,8 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		// The text of this error has parts of the address.
-		return nil, errors.New("the address of the cluster's database cannot be read: it must be like postgres://user@host/database")
+		return nil, errors.New("the address of the cluster's database cannot be read: it must be like " +
+			"postgres://user@host/database")
 	}
 	demandTLS(address, &config.ConnConfig.Config)
 	e := &Engine{secrets: secrets(address, config.ConnConfig.Password)}
@@ -51,9 +52,11 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	// A machine that is stopped in the middle of a transaction holds locks that others wait for who take its partitions over. A database without this setting works too.
+	// A machine that is stopped in the middle of a transaction holds locks that others wait for who take its partitions
+	// over. A database without this setting works too.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", (cluster.Lease/2).Milliseconds()))
+		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d",
+			(cluster.Lease/2).Milliseconds()))
 		if _, answered := errors.AsType[*pgconn.PgError](err); answered {
 			return nil
 		}

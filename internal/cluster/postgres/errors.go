@@ -136,7 +136,8 @@ func (e *Engine) classify(doing string, err error, unknown bool) error {
 
 // isOurs reports whether an error was made by this package and not by pgx.
 func isOurs(err error) bool {
-	for _, known := range []error{cluster.ErrFenced, cluster.ErrRolledBack, cluster.ErrNoCrawl, cluster.ErrExists, cluster.ErrNewer} {
+	for _, known := range []error{cluster.ErrFenced, cluster.ErrRolledBack, cluster.ErrNoCrawl, cluster.ErrExists,
+		cluster.ErrNewer} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -172,12 +173,12 @@ func isAway(code string) bool {
 	return isRefused(code)
 }
 
-// isRefused reports whether a server does not let the user in. For a machine that works that is as if the server were away: its administrator has to mend it, as after a failover
-// to a server with other passwords.
+// isRefused reports whether a server does not let the user in. For a machine that works that is as if the server were
+// away: its administrator has to mend it, as after a failover to a server with other passwords.
 func isRefused(code string) bool { return strings.HasPrefix(code, "28") }
 
-// redact removes the password from a text, and makes it one line: pgx has one for each attempt to connect, and makes two of each
-// where encryption is not demanded.
+// redact removes the password from a text, and makes it one line: pgx has one for each attempt to connect, and makes
+// two of each where encryption is not demanded.
 func (e *Engine) redact(text string) string {
 	first, attempts, several := strings.Cut(text, "\n\t")
 	if several {

@@ -12,9 +12,12 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 )
 
-// countTime adds the time since the last call to what the crawl has used, unless no machine was there meanwhile. It locks the crawl.
+// countTime adds the time since the last call to what the crawl has used, unless no machine was there meanwhile. It
+// locks the crawl.
 func countTime(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
-	tag, err := tx.Exec(ctx, `UPDATE mapwright_crawl SET used_us = used_us + `+sinceActive+`, active = clock_timestamp() WHERE id = $1`, id[:])
+	tag, err := tx.Exec(ctx,
+		`UPDATE mapwright_crawl SET used_us = used_us + `+sinceActive+`, active = clock_timestamp() WHERE id = $1`,
+		id[:])
 	if err == nil && tag.RowsAffected() == 0 {
 		err = cluster.ErrNoCrawl
 	}
@@ -68,7 +71,8 @@ func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Know
 const tallyColumns = `takeovers = $4, fenced = $5, batch_us = $6, replaying = $7, rows_left = $8, pages = $9`
 
 func tallyValues(t *cluster.Tally) []any {
-	return []any{int64(t.Takeovers), int64(t.Fenced), t.Batch.Microseconds(), int64(t.Replaying), int64(t.RowsLeft), int64(t.Pages)}
+	return []any{int64(t.Takeovers), int64(t.Fenced), t.Batch.Microseconds(), int64(t.Replaying), int64(t.RowsLeft),
+		int64(t.Pages)}
 }
 
 const sessionColumns = `id, machine, name, joined, since, beat, beats, batch, ended, has_left, takeovers, fenced, batch_us, replaying, rows_left, pages`
@@ -91,7 +95,8 @@ func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Me
 		if err := findCrawl(ctx, tx, id, ""); err != nil {
 			return nil, err
 		}
-		rows, _ := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
+		rows, _ := tx.Query(ctx,
+			`SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
 		return pgx.CollectRows(rows, scanSession) // its error can be that of Query
 	})
 }
@@ -117,17 +122,21 @@ type lockedSession struct {
 
 // lockSessions locks the rows of the session, which must not have ended, and of others
 // in the order of their ids. It returns them and the time when all were locked.
-func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session, others ...cluster.SessionID) (map[cluster.SessionID]*lockedSession, time.Time, error) {
+func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session,
+	others ...cluster.SessionID) (map[cluster.SessionID]*lockedSession, time.Time, error) {
 	ids := [][]byte{s.ID[:]}
 	for _, o := range others {
 		ids = append(ids, bytes.Clone(o[:]))
 	}
 	var now time.Time
-	rows, _ := tx.Query(ctx, `SELECT id, ended, beat, since FROM mapwright_session WHERE crawl = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, s.Crawl[:], ids)
+	rows, _ := tx.Query(ctx,
+		`SELECT id, ended, beat, since FROM mapwright_session WHERE crawl = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`,
+		s.Crawl[:], ids)
 	locked := map[cluster.SessionID]*lockedSession{}
 	var id []byte
 	var l lockedSession
-	_, err := pgx.ForEachRow(rows, []any{&id, &l.ended, &l.beat, &l.since}, func() error { // its error can be that of Query
+	// its error can be that of Query
+	_, err := pgx.ForEachRow(rows, []any{&id, &l.ended, &l.beat, &l.since}, func() error {
 		locked[cluster.SessionID(id)] = &lockedSession{l.ended, l.beat, l.since}
 		return nil
 	})
@@ -170,7 +179,10 @@ func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) ([
 	for i, p := range parts {
 		numbers[i] = int16(p)
 	}
-	return ask(ctx, e, "claim partitions", func(tx pgx.Tx) ([]cluster.Claimed, error) { return claim(ctx, tx, s, numbers) })
+	return ask(ctx, e, "claim partitions", func(tx pgx.Tx) ([]cluster.Claimed,
+		error) {
+		return claim(ctx, tx, s, numbers)
+	})
 }
 
 func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) ([]cluster.Claimed, error) {
@@ -241,7 +253,10 @@ func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
 }
 
 // readParts reads partitions in order, with a clause for locking.
-func readParts(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, numbers []int16, lock string) ([]cluster.Claimed, error) {
-	rows, _ := tx.Query(ctx, `SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:], slices.Clone(numbers))
+func readParts(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, numbers []int16, lock string) ([]cluster.Claimed,
+	error) {
+	rows, _ := tx.Query(ctx,
+		`SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:],
+		slices.Clone(numbers))
 	return pgx.CollectRows(rows, scanPart) // its error can be that of Query
 }

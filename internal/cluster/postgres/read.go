@@ -15,7 +15,8 @@ const mostRows = 4096
 // Read implements [cluster.Log]. The row at the place itself is read too, without its
 // body, to compare its hash. The server adds up the lengths of bodies without reading
 // them.
-func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) ([]cluster.Row, error) {
+func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place,
+	limit int) ([]cluster.Row, error) {
 	first := max(int64(after.Seq), 1)
 	rows, _ := e.pool.Query(ctx, `
 		SELECT seq, hash, epoch, session, CASE WHEN seq = $3 THEN NULL ELSE body END FROM (
@@ -23,7 +24,8 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 			FROM (SELECT * FROM `+logTable(id)+` WHERE part = $1 AND seq >= $2 ORDER BY seq LIMIT $4) AS page
 		) AS sized WHERE seq = $3 OR seq = $3 + 1 OR before < $5 ORDER BY seq`,
 		int16(part), first, int64(after.Seq), mostRows, int64(limit))
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r cluster.Row, err error) { // its error can be that of Query
+	// its error can be that of Query
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r cluster.Row, err error) {
 		var hash int64
 		var session []byte
 		err = row.Scan(&r.Seq, &hash, &r.Epoch, &session, &r.Body)
@@ -57,7 +59,8 @@ func columnsOf(marks []frontier.Mark) (parts []int16, sessions [][]byte, batches
 }
 
 // Inbox implements [cluster.Log].
-func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover, error) {
+func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover,
+	error) {
 	parts, sessions, batches := columnsOf(after)
 	rows, _ := e.pool.Query(ctx, `
 		SELECT part, session, batch, body FROM (
@@ -69,7 +72,8 @@ func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.
 				ORDER BY h.part, h.session, h.batch LIMIT $6) AS page
 		) AS sized WHERE before = 0 OR before < $7 ORDER BY part, session, batch`,
 		s.Crawl[:], s.ID[:], parts, sessions, batches, mostRows, int64(limit))
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h cluster.Handover, err error) { // its error can be that of Query
+	// its error can be that of Query
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h cluster.Handover, err error) {
 		var session []byte
 		err = row.Scan(&h.To, &session, &h.Batch, &h.Body)
 		copy(h.From[:], session)

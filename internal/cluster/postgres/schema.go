@@ -110,11 +110,13 @@ func (e *Engine) migrate(ctx context.Context) error {
 		return newer(version)
 	}
 	err = retry(ctx, func() error {
-		_, err := e.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS mapwright_schema (one boolean PRIMARY KEY, version bigint NOT NULL)`)
+		_, err := e.pool.Exec(ctx,
+			`CREATE TABLE IF NOT EXISTS mapwright_schema (one boolean PRIMARY KEY, version bigint NOT NULL)`)
 		return err
 	})
 	if c := code(err); c == invalidSchema || c == noPrivilege {
-		return usage("there are no tables yet, and the role may not make them (%s): CREATE SCHEMA mapwright AUTHORIZATION mapwright, for a role mapwright, "+
+		return usage("there are no tables yet, and the role may not make them (%s): CREATE SCHEMA mapwright "+
+			"AUTHORIZATION mapwright, for a role mapwright, "+
 			"gives it a place, which search_path=mapwright in the address names", e.redact(err.Error()))
 	}
 	if err != nil {
@@ -180,12 +182,14 @@ func createTables(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
 	return nil
 }
 
-// tuneTables sets how the bodies are stored, which are compressed already, and counts the rows of mapwright_part: without that PostgreSQL takes them to be few, and compares
-// every partition of a batch with every row. A database that speaks PostgreSQL's protocol and does not know these statements works without them.
+// tuneTables sets how the bodies are stored, which are compressed already, and counts the rows of mapwright_part:
+// without that PostgreSQL takes them to be few, and compares every partition of a batch with every row. A database that
+// speaks PostgreSQL's protocol and does not know these statements works without them.
 func (e *Engine) tuneTables(ctx context.Context, id cluster.CrawlID) error {
 	var statements []string
 	for _, table := range []string{logTable(id), inboxTable(id)} {
-		statements = append(statements, `ALTER TABLE `+table+` ALTER COLUMN body SET STORAGE EXTERNAL`, `ALTER TABLE `+table+` SET (toast_tuple_target = 8160)`)
+		statements = append(statements, `ALTER TABLE `+table+` ALTER COLUMN body SET STORAGE EXTERNAL`,
+			`ALTER TABLE `+table+` SET (toast_tuple_target = 8160)`)
 	}
 	for _, sql := range append(statements, `ANALYZE mapwright_part`) {
 		_, err := e.pool.Exec(ctx, sql)

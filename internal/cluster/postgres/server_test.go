@@ -70,13 +70,14 @@ func TestSchema(t *testing.T) {
 	conn := connect(t, address)
 	exec(t, conn, `UPDATE mapwright_schema SET version = $1`, schemaVersion+1)
 	_, err := Open(t.Context(), address)
-	if !errors.Is(err, cluster.ErrNewer) || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, this program knows up to %d", schemaVersion+1, schemaVersion)) {
+	if !errors.Is(err, cluster.ErrNewer) || !strings.Contains(err.Error(),
+		fmt.Sprintf("has version %d, this program knows up to %d", schemaVersion+1, schemaVersion)) {
 		t.Errorf("a later schema: %v", err)
 	}
 }
 
-// TestMigration opens databases of all earlier versions, in the middle of a crawl. They are made by the statements of these versions, with what they can hold of a crawl. The
-// session that works on it goes on.
+// TestMigration opens databases of all earlier versions, in the middle of a crawl. They are made by the statements of
+// these versions, with what they can hold of a crawl. The session that works on it goes on.
 func TestMigration(t *testing.T) {
 	for version := 1; version < schemaVersion; version++ {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
@@ -85,7 +86,8 @@ func TestMigration(t *testing.T) {
 			s := create(t, e)
 			claimed := join(t, e, s, 1, 2)
 			batch := func(number uint64) *cluster.Batch {
-				return &cluster.Batch{Number: number, Writes: []cluster.Write{nextRow(&claimed[0], []byte("one")), nextRow(&claimed[1], []byte("two"))}}
+				return &cluster.Batch{Number: number, Writes: []cluster.Write{nextRow(&claimed[0], []byte("one")),
+					nextRow(&claimed[1], []byte("two"))}}
 			}
 			first := batch(1)
 			first.Scope, first.Sent = []string{"a.example"}, []cluster.Sent{{To: 3, Body: []byte("link")}}
@@ -110,8 +112,10 @@ func TestMigration(t *testing.T) {
 				t.Errorf("the crawl was made at %v, and its run began at %v", after.Crawl.Created, begun)
 			}
 			text := func(s *cluster.Snapshot) string {
-				s.Crawl.Used, s.Crawl.Begun.At = 0, time.Time{} // the former grows, and the latter differs by the microsecond between two columns
-				return fmt.Sprintf("%+v %+v %+v %+v %d %q %d", s.Crawl, s.Members, s.Parts[:4], s.Tokens, s.Waiting, s.Scope, s.Scopes)
+				// the former grows, and the latter differs by the microsecond between two columns
+				s.Crawl.Used, s.Crawl.Begun.At = 0, time.Time{}
+				return fmt.Sprintf("%+v %+v %+v %+v %d %q %d", s.Crawl, s.Members, s.Parts[:4], s.Tokens, s.Waiting,
+					s.Scope, s.Scopes)
 			}
 			if got, want := text(after), text(before); got != want {
 				t.Errorf("the crawl is\n%s\nand was\n%s", got, want)
@@ -119,14 +123,16 @@ func TestMigration(t *testing.T) {
 			if err := old.Commit(t.Context(), s, batch(2)); err != nil {
 				t.Error(err)
 			}
-			if list, err := old.Read(t.Context(), s.Crawl, 2, cluster.Place{}, 1<<20); err != nil || len(list) != 2 || string(list[1].Body) != "two" {
+			if list, err := old.Read(t.Context(), s.Crawl, 2, cluster.Place{}, 1<<20); err != nil || len(list) != 2 ||
+				string(list[1].Body) != "two" {
 				t.Errorf("the log has %d rows: %v", len(list), err)
 			}
 			s.Tally.Pages = 7
 			if err := old.Leave(t.Context(), s); err != nil {
 				t.Error(err)
 			}
-			if list, err := old.Sessions(t.Context(), s.Crawl); err != nil || len(list) != 1 || !list[0].Left || list[0].Tally.Pages != 7 {
+			if list, err := old.Sessions(t.Context(), s.Crawl); err != nil || len(list) != 1 || !list[0].Left ||
+				list[0].Tally.Pages != 7 {
 				t.Errorf("sessions are %+v: %v", list, err)
 			}
 		})
@@ -144,8 +150,11 @@ func makeOld(t *testing.T, conn *pgx.Conn, version int) {
 		}
 	}
 	for _, table := range list(t, conn, `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`) {
-		exec(t, conn, `CREATE TABLE IF NOT EXISTS old.`+table+` (LIKE public.`+table+` INCLUDING ALL)`) // the version, and what a crawl has of its own
-		names := strings.Join(list(t, conn, `SELECT column_name FROM information_schema.columns WHERE table_schema = 'old' AND table_name = $1`, table), ", ")
+		// the version, and what a crawl has of its own
+		exec(t, conn, `CREATE TABLE IF NOT EXISTS old.`+table+` (LIKE public.`+table+` INCLUDING ALL)`)
+		names := strings.Join(list(t, conn,
+			`SELECT column_name FROM information_schema.columns WHERE table_schema = 'old' AND table_name = $1`, table),
+			", ")
 		exec(t, conn, `INSERT INTO old.`+table+` (`+names+`) SELECT `+names+` FROM public.`+table)
 	}
 	exec(t, conn, `UPDATE mapwright_schema SET version = $1`, version)
@@ -175,7 +184,8 @@ func list(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {
 func TestNotDurable(t *testing.T) {
 	address := database(t)
 	open(t, address+"&synchronous_commit=local")
-	if _, err := Open(t.Context(), address+"&synchronous_commit=off"); err == nil || errors.Is(err, cluster.ErrAway) || !strings.Contains(err.Error(), "synchronous_commit is off") {
+	if _, err := Open(t.Context(), address+"&synchronous_commit=off"); err == nil || errors.Is(err, cluster.ErrAway) ||
+		!strings.Contains(err.Error(), "synchronous_commit is off") {
 		t.Errorf("without waiting for the disk: %v", err)
 	}
 }
@@ -217,14 +227,16 @@ func TestPrivileges(t *testing.T) {
 		return strings.Replace(address, "postgres@", role+"@", 1) + "&search_path=crawls"
 	}
 	for _, wrong := range []string{as(reader), strings.Replace(as(worker), "=crawls", "=none", 1)} {
-		if _, err := Open(t.Context(), wrong); err == nil || errors.Is(err, cluster.ErrAway) || !strings.Contains(err.Error(), "CREATE SCHEMA") {
+		if _, err := Open(t.Context(), wrong); err == nil || errors.Is(err, cluster.ErrAway) ||
+			!strings.Contains(err.Error(), "CREATE SCHEMA") {
 			t.Errorf("a role that may not make tables: %v", err)
 		}
 	}
 	e := open(t, as(worker))
 	s := create(t, e)
 	claimed := join(t, e, s, 1)
-	if err := e.Commit(t.Context(), s, &cluster.Batch{Number: 1, Writes: []cluster.Write{nextRow(&claimed[0], []byte("row"))}}); err != nil {
+	if err := e.Commit(t.Context(), s, &cluster.Batch{Number: 1,
+		Writes: []cluster.Write{nextRow(&claimed[0], []byte("row"))}}); err != nil {
 		t.Fatal(err)
 	}
 	r := open(t, as(reader))
@@ -322,7 +334,8 @@ func TestCanceledCommit(t *testing.T) {
 func waitForLock(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	for waiting := 0; waiting == 0; {
-		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&waiting)
+		err := conn.QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +361,8 @@ func TestDeadlock(t *testing.T) {
 		if _, err := other.Exec(t.Context(), `SELECT 1 FROM mapwright_part WHERE part = 2 FOR UPDATE`); err != nil {
 			t.Fatal(err)
 		}
-		b := &cluster.Batch{Number: number, Writes: []cluster.Write{nextRow(&claimed[0], []byte("row")), nextRow(&claimed[1], []byte("row"))}}
+		b := &cluster.Batch{Number: number, Writes: []cluster.Write{nextRow(&claimed[0], []byte("row")),
+			nextRow(&claimed[1], []byte("row"))}}
 		done := make(chan error)
 		go func() { done <- e.Commit(t.Context(), s, b) }()
 		waitForLock(t, watcher)

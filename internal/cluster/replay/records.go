@@ -27,7 +27,8 @@ type Reader interface {
 // different machines wrote them: no part says anything about another partition. The bytes
 // belong to fn until it returns. If a log has not what the snapshot says, the error wraps
 // [cluster.ErrRolledBack].
-func Records(ctx context.Context, r Reader, s *cluster.Snapshot, fn func(at frontier.Position, rec []byte) error) error {
+func Records(ctx context.Context, r Reader, s *cluster.Snapshot,
+	fn func(at frontier.Position, rec []byte) error) error {
 	codec, err := cluster.NewRowCodec()
 	if err != nil {
 		return err
@@ -71,7 +72,8 @@ func Records(ctx context.Context, r Reader, s *cluster.Snapshot, fn func(at fron
 	return nil
 }
 
-// A logHeap has the log first whose next part has the least position, and of those with the same position the least partition.
+// A logHeap has the log first whose next part has the least position, and of those with the same position the least
+// partition.
 type logHeap []*partLog
 
 func (h logHeap) first() *state.Part { return &h[0].parts[0] }

@@ -31,7 +31,8 @@ func newWriter(t *testing.T, e cluster.Engine, id cluster.CrawlID, first, last i
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &writer{engine: e, session: cluster.Session{Crawl: id, ID: cluster.NewID(), Machine: cluster.NewID()}, codec: codec, owned: map[uint8]*cluster.Write{}}
+	w := &writer{engine: e, session: cluster.Session{Crawl: id, ID: cluster.NewID(), Machine: cluster.NewID()},
+		codec: codec, owned: map[uint8]*cluster.Write{}}
 	var parts []uint8
 	for p := first; p <= last; p++ {
 		parts = append(parts, uint8(p))
@@ -87,7 +88,8 @@ func crawl(t *testing.T, e cluster.Engine) (id cluster.CrawlID, pages map[string
 	hasher := frontier.NewHasher(seed)
 	for half := range 2 {
 		w := newWriter(t, e, c.ID, 128*half, 128*half+127)
-		s, err := state.Open(t.TempDir()+"/state", state.Options{Seed: seed, Journal: w, MinFree: state.Off, BatchRecords: 20})
+		s, err := state.Open(t.TempDir()+"/state", state.Options{Seed: seed, Journal: w, MinFree: state.Off,
+			BatchRecords: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,8 @@ func crawl(t *testing.T, e cluster.Engine) (id cluster.CrawlID, pages map[string
 			if _, err := s.Commit(frontier.Record{Links: []frontier.Link{{Key: key, URL: u}}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Commit(frontier.Record{Finish: &frontier.Finish{Key: key, Status: status, Outcome: 1}}); err != nil {
+			if _, err := s.Commit(frontier.Record{Finish: &frontier.Finish{Key: key, Status: status,
+				Outcome: 1}}); err != nil {
 				t.Fatal(err)
 			}
 			pages[u.String()] = status
@@ -201,7 +204,8 @@ func TestOpenRefusesOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), e, look(t, e, c.ID), t.TempDir()+"/scratch")
-	if other, ok := errors.AsType[*cluster.IdentityError](err); !ok || other.Crawl != "url=0" || other.Own != frontier.Identity() {
+	if other, ok := errors.AsType[*cluster.IdentityError](err); !ok || other.Crawl != "url=0" ||
+		other.Own != frontier.Identity() {
 		t.Errorf("got %v", err)
 	}
 }

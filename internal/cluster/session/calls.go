@@ -32,7 +32,8 @@ type calls struct {
 
 // isAway reports whether a call may succeed later.
 func isAway(err error) bool {
-	return errors.Is(err, cluster.ErrAway) || errors.Is(err, cluster.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, cluster.ErrAway) || errors.Is(err, cluster.ErrUnknown) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // repeat makes a call until the engine has answered it, or ctx has ended.
@@ -63,7 +64,10 @@ func ask[T any](ctx context.Context, c *calls, call func(context.Context) (T, er
 
 // look asks for a snapshot of the crawl, without what is known.
 func (s *Session) look(ctx context.Context, known cluster.Known) (*cluster.Snapshot, error) {
-	return ask(ctx, &s.calls, func(ctx context.Context) (*cluster.Snapshot, error) { return s.engine.Look(ctx, s.id.Crawl, known) })
+	return ask(ctx, &s.calls, func(ctx context.Context) (*cluster.Snapshot,
+		error) {
+		return s.engine.Look(ctx, s.id.Crawl, known)
+	})
 }
 
 // answered notes whether the engine could be reached, and says so when that changes.
@@ -75,7 +79,8 @@ func (c *calls) answered(err error) {
 		c.away = time.Now()
 	case gone && !c.said && time.Since(c.away) >= sayAfter:
 		c.said = true
-		c.log.Warn("paused: the engine cannot be reached; requests are not started after the lease has ended, and nothing more is recorded until the engine is back", "error", err)
+		c.log.Warn("paused: the engine cannot be reached; requests are not started after the lease has ended, and "+
+			"nothing more is recorded until the engine is back", "error", err)
 	case !gone && c.said:
 		c.log.Info("the engine can be reached again", "was_away", time.Since(c.away).Round(time.Millisecond))
 		fallthrough

@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/memory"
 )
 
-// The tally of a session goes to the engine with each beat. A session that others have ended counts as fenced, beside those before it.
+// The tally of a session goes to the engine with each beat. A session that others have ended counts as fenced, beside
+// those before it.
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, row := memory.New(), cluster.Crawl{ID: cluster.NewID(), Name: "test", Identity: frontier.Identity()}
@@ -20,7 +21,8 @@ func TestTally(t *testing.T) {
 		}
 		earlier := cluster.Tally{Takeovers: 3, Fenced: 1}
 		s, err := Join(t.Context(), Options{
-			Engine: e, Crawl: row.ID, Machine: cluster.NewID(), Earlier: earlier, Clock: func() time.Duration { return time.Duration(time.Now().UnixNano()) },
+			Engine: e, Crawl: row.ID, Machine: cluster.NewID(), Earlier: earlier,
+			Clock: func() time.Duration { return time.Duration(time.Now().UnixNano()) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +39,8 @@ func TestTally(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if got, want := s.Tally(), (cluster.Tally{Takeovers: 3, Fenced: 2}); got != want || !errors.Is(s.Over(), cluster.ErrFenced) {
+		if got, want := s.Tally(), (cluster.Tally{Takeovers: 3, Fenced: 2}); got != want ||
+			!errors.Is(s.Over(), cluster.ErrFenced) {
 			t.Errorf("after the end: %+v, want %+v; %v", got, want, s.Over())
 		}
 	})

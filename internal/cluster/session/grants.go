@@ -17,8 +17,8 @@ const (
 	grantAgain = 500 * time.Millisecond
 )
 
-// grants shares the page limit of a crawl among the partitions of a session. A partition counts and fetches only what it was
-// granted, so the limit is exact however often machines are killed.
+// grants shares the page limit of a crawl among the partitions of a session. A partition counts and fetches only what
+// it was granted, so the limit is exact however often machines are killed.
 type grants struct {
 	left  uint64    // pages that no partition has, as far as it is known
 	known bool      // left is known

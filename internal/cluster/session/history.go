@@ -32,15 +32,18 @@ type Machine struct {
 	Lost      bool   // its last session did not leave
 }
 
-// History waits until the other machines have left, at most for a lease, so that what they say last is known. The caller has all partitions and has decided the end of the
-// crawl, so no other machine works on it.
+// History waits until the other machines have left, at most for a lease, so that what they say last is known. The
+// caller has all partitions and has decided the end of the crawl, so no other machine works on it.
 func (s *Session) History(ctx context.Context) (*History, error) {
 	for waited := time.Duration(0); ; waited += historyEvery {
 		snap, err := s.look(ctx, cluster.Known{Plan: s.crawl.PlanVersion})
 		if err != nil {
 			return nil, err
 		}
-		list, err := ask(ctx, &s.calls, func(ctx context.Context) ([]cluster.Member, error) { return s.engine.Sessions(ctx, s.id.Crawl) })
+		list, err := ask(ctx, &s.calls, func(ctx context.Context) ([]cluster.Member,
+			error) {
+			return s.engine.Sessions(ctx, s.id.Crawl)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +61,8 @@ func (s *Session) History(ctx context.Context) (*History, error) {
 		}
 		c := &snap.Crawl
 		return &History{
-			Name: c.Name, Run: c.Run, Created: c.Created, Used: c.Used, RunUsed: c.Used - c.Begun.Used, RunPages: snap.Counted() - c.Begun.Counted, Machines: machines(list),
+			Name: c.Name, Run: c.Run, Created: c.Created, Used: c.Used, RunUsed: c.Used - c.Begun.Used,
+			RunPages: snap.Counted() - c.Begun.Counted, Machines: machines(list),
 		}, nil
 	}
 }
@@ -66,7 +70,8 @@ func (s *Session) History(ctx context.Context) (*History, error) {
 // historyEvery is how often it is looked whether the other machines have left.
 const historyEvery = 50 * time.Millisecond
 
-// machines adds up sessions by machine. The counts of a session are those of its process up to then, so the last session of each process counts.
+// machines adds up sessions by machine. The counts of a session are those of its process up to then, so the last
+// session of each process counts.
 func machines(list []cluster.Member) []Machine {
 	type process struct {
 		machine cluster.MachineID
@@ -84,7 +89,8 @@ func machines(list []cluster.Member) []Machine {
 		}
 		m, of := &all[n], process{s.Machine, s.Name}
 		before, now := tallies[of], s.Tally
-		now.Pages, now.Takeovers, now.Fenced = max(now.Pages, before.Pages), max(now.Takeovers, before.Takeovers), max(now.Fenced, before.Fenced)
+		now.Pages, now.Takeovers, now.Fenced = max(now.Pages, before.Pages), max(now.Takeovers, before.Takeovers),
+			max(now.Fenced, before.Fenced)
 		m.Pages += now.Pages - before.Pages
 		m.Takeovers += now.Takeovers - before.Takeovers
 		m.Fenced += now.Fenced - before.Fenced
@@ -96,7 +102,8 @@ func machines(list []cluster.Member) []Machine {
 	return all
 }
 
-// Settle replaces the reason of the end of the crawl by the one that its records have shown. Only the session that has decided the end calls it.
+// Settle replaces the reason of the end of the crawl by the one that its records have shown. Only the session that has
+// decided the end calls it.
 func (s *Session) Settle(reason string) error {
 	_, err := s.journal.change(cluster.SetState{From: cluster.Finished, To: cluster.Finished, Reason: reason})
 	return err

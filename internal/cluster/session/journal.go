@@ -168,7 +168,8 @@ func (j *Journal) gather(b *state.Batch) (*cluster.Batch, error) {
 			status = *own.closing
 		}
 		batch.Writes = append(batch.Writes, cluster.Write{
-			Partition: p, Epoch: own.epoch, After: own.head, Granted: own.granted, Body: j.codec.Encode(own.head, rows[p]), Status: status, Close: closed[p],
+			Partition: p, Epoch: own.epoch, After: own.head, Granted: own.granted,
+			Body: j.codec.Encode(own.head, rows[p]), Status: status, Close: closed[p],
 		})
 	}
 	for _, p := range slices.Sorted(maps.Keys(sent)) {
@@ -290,7 +291,8 @@ func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (id
 		status := list[p]
 		idle = idle && status.Busy == 0
 		if !sameStatus(&own.status, &status) {
-			batch.Writes = append(batch.Writes, cluster.Write{Partition: p, Epoch: own.epoch, After: own.head, Granted: own.granted, Status: status})
+			batch.Writes = append(batch.Writes, cluster.Write{Partition: p, Epoch: own.epoch, After: own.head,
+				Granted: own.granted, Status: status})
 		}
 	}
 	j.mu.Unlock()
@@ -301,11 +303,12 @@ func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (id
 }
 
 func sameStatus(a, b *cluster.PartStatus) bool {
-	return a.Idle == b.Idle && a.Busy == b.Busy && a.Least == b.Least && a.Counted == b.Counted && slices.Equal(a.Counts, b.Counts)
+	return a.Idle == b.Idle && a.Busy == b.Busy && a.Least == b.Least && a.Counted == b.Counted &&
+		slices.Equal(a.Counts, b.Counts)
 }
 
-// grant changes how many pages an owned partition may have. It reports false if they cannot be had. Only the end of the session
-// ends the wait for the engine: the next batch names what was granted, so that must be known.
+// grant changes how many pages an owned partition may have. It reports false if they cannot be had. Only the end of the
+// session ends the wait for the engine: the next batch names what was granted, so that must be known.
 func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64, ok bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
@@ -329,7 +332,8 @@ func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64
 	return g.To, true, nil
 }
 
-// change makes a change of the crawl. It waits as grant does: the session that has decided the end of the crawl must know it.
+// change makes a change of the crawl. It waits as grant does: the session that has decided the end of the crawl must
+// know it.
 func (j *Journal) change(c cluster.Change) (done bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
@@ -338,7 +342,10 @@ func (j *Journal) change(c cluster.Change) (done bool, err error) {
 
 // send makes a change. The caller holds committing.
 func (j *Journal) send(c cluster.Change) (done bool, err error) {
-	return ask(j.ctx, j.calls, func(ctx context.Context) (bool, error) { return j.calls.engine.Change(ctx, j.session, c) })
+	return ask(j.ctx, j.calls, func(ctx context.Context) (bool,
+		error) {
+		return j.calls.engine.Change(ctx, j.session, c)
+	})
 }
 
 // readBytes is how much of a log is read at once.
@@ -350,7 +357,8 @@ var errPartitions = errors.New("a log of the engine is replayed by partition")
 // Replay implements [state.Journal] for one partition at a time. It goes on after what it
 // has replayed before and what was appended: the positions are those of the store, and
 // are not needed. After an error the session is over.
-func (j *Journal) Replay(ctx context.Context, after state.Positions, fn func(frontier.Position, []byte) error) (err error) {
+func (j *Journal) Replay(ctx context.Context, after state.Positions,
+	fn func(frontier.Position, []byte) error) (err error) {
 	if len(after) != 1 {
 		return errPartitions
 	}
@@ -389,7 +397,8 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 		case err != nil:
 			return err
 		case len(rows) == 0 && own != nil:
-			return fmt.Errorf("partition %d ends with row %d, and had row %d: %w", p, at.Seq, head.Seq, cluster.ErrRolledBack)
+			return fmt.Errorf("partition %d ends with row %d, and had row %d: %w", p, at.Seq, head.Seq,
+				cluster.ErrRolledBack)
 		case len(rows) == 0:
 			return nil
 		}

@@ -31,11 +31,13 @@ func newTestMachine(t *testing.T, e cluster.Engine, crawl cluster.CrawlID) *test
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error
-	m.journal, err = newJournal(ctx, &calls{engine: e, log: slog.New(slog.DiscardHandler)}, m.session, 1, func(err error) { m.failed = err; cancel() })
+	m.journal, err = newJournal(ctx, &calls{engine: e, log: slog.New(slog.DiscardHandler)}, m.session, 1,
+		func(err error) { m.failed = err; cancel() })
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.store, err = state.Open(filepath.Join(t.TempDir(), "view"), state.Options{Mode: state.CreateOnly, Journal: m.journal, Seed: 1, MinFree: state.Off})
+	m.store, err = state.Open(filepath.Join(t.TempDir(), "view"),
+		state.Options{Mode: state.CreateOnly, Journal: m.journal, Seed: 1, MinFree: state.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +95,8 @@ func newTestEngine(t *testing.T) (*memory.Engine, cluster.CrawlID) {
 	return e, row.ID
 }
 
-// What one machine records of a partition, another has when it opens it, with positions that go on; and the first has what the second added when it
-// opens the partition again.
+// What one machine records of a partition, another has when it opens it, with positions that go on; and the first has
+// what the second added when it opens the partition again.
 func TestPartitionMoves(t *testing.T) {
 	e, crawl := newTestEngine(t)
 	a, b := newTestMachine(t, e, crawl), newTestMachine(t, e, crawl)
@@ -102,7 +104,8 @@ func TestPartitionMoves(t *testing.T) {
 		b.open(100 + p)
 	}
 	a.open(7)
-	a.commit(frontier.Record{Links: []frontier.Link{testLink(7, 1), testLink(7, 2)}, Facts: []frontier.CrawlFact{{Partition: 7, Name: "x", Value: []byte("1")}}})
+	a.commit(frontier.Record{Links: []frontier.Link{testLink(7, 1), testLink(7, 2)},
+		Facts: []frontier.CrawlFact{{Partition: 7, Name: "x", Value: []byte("1")}}})
 	for i, m := range []*testMachine{b, a, b} {
 		from := []*testMachine{a, b, a}[i]
 		if err := from.store.ClosePartition(t.Context(), 7, frontier.Closed{}); err != nil {
@@ -115,7 +118,8 @@ func TestPartitionMoves(t *testing.T) {
 		if got := string(m.store.Facts()["x"]); got != "1" {
 			t.Errorf("move %d: the fact is %q", i, got)
 		}
-		m.commit(frontier.Record{Links: []frontier.Link{testLink(7, uint64(10+i))}, Finish: &frontier.Finish{Key: testKey(7, uint64(1+i)), Outcome: 1}})
+		m.commit(frontier.Record{Links: []frontier.Link{testLink(7, uint64(10+i))},
+			Finish: &frontier.Finish{Key: testKey(7, uint64(1+i)), Outcome: 1}})
 	}
 	if r := a.journal.replays; r.bytes == 0 || len(r.reading) != 0 {
 		t.Errorf("read of logs: %+v", r)
@@ -129,7 +133,8 @@ func TestPartitionMoves(t *testing.T) {
 	}
 }
 
-// Links, vouchers, questions and answers for a partition of another machine become a hand-over; other facts of it are left out.
+// Links, vouchers, questions and answers for a partition of another machine become a hand-over; other facts of it are
+// left out.
 func TestHandover(t *testing.T) {
 	e, crawl := newTestEngine(t)
 	a, b := newTestMachine(t, e, crawl), newTestMachine(t, e, crawl)
@@ -138,11 +143,14 @@ func TestHandover(t *testing.T) {
 	sitemap := testLink(2, 3)
 	sitemap.Sitemap, sitemap.Priority, sitemap.Vouchers = true, frontier.PrioritySitemap, []frontier.HostID{5, 6}
 	host := frontier.HostID(2)<<56 | 1
-	question := frontier.RobotsQuestion{Host: host, URL: weburl.MustCanonical("http://b.test/robots.txt"), Origin: "http://a.test", Hops: 1}
+	question := frontier.RobotsQuestion{Host: host, URL: weburl.MustCanonical("http://b.test/robots.txt"),
+		Origin: "http://a.test", Hops: 1}
 	a.commit(
-		frontier.Record{Finish: &frontier.Finish{Key: testKey(1, 1), Outcome: 1}, Sent: []frontier.Link{testLink(2, 1), sitemap}},
+		frontier.Record{Finish: &frontier.Finish{Key: testKey(1, 1), Outcome: 1},
+			Sent: []frontier.Link{testLink(2, 1), sitemap}},
 		frontier.Record{Asked: []frontier.RobotsQuestion{question}},
-		frontier.Record{Origins: []frontier.OriginFact{{Host: host, Origin: "http://b.test", State: frontier.OriginAnswered, Body: []byte("rules")}}},
+		frontier.Record{Origins: []frontier.OriginFact{{Host: host, Origin: "http://b.test",
+			State: frontier.OriginAnswered, Body: []byte("rules")}}},
 		frontier.Record{Facts: []frontier.CrawlFact{{Partition: 2, Name: "late", Value: []byte("1")}}},
 	)
 	list, err := e.Inbox(t.Context(), b.session, nil, 1<<20)
@@ -157,14 +165,16 @@ func TestHandover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Links) != 2 || !got.Links[1].Sitemap || len(got.Links[1].Vouchers) != 2 || len(got.Questions) != 1 || got.Questions[0] != question ||
+	if len(got.Links) != 2 || !got.Links[1].Sitemap || len(got.Links[1].Vouchers) != 2 || len(got.Questions) != 1 ||
+		got.Questions[0] != question ||
 		len(got.Origins) != 1 || string(got.Origins[0].Body) != "rules" {
 		t.Errorf("handed over: %+v", got)
 	}
 	mark := frontier.Mark{Partition: 2, Session: list[0].From, Batch: list[0].Batch}
 	b.journal.expect(mark)
 	b.commit(frontier.Record{Links: []frontier.Link{testLink(2, 1)}, Marks: []frontier.Mark{mark}})
-	if list, err = e.Inbox(t.Context(), b.session, nil, 1<<20); err != nil || len(list) != 0 || len(b.journal.underway()) != 0 {
+	if list, err = e.Inbox(t.Context(), b.session, nil, 1<<20); err != nil || len(list) != 0 ||
+		len(b.journal.underway()) != 0 {
 		t.Errorf("%d hand-overs are left, %v", len(list), err)
 	}
 }

@@ -87,7 +87,10 @@ func (w *work) done(p uint8) {
 // claim makes this session the owner of partitions, as far as they can be had, and opens them.
 func (w *work) claim(ctx context.Context, parts []uint8) error {
 	snap, at := w.latest()
-	claimed, err := ask(ctx, &w.calls, func(ctx context.Context) ([]cluster.Claimed, error) { return w.engine.Claim(ctx, w.id, parts) })
+	claimed, err := ask(ctx, &w.calls, func(ctx context.Context) ([]cluster.Claimed,
+		error) {
+		return w.engine.Claim(ctx, w.id, parts)
+	})
 	if err == nil {
 		err = w.refresh(ctx)
 	}
@@ -116,7 +119,8 @@ func isLost(snap *cluster.Snapshot, p uint8) bool {
 
 // failIfOver ends the session if an error of the engine means that.
 func (s *Session) failIfOver(err error) {
-	if errors.Is(err, cluster.ErrFenced) || errors.Is(err, cluster.ErrRolledBack) || errors.Is(err, cluster.ErrNoCrawl) {
+	if errors.Is(err, cluster.ErrFenced) || errors.Is(err, cluster.ErrRolledBack) ||
+		errors.Is(err, cluster.ErrNoCrawl) {
 		s.fail(err)
 	}
 }

@@ -104,14 +104,16 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 		return nil, err
 	}
 	if o.PlanVersion != 0 {
-		snap.Crawl.PlanVersion = o.PlanVersion // of before, if the settings have changed since: the first beat brings the new one
+		// of before, if the settings have changed since: the first beat brings the new one
+		snap.Crawl.PlanVersion = o.PlanVersion
 	}
 	if snap.Crawl.State != cluster.Running && o.Resume == nil {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotRunning, snap.Crawl.State, snap.Crawl.Reason)
 	}
 	s := &Session{
 		calls: calls{engine: o.Engine, log: o.Log}, crawl: snap.Crawl, lease: cluster.NewSessionLease(o.Clock),
-		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1), earlier: o.Earlier,
+		id:   cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name},
+		news: make(chan struct{}, 1), earlier: o.Earlier,
 		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
 	}
 	run := snap.Crawl.Run
@@ -165,7 +167,8 @@ func (s *Session) Journal() *Journal { return s.journal }
 // Crawl is the crawl as it was when the session joined.
 func (s *Session) Crawl() cluster.Crawl { return s.crawl }
 
-// MayStart reports whether a request may be started now. Before another run has begun, none may: its pages would count as those of the run before.
+// MayStart reports whether a request may be started now. Before another run has begun, none may: its pages would count
+// as those of the run before.
 func (s *Session) MayStart() bool {
 	if r := s.resume; r != nil && r.newRun && !r.done.Load() {
 		return false
@@ -194,7 +197,8 @@ func (s *Session) beat() {
 		known, last := s.known, s.snap
 		s.snapMu.Unlock()
 		if last != nil {
-			hold.Run, hold.Plan, hold.Level, hold.Scope = last.Crawl.Run, last.Crawl.PlanVersion, last.Crawl.Level, last.Scopes
+			hold.Run, hold.Plan, hold.Level, hold.Scope = last.Crawl.Run, last.Crawl.PlanVersion, last.Crawl.Level,
+				last.Scopes
 		}
 		var snap *cluster.Snapshot
 		by := s.id

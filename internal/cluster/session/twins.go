@@ -2,8 +2,9 @@ package session
 
 import "github.com/mapwright/mapwright/internal/cluster"
 
-// twins finds other living sessions of the same machine. There are some if a data directory was copied, with the identity in it. An earlier session of
-// this data directory has ended, and one beat of it at most can reach the engine after that.
+// twins finds other living sessions of the same machine. There are some if a data directory was copied, with the
+// identity in it. An earlier session of this data directory has ended, and one beat of it at most can reach the engine
+// after that.
 type twins struct {
 	beats map[cluster.SessionID]uint64 // when a session was seen first
 	found bool

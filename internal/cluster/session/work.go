@@ -44,7 +44,8 @@ type Local struct {
 type End struct {
 	Reason string // as the row of the crawl has it
 	Won    bool   // this session has decided it, and writes the report
-	// Changed means that the crawl has not ended: its settings have changed, and the machine leaves to join again with them.
+	// Changed means that the crawl has not ended: its settings have changed, and the machine leaves to join again with
+	// them.
 	Changed bool
 }
 
@@ -152,8 +153,8 @@ func (w *work) openAll() error {
 	}
 }
 
-// changeCrawl changes settings and state of the crawl. If the machine is killed in between, the crawl has the new settings and does not run; the next resume
-// begins the run.
+// changeCrawl changes settings and state of the crawl. If the machine is killed in between, the crawl has the new
+// settings and does not run; the next resume begins the run.
 func (w *work) changeCrawl() error {
 	r := w.resume
 	var changes []cluster.Change
@@ -217,7 +218,8 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 	w.extend(snap)
 	w.grants.learn(snap)
 	if name := w.twins.look(snap, &w.id); name != "" {
-		w.log.Warn("another process has the identity of this machine, so one of the two gets nothing to do: its data directory is a copy; "+
+		w.log.Warn("another process has the identity of this machine, so one of the two gets nothing to do: its data "+
+			"directory is a copy; "+
 			"stop one, delete the file machine in its data directory, and start it again", "process", name)
 	}
 	if err := w.raise(snap); err != nil {
@@ -258,7 +260,8 @@ func (w *work) raise(snap *cluster.Snapshot) error {
 
 // finish decides that the crawl has ended, if no other session does.
 func (w *work) finish(reason string, when cluster.Condition) (*End, error) {
-	won, err := w.journal.change(cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: reason, If: when})
+	won, err := w.journal.change(cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: reason,
+		If: when})
 	if err != nil || !won {
 		return nil, err // the next snapshot says how it ended, or that it goes on
 	}

@@ -52,8 +52,8 @@ func (l *List) Set(hosts []string) error {
 	return nil
 }
 
-// A Fetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap ErrHost then, but for
-// those of a Response's Reader, which are of the kind Canceled: the next request tells.
+// A Fetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap ErrHost then, but
+// for those of a Response's Reader, which are of the kind Canceled: the next request tells.
 type Fetcher struct {
 	Inner interface {
 		Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)

@@ -1,7 +1,8 @@
-// Package gate bounds how many leases the crawls of a process serve at the same time, shares that number between accounts, and lets one page be
-// tried with nothing else being read.
+// Package gate bounds how many leases the crawls of a process serve at the same time, shares that number between
+// accounts, and lets one page be tried with nothing else being read.
 //
-// New makes a gate. A crawl takes part by a Party, which Join makes; it may be used by any number of goroutines and needs no end.
+// New makes a gate. A crawl takes part by a Party, which Join makes; it may be used by any number of goroutines and
+// needs no end.
 package gate
 
 import (
@@ -13,11 +14,12 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the process ends then, that page
-// is the cause. While leases wait, accounts take turns, and the crawls of an account take turns among each other.
+// Gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the
+// process ends then, that page is the cause. While leases wait, accounts take turns, and the crawls of an account take
+// turns among each other.
 type Gate struct {
-	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried alone. That can take minutes,
-	// so the page waits for it first, and leases do not wait meanwhile.
+	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried
+	// alone. That can take minutes, so the page waits for it first, and leases do not wait meanwhile.
 	indexes *semaphore.Weighted
 	most    int
 
@@ -149,8 +151,9 @@ func (g *Gate) releaseLocked(alone bool) {
 	g.admitLocked()
 }
 
-// admitLocked admits those whose turn it is, as long as there is room. A page that is to be tried alone waits until nothing is being served, and leases wait for it:
-// a lease that is being served waits for no other, so the page's turn comes.
+// admitLocked admits those whose turn it is, as long as there is room. A page that is to be tried alone waits until
+// nothing is being served, and leases wait for it: a lease that is being served waits for no other, so the page's turn
+// comes.
 func (g *Gate) admitLocked() {
 	if len(g.alone) > 0 {
 		if g.free == g.most {
@@ -170,7 +173,8 @@ func (g *Gate) admitLocked() {
 	}
 }
 
-// nextLocked takes the waiter whose turn it is. Its crawl and its account go to the end of their turns, or out of them if nothing of them waits any more.
+// nextLocked takes the waiter whose turn it is. Its crawl and its account go to the end of their turns, or out of them
+// if nothing of them waits any more.
 func (g *Gate) nextLocked() waiter {
 	for len(g.turns) > 0 {
 		a := g.turns[0]
@@ -199,7 +203,8 @@ func (g *Gate) nextLocked() waiter {
 	return nil
 }
 
-// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of ctx.
+// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of
+// ctx.
 func (g *Gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
 
 // LeaveIndex ends what EnterIndex began.

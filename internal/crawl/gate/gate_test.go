@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A page that is tried alone waits for the leases that are being served, those that come later wait for it, and a page that stops waiting lets them go on.
+// A page that is tried alone waits for the leases that are being served, those that come later wait for it, and a page
+// that stops waiting lets them go on.
 func TestAloneGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(math.MaxInt)
@@ -70,7 +71,8 @@ func TestAloneGate(t *testing.T) {
 	})
 }
 
-// While all places are taken, accounts take turns, and so do the crawls of an account, however many leases each of them has waiting.
+// While all places are taken, accounts take turns, and so do the crawls of an account, however many leases each of them
+// has waiting.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(1)
@@ -106,7 +108,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// Of fifty crawls, one has a hundred times as many leases waiting as any other. Every other one gets at least half of its fair share, be it of the same account or of another.
+// Of fifty crawls, one has a hundred times as many leases waiting as any other. Every other one gets at least half of
+// its fair share, be it of the same account or of another.
 func TestOneHugeCrawl(t *testing.T) {
 	for _, name := range []func(int) string{
 		func(i int) string { return fmt.Sprint("account ", i) },
@@ -152,7 +155,8 @@ func TestOneHugeCrawl(t *testing.T) {
 	}
 }
 
-// A waiter whose context ends at the same moment as its turn comes gives its place to the next one, so that no place is lost.
+// A waiter whose context ends at the same moment as its turn comes gives its place to the next one, so that no place is
+// lost.
 func TestNoPlaceIsLost(t *testing.T) {
 	g := New(2)
 	p := g.Join("a")

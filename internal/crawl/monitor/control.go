@@ -78,7 +78,8 @@ func Listen(path string, c Controlled, log *slog.Logger) (*Server, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Server{crawl: c, log: log, listener: listener, slots: make(chan struct{}, controlClients), ctx: ctx, cancel: cancel}, nil
+	return &Server{crawl: c, log: log, listener: listener, slots: make(chan struct{}, controlClients), ctx: ctx,
+		cancel: cancel}, nil
 }
 
 // Serve answers until close.
@@ -170,8 +171,8 @@ func Ask(ctx context.Context, dir datadir.Dir, req Request) (*Answer, error) {
 // maxSocketPath is the longest name that a Unix socket may have on any system that this runs on.
 const maxSocketPath = 100
 
-// shortSocket gives a socket in a deep directory a name short enough to use: through a link in a temporary directory. TMPDIR may name a
-// deep directory too, so /tmp is tried next.
+// shortSocket gives a socket in a deep directory a name short enough to use: through a link in a temporary directory.
+// TMPDIR may name a deep directory too, so /tmp is tried next.
 func shortSocket(path string) (short string, done func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

@@ -12,7 +12,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// StatusVersion stands first in a live status. Fields are added without raising it; one that goes or changes its meaning raises it.
+// StatusVersion stands first in a live status. Fields are added without raising it; one that goes or changes its
+// meaning raises it.
 const StatusVersion = 1
 
 // Live is the state of a crawl at one moment: what the live view, /status and 'mapwright status' show.
@@ -60,7 +61,8 @@ type Live struct {
 	Slowest []HostUse `json:"slowest_hosts,omitempty"` // of those that are being asked
 	Resting []HostUse `json:"resting_hosts,omitempty"` // after refusals and failures, the longest first
 
-	Cluster *Cluster `json:"cluster,omitempty"` // of a crawl of several machines; what is found, done and pending is then of this machine's partitions
+	// of a crawl of several machines; what is found, done and pending is then of this machine's partitions
+	Cluster *Cluster `json:"cluster,omitempty"`
 
 	Robots     int64 `json:"robots_in_flight"`
 	Tickets    int64 `json:"pages_counted"`
@@ -77,12 +79,15 @@ type Cluster struct {
 	Sent       uint64  `json:"handovers_sent"`             // by this machine
 	Batches    uint64  `json:"batches"`                    // that this machine committed
 	BatchMS    float64 `json:"batch_latency_ms"`           // of a commit, moving average
-	Takeovers  uint64  `json:"takeovers"`                  // partitions that this machine took over from one that had not closed them
-	Fenced     uint64  `json:"fenced"`                     // sessions of this machine that ended because others had taken its partitions over
-	Replaying  int     `json:"partitions_replayed"`        // whose log this machine is reading
-	RowsLeft   uint64  `json:"replay_rows_left"`           // of those logs; a row is what one batch holds for one partition
-	ReadBytes  uint64  `json:"replay_bytes"`               // that this session has read of logs
-	Away       float64 `json:"engine_away_seconds"`        // since when the engine cannot be reached; 0 if it can
+	// partitions that this machine took over from one that had not closed them
+	Takeovers uint64 `json:"takeovers"`
+	// sessions of this machine that ended because others had taken its partitions over
+	Fenced    uint64 `json:"fenced"`
+	Replaying int    `json:"partitions_replayed"` // whose log this machine is reading
+	// of those logs; a row is what one batch holds for one partition
+	RowsLeft  uint64  `json:"replay_rows_left"`
+	ReadBytes uint64  `json:"replay_bytes"`        // that this session has read of logs
+	Away      float64 `json:"engine_away_seconds"` // since when the engine cannot be reached; 0 if it can
 }
 
 // Phase is how far a run has come.
@@ -138,7 +143,8 @@ func limitUses(l *Limits, pages int64, rate float64) []LimitUse {
 		all = append(all, u)
 	}
 	if l.Time > 0 {
-		all = append(all, LimitUse{Name: "seconds", Used: l.Counted.Seconds(), Limit: l.Time.Seconds(), Left: max(0, l.Time-l.Counted).Seconds()})
+		all = append(all, LimitUse{Name: "seconds", Used: l.Counted.Seconds(), Limit: l.Time.Seconds(),
+			Left: max(0, l.Time-l.Counted).Seconds()})
 	}
 	return all
 }
@@ -161,8 +167,10 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 		return nil, err
 	}
 	out := &Live{
-		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Done()),
-		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
+		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt,
+		Found: int64(counters.Discovered), Done: int64(counters.Done()),
+		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked),
+		Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
 	}
 	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
@@ -176,7 +184,8 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	return out, nil
 }
 
-// blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those hosts.
+// blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those
+// hosts.
 func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 	total := int64(0)
 	for b, err := range s.Backlogs(ctx, 0, 255) {
@@ -200,8 +209,8 @@ func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 	return total, nil
 }
 
-// OutcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the pending URLs wait
-// because their hosts are blocked or abandoned.
+// OutcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the
+// pending URLs wait because their hosts are blocked or abandoned.
 func OutcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range c.Outcomes {

@@ -4,7 +4,8 @@ package monitor
 
 import "runtime/metrics"
 
-// residentMemory is, where the system is not asked for the resident set, what the Go runtime has taken and not given back.
+// residentMemory is, where the system is not asked for the resident set, what the Go runtime has taken and not given
+// back.
 func residentMemory() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

@@ -1,4 +1,5 @@
-// Package monitor shows a running crawl: samples of its figures for the live view, status, metrics and metrics.jsonl, and the control socket.
+// Package monitor shows a running crawl: samples of its figures for the live view, status, metrics and metrics.jsonl,
+// and the control socket.
 package monitor
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Monitor is a view of a running crawl for the live view, metrics and the control socket. Its methods may be called by any goroutine at any time; after
-// the run it shows how that ended.
+// Monitor is a view of a running crawl for the live view, metrics and the control socket. Its methods may be called by
+// any goroutine at any time; after the run it shows how that ended.
 type Monitor struct {
 	o      Options
 	before state.Counters // what earlier runs did
@@ -68,7 +69,8 @@ type Figures struct {
 	WorkerWaits int64 // times that a worker had to wait for its permit
 	ParserWaits int64
 	Generation  uint32
-	Outcomes    *[32]int64    // what this run finished, by page.Outcome; nil unless it visits URLs again, which the store has counted before
+	// what this run finished, by page.Outcome; nil unless it visits URLs again, which the store has counted before
+	Outcomes    *[32]int64
 	Conditional int64         // conditional requests of this run that were answered
 	NotModified int64         // of them, those answered 304
 	PauseReason string        // why the crawl pauses; empty if it does not
@@ -122,8 +124,10 @@ func (m *Monitor) Freeze() {
 
 func (m *Monitor) take() *sample {
 	f, now := m.o.Figures(), time.Now()
-	s := &sample{frontier: m.o.Frontier.Stats(), store: m.o.Store.Stats(), parsing: f.Parsing, pause: f.PauseLeft, pauses: f.Pauses}
-	s.waits = map[string]int64{"workers": f.WorkerWaits, "parsers": f.ParserWaits, "dedup_lookups": s.frontier.LookWaited}
+	s := &sample{frontier: m.o.Frontier.Stats(), store: m.o.Store.Stats(), parsing: f.Parsing, pause: f.PauseLeft,
+		pauses: f.Pauses}
+	s.waits = map[string]int64{"workers": f.WorkerWaits, "parsers": f.ParserWaits,
+		"dedup_lookups": s.frontier.LookWaited}
 
 	fs, counters := &s.frontier, m.o.Store.Counters()
 	s.outcomes = map[page.Outcome]int64{}
@@ -141,12 +145,14 @@ func (m *Monitor) take() *sample {
 		done = max(0, found-fs.Pending)
 	}
 	live := &Live{
-		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified,
-		Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
+		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional,
+		NotModified: f.NotModified,
+		Phase:       f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
-		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
-		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
+		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes),
+		PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
+		Memory:      residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
 		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
 		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations, Cluster: f.Cluster,
 	}
@@ -194,8 +200,10 @@ func (m *Monitor) hosts(live *Live) {
 func hostUses(hosts []frontier.HostView) (uses []HostUse) {
 	for _, h := range hosts[:min(len(hosts), shownHosts)] {
 		uses = append(uses, HostUse{
-			Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending, DelayMS: milliseconds(h.Delay),
-			LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals, Failures: h.Failures,
+			Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending,
+			DelayMS:   milliseconds(h.Delay),
+			LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals,
+			Failures: h.Failures,
 		})
 	}
 	return uses
@@ -253,7 +261,8 @@ func (m *Monitor) writeSnapshot() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return json.NewEncoder(f).Encode(snapshotLine{SchemaVersion: StatusVersion, At: page.Time{Time: time.Now()}, Status: live, Metrics: figures})
+	return json.NewEncoder(f).Encode(snapshotLine{SchemaVersion: StatusVersion, At: page.Time{Time: time.Now()},
+		Status: live, Metrics: figures})
 }
 
 // snapshotLine is a line of metrics.jsonl.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// rateMeter remembers how far a run had come in the last seconds: what it does now, as against what it did overall, and since when
-// nothing has moved.
+// rateMeter remembers how far a run had come in the last seconds: what it does now, as against what it did overall, and
+// since when nothing has moved.
 type rateMeter struct {
 	mu     sync.Mutex
 	points [meterPoints]point // guarded by mu; a ring
@@ -25,8 +25,8 @@ const (
 	meterPoints = 5
 )
 
-// add notes how far the run is. It is called once each meterEvery, whether or not the crawl is looked at: otherwise the first look
-// would not know since when nothing has moved.
+// add notes how far the run is. It is called once each meterEvery, whether or not the crawl is looked at: otherwise the
+// first look would not know since when nothing has moved.
 func (m *rateMeter) add(now time.Time, pages, bytes, work int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

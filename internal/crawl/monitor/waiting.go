@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// When a crawl is said to wait: nothing is in flight and nothing has moved for a while that is longer than any usual delay, or
-// something is in flight and nothing came of it for longer than a healthy server takes.
+// When a crawl is said to wait: nothing is in flight and nothing has moved for a while that is longer than any usual
+// delay, or something is in flight and nothing came of it for longer than a healthy server takes.
 const (
 	quietAfter = 2 * time.Second
 	stuckAfter = 5 * time.Second
@@ -19,10 +19,12 @@ const (
 // waitingReason says why nothing moves, or "" if something does.
 func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	if f.PauseReason != "" {
-		return fmt.Sprintf("this machine fails, not the hosts (%s); trying again in %s", f.PauseReason, words.Span(f.PauseLeft))
+		return fmt.Sprintf("this machine fails, not the hosts (%s); trying again in %s", f.PauseReason,
+			words.Span(f.PauseLeft))
 	}
 	if f.Cluster != nil && f.Cluster.Away >= 1 {
-		return fmt.Sprintf("paused: the engine of the cluster cannot be reached for %s", words.Span(time.Duration(f.Cluster.Away*float64(time.Second))))
+		return fmt.Sprintf("paused: the engine of the cluster cannot be reached for %s",
+			words.Span(time.Duration(f.Cluster.Away*float64(time.Second))))
 	}
 	switch {
 	case f.Phase == Queueing:
@@ -32,7 +34,8 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	case fs.Leased > 0 && idle < stuckAfter, fs.Leased == 0 && idle < quietAfter:
 		return ""
 	case fs.Leased > 0:
-		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"), words.Span(idle))
+		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"),
+			words.Span(idle))
 	case fs.Pending == 0 && f.Cluster != nil:
 		return idleReason(f.Cluster)
 	case fs.Pending == 0:
@@ -52,9 +55,11 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 func idleReason(c *Cluster) string {
 	switch {
 	case c.Replaying > 0:
-		return fmt.Sprintf("reading the logs of %s, %s left", words.Count(int64(c.Replaying), "partition"), words.Count(int64(c.RowsLeft), "row"))
+		return fmt.Sprintf("reading the logs of %s, %s left", words.Count(int64(c.Replaying), "partition"),
+			words.Count(int64(c.RowsLeft), "row"))
 	case c.Unowned > 0:
-		return fmt.Sprintf("%s no machine; they are taken over when the one before has been silent for long enough", words.Count(int64(c.Unowned), "partition has", "partitions have"))
+		return fmt.Sprintf("%s no machine; they are taken over when the one before has been silent for long enough",
+			words.Count(int64(c.Unowned), "partition has", "partitions have"))
 	case c.Partitions == 0:
 		return "this machine has no partitions yet; the others hand its share over"
 	case c.Machines > 1:
@@ -72,17 +77,20 @@ func hostReasons(fs *frontier.Stats) string {
 	}{
 		{frontier.WhyRest, "host rests after a refusal", "hosts rest after refusals"},
 		{frontier.WhyBackoff, "host backs off after a failure", "hosts back off after failures"},
-		{frontier.WhyRetry, "host has only URLs that wait for their next try", "hosts have only URLs that wait for their next try"},
+		{frontier.WhyRetry, "host has only URLs that wait for their next try",
+			"hosts have only URLs that wait for their next try"},
 		{frontier.WhyDelay, "host waits for its delay", "hosts wait for their delay"},
 		{frontier.WhyRobots, "host waits for its robots.txt", "hosts wait for their robots.txt"},
-		{frontier.WhyRobotsSlot, "host waits until fewer robots.txt are being fetched", "hosts wait until fewer robots.txt are being fetched"},
+		{frontier.WhyRobotsSlot, "host waits until fewer robots.txt are being fetched",
+			"hosts wait until fewer robots.txt are being fetched"},
 		{frontier.WhyLoading, "host's URLs are being read from disk", "hosts' URLs are being read from disk"},
 		{frontier.WhyTicket, "host waits for the page limit", "hosts wait for the page limit"},
 		{frontier.WhyHostLimit, "host has had all its pages", "hosts have had all their pages"},
 		{frontier.WhyLevel, "host waits until its depth is opened", "hosts wait until their depth is opened"},
 		{frontier.WhyBlocked, "host is blocked", "hosts are blocked"},
 		{frontier.WhyAbandoned, "host is abandoned", "hosts are abandoned"},
-		{frontier.WhyOtherCrawl, "host is asked by another crawl of this process", "hosts are asked by other crawls of this process"},
+		{frontier.WhyOtherCrawl, "host is asked by another crawl of this process",
+			"hosts are asked by other crawls of this process"},
 		{frontier.WhyParked, "host is parked on disk", "hosts are parked on disk"},
 	} {
 		if n := fs.Hosts[k.why]; n > 0 {

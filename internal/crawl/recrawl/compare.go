@@ -43,7 +43,8 @@ func compare(known *Known, now *Answer) []Difference {
 	return all
 }
 
-// compareDocuments compares what is known of documents that are not read: strong tags decide, else the Last-Modified headers if they can be believed, else the lengths.
+// compareDocuments compares what is known of documents that are not read: strong tags decide, else the Last-Modified
+// headers if they can be believed, else the lengths.
 func compareDocuments(before, after *page.Facts) []Difference {
 	switch {
 	case isStrong(before.ETag) && isStrong(after.ETag):
@@ -55,7 +56,8 @@ func compareDocuments(before, after *page.Facts) []Difference {
 			return []Difference{{LastModified, dateText(before.LastModified), dateText(after.LastModified)}}
 		}
 	case before.ContentLength != nil && after.ContentLength != nil && *before.ContentLength != *after.ContentLength:
-		return []Difference{{ContentLength, strconv.FormatInt(*before.ContentLength, 10), strconv.FormatInt(*after.ContentLength, 10)}}
+		return []Difference{{ContentLength, strconv.FormatInt(*before.ContentLength, 10),
+			strconv.FormatInt(*after.ContentLength, 10)}}
 	}
 	return nil
 }

@@ -28,8 +28,10 @@ const (
 
 func fieldNames() [numFields]string {
 	return [...]string{
-		Outcome: "outcome", StatusCode: "status_code", RedirectTo: "redirect_to", Title: "title", CanonicalURL: "canonical_url", NoIndex: "noindex",
-		ContentType: "content_type", TextHash: "text_hash", ETag: "etag", LastModified: "last_modified", ContentLength: "content_length",
+		Outcome: "outcome", StatusCode: "status_code", RedirectTo: "redirect_to", Title: "title",
+		CanonicalURL: "canonical_url", NoIndex: "noindex",
+		ContentType: "content_type", TextHash: "text_hash", ETag: "etag", LastModified: "last_modified",
+		ContentLength: "content_length",
 	}
 }
 
@@ -62,8 +64,8 @@ const formatVersion = 1
 // ErrFormat means that bytes are no differences that this version can read.
 var ErrFormat = errors.New("differences in an unknown or broken form")
 
-// AppendDifferences appends the stored form of what a visit at a moment found changed: the version, the time in milliseconds, and for each difference
-// its field and two texts. It is never empty, also if there are no differences.
+// AppendDifferences appends the stored form of what a visit at a moment found changed: the version, the time in
+// milliseconds, and for each difference its field and two texts. It is never empty, also if there are no differences.
 func AppendDifferences(b []byte, at time.Time, all []Difference) []byte {
 	b = binary.AppendUvarint(append(b, formatVersion), uint64(at.UnixMilli()))
 	for _, d := range all {

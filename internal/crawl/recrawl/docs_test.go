@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The tables of docs/changes-jsonl.md and the properties of its schema are the fields of a line and the facts that are compared.
+// The tables of docs/changes-jsonl.md and the properties of its schema are the fields of a line and the facts that are
+// compared.
 func TestChangesAreDocumented(t *testing.T) {
 	read := func(name string) []byte {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
@@ -49,8 +50,10 @@ func TestChangesAreDocumented(t *testing.T) {
 	if err := json.Unmarshal(read("changes-jsonl.schema.json"), &schema); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(schema.Required, of) || len(schema.Properties) != len(of) || len(schema.Properties["fields"].Properties) != len(compared) {
-		t.Errorf("the schema has %q, %d properties and %d facts", schema.Required, len(schema.Properties), len(schema.Properties["fields"].Properties))
+	if !slices.Equal(schema.Required, of) || len(schema.Properties) != len(of) ||
+		len(schema.Properties["fields"].Properties) != len(compared) {
+		t.Errorf("the schema has %q, %d properties and %d facts", schema.Required, len(schema.Properties),
+			len(schema.Properties["fields"].Properties))
 	}
 	for _, name := range compared {
 		if schema.Properties["fields"].Properties[name] == nil {

@@ -8,17 +8,20 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// nearNow is how close to the time of the answer a Last-Modified header is taken for a clock, and not for a date of the page.
+// nearNow is how close to the time of the answer a Last-Modified header is taken for a clock, and not for a date of the
+// page.
 const nearNow = time.Minute
 
-// TakeHeaders takes what the headers of an answer say of the last modification, and the rules in them that a 304 may change. The answer came at a moment.
+// TakeHeaders takes what the headers of an answer say of the last modification, and the rules in them that a 304 may
+// change. The answer came at a moment.
 func TakeHeaders(f *page.Facts, h http.Header, at time.Time) {
 	f.LastModifiedHeader = h.Get("Last-Modified")
 	f.LastModified.Time = lastModified(f.LastModifiedHeader, h, at)
 	f.HeaderRules = headerRules(h)
 }
 
-// lastModified is the date of a Last-Modified header, or zero if it says nothing of the page: it is within a minute of the answer's own time, or later.
+// lastModified is the date of a Last-Modified header, or zero if it says nothing of the page: it is within a minute of
+// the answer's own time, or later.
 func lastModified(header string, h http.Header, at time.Time) time.Time {
 	if header == "" {
 		return time.Time{}
@@ -36,7 +39,8 @@ func lastModified(header string, h http.Header, at time.Time) time.Time {
 	return date.UTC()
 }
 
-// dateMoved reports whether a 304 names another date than the page had, if that was believed: then either the date or the 304 is false, which only the text can tell.
+// dateMoved reports whether a 304 names another date than the page had, if that was believed: then either the date or
+// the 304 is false, which only the text can tell.
 func dateMoved(known *page.Facts, h http.Header) bool {
 	header := h.Get("Last-Modified")
 	if header == "" || header == known.LastModifiedHeader || known.LastModified.IsZero() {
@@ -52,7 +56,8 @@ const (
 	maxRules   = 1024 // bytes of the rules that are kept
 )
 
-// headerRules are the values of X-Robots-Tag and the canonical links of Link, one per line, each behind the name of its header.
+// headerRules are the values of X-Robots-Tag and the canonical links of Link, one per line, each behind the name of its
+// header.
 func headerRules(h http.Header) string {
 	var rules []string
 	for _, value := range h["X-Robots-Tag"] {
@@ -97,7 +102,8 @@ func links(value string) func(yield func(string) bool) {
 	}
 }
 
-// rulesDiffer reports whether a 304 has other rules than the page had. A 304 need not repeat headers: those that are not there have not changed.
+// rulesDiffer reports whether a 304 has other rules than the page had. A 304 need not repeat headers: those that are
+// not there have not changed.
 func rulesDiffer(known string, h http.Header) bool {
 	now := headerRules(h)
 	for header, rule := range map[string]string{"X-Robots-Tag": robotsRule, "Link": linkRule} {

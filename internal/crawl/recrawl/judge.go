@@ -33,7 +33,8 @@ func KnownFrom(f *frontier.Finish) (*Known, error) {
 		return nil, err
 	}
 	return &Known{
-		Outcome: page.Outcome(f.Outcome), Status: int(f.Status), Facts: facts, CheckedAt: f.CheckedAt, ChangedAt: f.ChangedAt, Changes: f.Changes, Failures: f.Failures,
+		Outcome: page.Outcome(f.Outcome), Status: int(f.Status), Facts: facts, CheckedAt: f.CheckedAt,
+		ChangedAt: f.ChangedAt, Changes: f.Changes, Failures: f.Failures,
 	}, nil
 }
 
@@ -51,7 +52,8 @@ type Answer struct {
 	Conditional bool
 	// NoCache means that the request asked caches not to answer.
 	NoCache bool
-	// Verifies means that the request before this one was answered 304, in this visit or in one of the same generation, and this one asks whether that is true.
+	// Verifies means that the request before this one was answered 304, in this visit or in one of the same generation,
+	// and this one asks whether that is true.
 	Verifies bool
 }
 
@@ -80,7 +82,8 @@ type Verdict struct {
 	KeepFacts  bool
 
 	NotModified bool
-	// Unverified means that the request before was answered 304, and that whether this is true could not be found out. If the host turns out to be wrong, the page is asked for again.
+	// Unverified means that the request before was answered 304, and that whether this is true could not be found out.
+	// If the host turns out to be wrong, the page is asked for again.
 	Unverified  bool
 	Change      page.Change
 	ChangedAt   time.Time
@@ -92,14 +95,16 @@ type Verdict struct {
 // Record sets the fields of a finish, but for its facts.
 func (v *Verdict) Record(f *frontier.Finish) {
 	f.Outcome, f.Status, f.RedirectTo = uint8(v.Outcome), uint16(v.Status), v.RedirectTo
-	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified || v.Unverified, uint8(v.Change), v.ChangedAt
+	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified || v.Unverified, uint8(v.Change),
+		v.ChangedAt
 	f.Changes, f.Failures, f.Differences = v.Changes, v.Failures, v.Differences
 }
 
 // keptFailures is how many visits in a row may fail before a failure is recorded instead of what was known.
 const keptFailures = 3
 
-// Judge compares an answer with what is known of its URL, which is nil if this is the first visit. It is for generation 1 and later.
+// Judge compares an answer with what is known of its URL, which is nil if this is the first visit. It is for generation
+// 1 and later.
 func Judge(known *Known, now *Answer) Verdict {
 	switch {
 	case now.Status == http.StatusNotModified && now.Conditional:
@@ -111,7 +116,8 @@ func Judge(known *Known, now *Answer) Verdict {
 		v.Change = page.New
 		v.Differences = AppendDifferences(nil, now.At, compare(&Known{Facts: &page.Facts{}}, now))
 		return v
-	case isTransient(now.Outcome, now.Status, now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) && (known.Failures < keptFailures || now.Verifies):
+	case isTransient(now.Outcome, now.Status, now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) &&
+		(known.Failures < keptFailures || now.Verifies):
 		return judgeFailure(known, now)
 	}
 	return judgeAnswer(known, now)
@@ -138,7 +144,8 @@ func (a *Answer) verdict() Verdict {
 // kept records what was known.
 func (k *Known) kept() Verdict {
 	return Verdict{
-		Outcome: k.Outcome, Status: k.Status, RedirectTo: k.Facts.RedirectTo, KeepFacts: true, ChangedAt: k.ChangedAt, Changes: k.Changes, Failures: k.Failures,
+		Outcome: k.Outcome, Status: k.Status, RedirectTo: k.Facts.RedirectTo, KeepFacts: true, ChangedAt: k.ChangedAt,
+		Changes: k.Changes, Failures: k.Failures,
 	}
 }
 
@@ -149,7 +156,8 @@ func (k *Known) Keep(why string) *Verdict {
 	return &v
 }
 
-// judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say something new.
+// judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say
+// something new.
 func judgeNotModified(known *Known, now *Answer) Verdict {
 	if rulesDiffer(known.Facts.HeaderRules, now.Header) || dateMoved(known.Facts, now.Header) {
 		return Verdict{ReadAgain: ReadPage}
@@ -173,7 +181,8 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 	return v
 }
 
-// judgeFailure is for a failure that may pass: what is known stays, with a count of failures. A failed question whether a 304 is true leaves the 304.
+// judgeFailure is for a failure that may pass: what is known stays, with a count of failures. A failed question whether
+// a 304 is true leaves the 304.
 func judgeFailure(known *Known, now *Answer) Verdict {
 	v := known.kept()
 	v.Facts = &page.Facts{Error: now.Facts.Error}
@@ -267,11 +276,12 @@ func stayedIf(same bool) textResult {
 	return textDiffers
 }
 
-// carryOver completes the facts of an answer by what depends on earlier visits: whether the Last-Modified header can be believed, and how many times in a row
-// the text changed a little.
+// carryOver completes the facts of an answer by what depends on earlier visits: whether the Last-Modified header can be
+// believed, and how many times in a row the text changed a little.
 func carryOver(known *Known, now *Answer, text textResult) {
 	before, after := known.Facts, now.Facts
-	moved := text == textStayed && before.LastModifiedHeader != "" && after.LastModifiedHeader != "" && before.LastModifiedHeader != after.LastModifiedHeader
+	moved := text == textStayed && before.LastModifiedHeader != "" && after.LastModifiedHeader != "" &&
+		before.LastModifiedHeader != after.LastModifiedHeader
 	if before.NotLastMod || moved {
 		after.NotLastMod = true
 		after.LastModified.Time = now.Modified
@@ -285,9 +295,11 @@ func carryOver(known *Known, now *Answer, text textResult) {
 	}
 }
 
-// isNear reports whether two texts differ in little. It is not known beside a text of the first crawl, which computes no simhash.
+// isNear reports whether two texts differ in little. It is not known beside a text of the first crawl, which computes
+// no simhash.
 func isNear(before, after *page.Facts) bool {
-	return before.SimHash != nil && after.SimHash != nil && bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance
+	return before.SimHash != nil && after.SimHash != nil &&
+		bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance
 }
 
 const (
@@ -295,8 +307,8 @@ const (
 	maxSmallChanges = 100
 )
 
-// saysTheSame reports whether facts of two visits are the same but for what differs at every visit. A simhash that was not computed before is no difference:
-// it is written when the text changes.
+// saysTheSame reports whether facts of two visits are the same but for what differs at every visit. A simhash that was
+// not computed before is no difference: it is written when the text changes.
 func saysTheSame(before, after *page.Facts) bool {
 	a, b := *before, *after
 	a.ResponseTime, b.ResponseTime = nil, nil

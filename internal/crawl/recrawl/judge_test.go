@@ -18,8 +18,10 @@ var (
 // read are the facts of a page with a text, and what a test changes of them.
 func read(text uint64, change ...func(*page.Facts)) *page.Facts {
 	f := &page.Facts{
-		ContentType: "text/html; charset=utf-8", ContentLength: new(int64(100)), ContentHash: new(page.Hash(text * 31)), TextHash: new(page.Hash(text)), Title: "Lamp", WordCount: new(120),
-		ETag: `"v1"`, LastModifiedHeader: "Sun, 01 Feb 2026 10:00:00 GMT", LastModified: page.Time{Time: time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC)},
+		ContentType: "text/html; charset=utf-8", ContentLength: new(int64(100)), ContentHash: new(page.Hash(text * 31)),
+		TextHash: new(page.Hash(text)), Title: "Lamp", WordCount: new(120),
+		ETag: `"v1"`, LastModifiedHeader: "Sun, 01 Feb 2026 10:00:00 GMT",
+		LastModified: page.Time{Time: time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC)},
 	}
 	for _, c := range change {
 		c(f)
@@ -57,39 +59,65 @@ func TestJudgeChanges(t *testing.T) {
 		fields []Field
 		keep   bool
 	}{
-		"new":                      {nil, answer(read(1)), page.New, []Field{Outcome, StatusCode, Title}, false},
-		"new, and not there":       {nil, failed(page.HTTPError, 404), page.New, []Field{Outcome, StatusCode}, false},
-		"the same":                 {ok(read(1)), answer(read(1)), page.Unchanged, nil, true},
-		"another text":             {ok(read(1)), answer(read(2)), page.Changed, []Field{TextHash}, false},
-		"tokens in the markup":     {ok(read(1)), answer(read(1, func(f *page.Facts) { f.ContentHash = new(page.Hash(9)) })), page.Unchanged, nil, false},
-		"another response time":    {ok(read(1)), answer(read(1, func(f *page.Facts) { f.ResponseTime = new(page.Millis(9)) })), page.Unchanged, nil, true},
-		"title only":               {ok(read(1)), answer(read(1, func(f *page.Facts) { f.Title = "Desk lamp" })), page.Changed, []Field{Title}, false},
-		"canonical only":           {ok(read(1)), answer(read(1, func(f *page.Facts) { f.Canonical = "https://x.test/c" })), page.Changed, []Field{CanonicalURL}, false},
-		"noindex":                  {ok(read(1)), answer(read(1, func(f *page.Facts) { f.NoIndex = true })), page.Changed, []Field{NoIndex}, false},
-		"404":                      {ok(read(1)), failed(page.HTTPError, 404), page.Gone, []Field{Outcome, StatusCode}, false},
-		"410":                      {ok(read(1)), failed(page.HTTPError, 410), page.Gone, []Field{Outcome, StatusCode}, false},
-		"a redirect that is gone":  {&Known{Outcome: page.Redirect, Status: 301, Facts: moved}, failed(page.HTTPError, 404), page.Gone, []Field{Outcome, StatusCode, RedirectTo}, false},
-		"403 is not gone":          {ok(read(1)), failed(page.HTTPError, 403), page.Changed, []Field{Outcome, StatusCode}, false},
-		"blocked is not gone":      {ok(read(1)), failed(page.BlockedByRobots, 0), page.Changed, []Field{Outcome, StatusCode}, false},
-		"still gone":               {gone, &Answer{Outcome: page.HTTPError, Status: 404, At: now, Facts: &page.Facts{}}, page.Unchanged, nil, true},
-		"gone in another way":      {gone, failed(page.HTTPError, 410), page.Changed, []Field{StatusCode}, false},
-		"back":                     {gone, answer(read(1)), page.Back, []Field{Outcome, StatusCode, Title}, false},
-		"redirects now":            {ok(read(1)), &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved}, page.Changed, []Field{Outcome, StatusCode, RedirectTo}, false},
-		"redirects elsewhere":      {&Known{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{RedirectTo: "https://x.test/a"}}, &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved}, page.Changed, []Field{RedirectTo}, false},
-		"another type":             {ok(read(1)), answer(pdf(`"a"`, "", 9)), page.Changed, []Field{Title, ContentType}, false},
-		"no text hash before":      {ok(read(1, func(f *page.Facts) { f.TextHash = nil })), answer(read(2)), page.Unchanged, nil, false},
-		"another reader":           {otherReader(read(1)), answer(read(1, func(f *page.Facts) { f.TextHash = new(page.Hash(7)) })), page.Unchanged, nil, false},
-		"another reader and page":  {otherReader(read(1)), answer(read(2)), page.Changed, []Field{TextHash}, false},
-		"document, another tag":    {ok(pdf(`"a"`, "", 9)), answer(pdf(`"b"`, "", 9)), page.Changed, []Field{ETag}, false},
-		"document, the same tag":   {ok(pdf(`"a"`, "", 9)), answer(pdf(`"a-gzip"`, "", 10)), page.Unchanged, nil, false},
-		"document, weak tags":      {ok(pdf(`W/"a"`, "", 9)), answer(pdf(`W/"b"`, "", 9)), page.Unchanged, nil, false},
-		"document, another date":   {ok(pdf(`W/"a"`, "Sun, 01 Feb 2026 10:00:00 GMT", 9)), answer(pdf("", "Mon, 02 Feb 2026 10:00:00 GMT", 9)), page.Changed, []Field{LastModified}, false},
-		"document, dates are now":  {ok(pdf("", "Sun, 01 Mar 2026 12:00:00 GMT", 9)), answer(pdf("", now.Format(http.TimeFormat), 9)), page.Unchanged, nil, false},
-		"document, another length": {ok(pdf("", "", 9)), answer(pdf("", "", 10)), page.Changed, []Field{ContentLength}, false},
-		"document, as it was":      {ok(pdf("", "", 9)), answer(pdf("", "", 9)), page.Unchanged, nil, true},
-		"answers again":            {&Known{Outcome: page.Timeout, Facts: &page.Facts{Error: "late"}}, answer(read(1)), page.Changed, []Field{Outcome, StatusCode, Title}, false},
-		"fails in another way":     {&Known{Outcome: page.Timeout, Facts: &page.Facts{Error: "late"}}, failed(page.DNSError, 0), page.Changed, []Field{Outcome}, false},
-		"304 to a plain request":   {ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now, NoCache: true, Facts: &page.Facts{}}, page.Changed, []Field{Outcome, StatusCode}, false},
+		"new":                {nil, answer(read(1)), page.New, []Field{Outcome, StatusCode, Title}, false},
+		"new, and not there": {nil, failed(page.HTTPError, 404), page.New, []Field{Outcome, StatusCode}, false},
+		"the same":           {ok(read(1)), answer(read(1)), page.Unchanged, nil, true},
+		"another text":       {ok(read(1)), answer(read(2)), page.Changed, []Field{TextHash}, false},
+		"tokens in the markup": {ok(read(1)), answer(read(1,
+			func(f *page.Facts) { f.ContentHash = new(page.Hash(9)) })), page.Unchanged, nil, false},
+		"another response time": {ok(read(1)), answer(read(1,
+			func(f *page.Facts) { f.ResponseTime = new(page.Millis(9)) })), page.Unchanged, nil, true},
+		"title only": {ok(read(1)), answer(read(1, func(f *page.Facts) { f.Title = "Desk lamp" })),
+			page.Changed, []Field{Title}, false},
+		"canonical only": {ok(read(1)), answer(read(1,
+			func(f *page.Facts) { f.Canonical = "https://x.test/c" })), page.Changed, []Field{CanonicalURL}, false},
+		"noindex": {ok(read(1)), answer(read(1, func(f *page.Facts) { f.NoIndex = true })),
+			page.Changed, []Field{NoIndex}, false},
+		"404": {ok(read(1)), failed(page.HTTPError, 404), page.Gone, []Field{Outcome, StatusCode},
+			false},
+		"410": {ok(read(1)), failed(page.HTTPError, 410), page.Gone, []Field{Outcome, StatusCode},
+			false},
+		"a redirect that is gone": {&Known{Outcome: page.Redirect, Status: 301, Facts: moved},
+			failed(page.HTTPError, 404), page.Gone, []Field{Outcome, StatusCode, RedirectTo}, false},
+		"403 is not gone": {ok(read(1)), failed(page.HTTPError, 403), page.Changed,
+			[]Field{Outcome, StatusCode}, false},
+		"blocked is not gone": {ok(read(1)), failed(page.BlockedByRobots, 0), page.Changed,
+			[]Field{Outcome, StatusCode}, false},
+		"still gone": {gone, &Answer{Outcome: page.HTTPError, Status: 404, At: now, Facts: &page.Facts{}},
+			page.Unchanged, nil, true},
+		"gone in another way": {gone, failed(page.HTTPError, 410), page.Changed, []Field{StatusCode}, false},
+		"back":                {gone, answer(read(1)), page.Back, []Field{Outcome, StatusCode, Title}, false},
+		"redirects now": {ok(read(1)), &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved},
+			page.Changed, []Field{Outcome, StatusCode, RedirectTo}, false},
+		"redirects elsewhere": {&Known{Outcome: page.Redirect, Status: 301,
+			Facts: &page.Facts{RedirectTo: "https://x.test/a"}},
+			&Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved}, page.Changed, []Field{RedirectTo},
+			false},
+		"another type": {ok(read(1)), answer(pdf(`"a"`, "", 9)), page.Changed, []Field{Title, ContentType},
+			false},
+		"no text hash before": {ok(read(1, func(f *page.Facts) { f.TextHash = nil })), answer(read(2)),
+			page.Unchanged, nil, false},
+		"another reader": {otherReader(read(1)), answer(read(1,
+			func(f *page.Facts) { f.TextHash = new(page.Hash(7)) })), page.Unchanged, nil, false},
+		"another reader and page": {otherReader(read(1)), answer(read(2)), page.Changed, []Field{TextHash}, false},
+		"document, another tag": {ok(pdf(`"a"`, "", 9)), answer(pdf(`"b"`, "", 9)), page.Changed, []Field{ETag},
+			false},
+		"document, the same tag": {ok(pdf(`"a"`, "", 9)), answer(pdf(`"a-gzip"`, "", 10)), page.Unchanged, nil,
+			false},
+		"document, weak tags": {ok(pdf(`W/"a"`, "", 9)), answer(pdf(`W/"b"`, "", 9)), page.Unchanged, nil, false},
+		"document, another date": {ok(pdf(`W/"a"`, "Sun, 01 Feb 2026 10:00:00 GMT", 9)),
+			answer(pdf("", "Mon, 02 Feb 2026 10:00:00 GMT", 9)), page.Changed, []Field{LastModified}, false},
+		"document, dates are now": {ok(pdf("", "Sun, 01 Mar 2026 12:00:00 GMT", 9)),
+			answer(pdf("", now.Format(http.TimeFormat), 9)), page.Unchanged, nil, false},
+		"document, another length": {ok(pdf("", "", 9)), answer(pdf("", "", 10)), page.Changed, []Field{ContentLength},
+			false},
+		"document, as it was": {ok(pdf("", "", 9)), answer(pdf("", "", 9)), page.Unchanged, nil, true},
+		"answers again": {&Known{Outcome: page.Timeout, Facts: &page.Facts{Error: "late"}}, answer(read(1)),
+			page.Changed, []Field{Outcome, StatusCode, Title}, false},
+		"fails in another way": {&Known{Outcome: page.Timeout, Facts: &page.Facts{Error: "late"}},
+			failed(page.DNSError, 0), page.Changed, []Field{Outcome}, false},
+		"304 to a plain request": {ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now, NoCache: true,
+			Facts: &page.Facts{}}, page.Changed, []Field{Outcome, StatusCode}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.known != nil {
@@ -97,7 +125,8 @@ func TestJudgeChanges(t *testing.T) {
 			}
 			v := Judge(c.known, c.now)
 			if v.ReadAgain != ReadNothing || v.Change != c.change || v.KeepFacts != c.keep {
-				t.Errorf("read again %d, change %q, keep %v; want %q, %v", v.ReadAgain, v.Change, v.KeepFacts, c.change, c.keep)
+				t.Errorf("read again %d, change %q, keep %v; want %q, %v", v.ReadAgain, v.Change, v.KeepFacts, c.change,
+					c.keep)
 			}
 			if v.Outcome != c.now.Outcome || v.Status != c.now.Status || !c.keep && v.Facts != c.now.Facts {
 				t.Errorf("records %v %d", v.Outcome, v.Status)
@@ -132,19 +161,27 @@ func TestJudgeChanges(t *testing.T) {
 // A failure that may pass keeps what is known, three times in a row; then it is recorded.
 func TestJudgeFailures(t *testing.T) {
 	for name, fail := range map[string]func() *Answer{
-		"timeout": func() *Answer { return failed(page.Timeout, 0) }, "dns": func() *Answer { return failed(page.DNSError, 0) },
-		"connect": func() *Answer { return failed(page.ConnectError, 0) }, "tls": func() *Answer { return failed(page.TLSError, 0) },
-		"cut off": func() *Answer { return failed(page.ReadError, 200) }, "500": func() *Answer { return failed(page.HTTPError, 500) },
-		"503": func() *Answer { return failed(page.HTTPError, 503) }, "429": func() *Answer { return failed(page.Throttled, 429) },
+		"timeout": func() *Answer { return failed(page.Timeout, 0) },
+		"dns":     func() *Answer { return failed(page.DNSError, 0) },
+		"connect": func() *Answer { return failed(page.ConnectError, 0) },
+		"tls":     func() *Answer { return failed(page.TLSError, 0) },
+		"cut off": func() *Answer { return failed(page.ReadError, 200) },
+		"500":     func() *Answer { return failed(page.HTTPError, 500) },
+		"503":     func() *Answer { return failed(page.HTTPError, 503) },
+		"429":     func() *Answer { return failed(page.Throttled, 429) },
 		"robots.txt": func() *Answer {
-			return &Answer{Outcome: page.BlockedByRobots, At: now, Facts: &page.Facts{Robots: page.Robots{Checked: true, Low: true}}}
+			return &Answer{Outcome: page.BlockedByRobots, At: now,
+				Facts: &page.Facts{Robots: page.Robots{Checked: true, Low: true}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			known := &Known{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{RedirectTo: "https://x.test/b"}, ChangedAt: earlier, Changes: 2}
+			known := &Known{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{RedirectTo: "https://x.test/b"},
+				ChangedAt: earlier, Changes: 2}
 			for i := range uint8(3) {
 				v := Judge(known, fail())
-				if !v.KeepFacts || v.Outcome != page.Redirect || v.Status != 301 || v.RedirectTo != "https://x.test/b" || v.Failures != i+1 || v.Change != page.NoChange || len(v.Differences) > 0 {
+				if !v.KeepFacts || v.Outcome != page.Redirect || v.Status != 301 ||
+					v.RedirectTo != "https://x.test/b" || v.Failures != i+1 || v.Change != page.NoChange ||
+					len(v.Differences) > 0 {
 					t.Fatalf("failure %d: %+v", i+1, v)
 				}
 				if v.Facts == nil || v.Facts.Error == "" || !v.ChangedAt.Equal(earlier) || v.Changes != 2 {
@@ -152,11 +189,13 @@ func TestJudgeFailures(t *testing.T) {
 				}
 				known.Failures = v.Failures
 			}
-			again := Judge(known, &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: &page.Facts{RedirectTo: "https://x.test/b"}})
+			again := Judge(known, &Answer{Outcome: page.Redirect, Status: 301, At: now,
+				Facts: &page.Facts{RedirectTo: "https://x.test/b"}})
 			if again.Failures != 0 || again.Change != page.Unchanged || !again.KeepFacts {
 				t.Errorf("an answer after failures: %+v", again)
 			}
-			if v := Judge(known, fail()); v.KeepFacts || v.Outcome != fail().Outcome || v.Failures != 0 || v.Change != page.Changed {
+			if v := Judge(known, fail()); v.KeepFacts || v.Outcome != fail().Outcome || v.Failures != 0 ||
+				v.Change != page.Changed {
 				t.Errorf("the fourth failure: %+v", v)
 			}
 		})
@@ -171,20 +210,30 @@ func TestJudgeNotModified(t *testing.T) {
 		again  Reading
 		want   func(*page.Facts) // what is written; nil if the facts are kept
 	}{
-		"plain":                           {nil, http.Header{"Etag": {`"v1"`}}, ReadNothing, nil},
-		"no headers":                      {nil, http.Header{}, ReadNothing, nil},
-		"the same rules":                  {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{"X-Robots-Tag": {"noarchive"}, "Link": {"</a,b.css>; rel=preload, <https://x.test/>; rel=canonical"}}, ReadNothing, nil},
-		"rules are not repeated":          {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadNothing, nil},
-		"another X-Robots-Tag":            {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
-		"a new X-Robots-Tag":              {nil, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
-		"another canonical link":          {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{"Link": {"<https://x.test/b>; rel=canonical"}}, ReadPage, nil},
-		"a link that is not canonical":    {nil, http.Header{"Link": {"</b.css>; rel=preload"}}, ReadNothing, nil},
-		"another tag":                     {nil, http.Header{"Etag": {`"v2"`}}, ReadNothing, func(f *page.Facts) { f.ETag = `"v2"` }},
-		"the tag of the compressed page":  {nil, http.Header{"Etag": {`"v1-gzip"`}}, ReadNothing, nil},
-		"a date that moved":               {nil, http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}}, ReadPage, nil},
-		"a date that is not believed":     {func(f *page.Facts) { f.NotLastMod, f.LastModified = true, page.Time{} }, http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}}, ReadNothing, nil},
-		"a date that was new at its time": {func(f *page.Facts) { f.LastModified = page.Time{} }, http.Header{}, ReadNothing, func(f *page.Facts) {}},
-		"an end of small changes":         {func(f *page.Facts) { f.SmallChanges = new(2) }, http.Header{}, ReadNothing, func(f *page.Facts) {}},
+		"plain":      {nil, http.Header{"Etag": {`"v1"`}}, ReadNothing, nil},
+		"no headers": {nil, http.Header{}, ReadNothing, nil},
+		"the same rules": {func(f *page.Facts) { f.HeaderRules = rules },
+			http.Header{"X-Robots-Tag": {"noarchive"},
+				"Link": {"</a,b.css>; rel=preload, <https://x.test/>; rel=canonical"}}, ReadNothing, nil},
+		"rules are not repeated": {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadNothing,
+			nil},
+		"another X-Robots-Tag": {func(f *page.Facts) { f.HeaderRules = rules },
+			http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
+		"a new X-Robots-Tag": {nil, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
+		"another canonical link": {func(f *page.Facts) { f.HeaderRules = rules },
+			http.Header{"Link": {"<https://x.test/b>; rel=canonical"}}, ReadPage, nil},
+		"a link that is not canonical": {nil, http.Header{"Link": {"</b.css>; rel=preload"}}, ReadNothing, nil},
+		"another tag": {nil, http.Header{"Etag": {`"v2"`}}, ReadNothing,
+			func(f *page.Facts) { f.ETag = `"v2"` }},
+		"the tag of the compressed page": {nil, http.Header{"Etag": {`"v1-gzip"`}}, ReadNothing, nil},
+		"a date that moved": {nil, http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}},
+			ReadPage, nil},
+		"a date that is not believed": {func(f *page.Facts) { f.NotLastMod, f.LastModified = true, page.Time{} },
+			http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}}, ReadNothing, nil},
+		"a date that was new at its time": {func(f *page.Facts) { f.LastModified = page.Time{} }, http.Header{},
+			ReadNothing, func(f *page.Facts) {}},
+		"an end of small changes": {func(f *page.Facts) { f.SmallChanges = new(2) }, http.Header{}, ReadNothing,
+			func(f *page.Facts) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			known := ok(read(1))
@@ -199,7 +248,8 @@ func TestJudgeNotModified(t *testing.T) {
 			if c.again != ReadNothing {
 				return
 			}
-			if !v.NotModified || v.Change != page.Unchanged || v.Outcome != page.OK || v.Status != 200 || v.Failures != 0 || !v.ChangedAt.Equal(earlier) || v.Changes != 1 {
+			if !v.NotModified || v.Change != page.Unchanged || v.Outcome != page.OK || v.Status != 200 ||
+				v.Failures != 0 || !v.ChangedAt.Equal(earlier) || v.Changes != 1 {
 				t.Errorf("%+v", v)
 			}
 			if c.want == nil {
@@ -214,14 +264,16 @@ func TestJudgeNotModified(t *testing.T) {
 			}
 		})
 	}
-	if v := Judge(ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now, Facts: &page.Facts{}}); v.ReadAgain != ReadAround {
+	if v := Judge(ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now,
+		Facts: &page.Facts{}}); v.ReadAgain != ReadAround {
 		t.Errorf("a 304 to a plain request: %+v", v)
 	}
 }
 
 // A server that refuses the conditions of a request says nothing of the page.
 func TestJudgeRefusedConditions(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestHeaderFieldsTooLarge} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusPreconditionFailed,
+		http.StatusRequestHeaderFieldsTooLarge} {
 		now := failed(page.HTTPError, status)
 		now.Conditional = true
 		if v := Judge(ok(read(1)), now); v.ReadAgain != ReadAround {
@@ -278,7 +330,8 @@ func TestVolatile(t *testing.T) {
 	}{
 		{2, 0b000, false}, // the first crawl computed no simhash
 		{3, 0b111, false}, {4, 0b110, false}, {5, 0b110, true}, {6, 0b101, true},
-		{6, 0b101, false}, {7, 0b101, false}, {8, 0xffff, false}, {9, 0xffff, false}, {10, 0xffff, false}, {11, 0xffff, true}, {12, 0, false},
+		{6, 0b101, false}, {7, 0b101, false}, {8, 0xffff, false}, {9, 0xffff, false}, {10, 0xffff, false},
+		{11, 0xffff, true}, {12, 0, false},
 	} {
 		visit(c.text, c.sim)
 		if known.Facts.Volatile() != c.volatile {
@@ -292,7 +345,8 @@ func TestMovedLastModified(t *testing.T) {
 	own := time.Date(2025, 5, 5, 0, 0, 0, 0, time.UTC)
 	moved := func(text uint64) *Answer {
 		a := answer(read(text, func(f *page.Facts) {
-			f.LastModifiedHeader, f.LastModified = "Mon, 02 Mar 2026 10:00:00 GMT", page.Time{Time: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)}
+			f.LastModifiedHeader, f.LastModified = "Mon, 02 Mar 2026 10:00:00 GMT",
+				page.Time{Time: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)}
 		}))
 		a.Modified = own
 		return a

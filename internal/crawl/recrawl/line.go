@@ -38,7 +38,8 @@ func NewLine(url string, generation uint32, change page.Change, differences []by
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
-	l := &Line{SchemaVersion: SchemaVersion, URL: url, Generation: generation, Change: change.String(), CheckedAt: page.Time{Time: at}, Fields: map[string]Values{}}
+	l := &Line{SchemaVersion: SchemaVersion, URL: url, Generation: generation, Change: change.String(),
+		CheckedAt: page.Time{Time: at}, Fields: map[string]Values{}}
 	for _, d := range all {
 		l.Fields[d.Field.String()] = Values{d.Field.value(d.Before), d.Field.value(d.After)}
 	}

@@ -43,10 +43,12 @@ func TestConditions(t *testing.T) {
 		"read, no text hash":   {ok(read(1, func(f *page.Facts) { f.TextHash = nil })), "", ""},
 		"document":             {ok(&page.Facts{ETag: `"a"`}), `"a"`, ""},
 		"an error with a tag":  {&Known{Outcome: page.HTTPError, Status: 404, Facts: &page.Facts{ETag: `"a"`}}, "", ""},
-		"a redirect with date": {&Known{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{LastModifiedHeader: date}}, "", ""},
+		"a redirect with date": {&Known{Outcome: page.Redirect, Status: 301,
+			Facts: &page.Facts{LastModifiedHeader: date}}, "", ""},
 	} {
 		h := Conditions(c.known)
-		if h.Get("If-None-Match") != c.match || h.Get("If-Modified-Since") != c.date || (h == nil) != (c.match+c.date == "") {
+		if h.Get("If-None-Match") != c.match || h.Get("If-Modified-Since") != c.date ||
+			(h == nil) != (c.match+c.date == "") {
 			t.Errorf("%s: %v", name, h)
 		}
 	}
@@ -72,12 +74,16 @@ func TestTakeHeaders(t *testing.T) {
 		}
 		var f page.Facts
 		TakeHeaders(&f, h, now)
-		if f.LastModifiedHeader != h.Get("Last-Modified") || f.LastModified.IsZero() == c.want || c.want && !f.LastModified.Equal(c.modified) {
+		if f.LastModifiedHeader != h.Get("Last-Modified") || f.LastModified.IsZero() == c.want || c.want &&
+			!f.LastModified.Equal(c.modified) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
 	var f page.Facts
-	TakeHeaders(&f, http.Header{"X-Robots-Tag": {"noindex", "bot: none"}, "Link": {`</a>; rel="preload"; title="x, y", <https://x.test/?a=1,2>; REL="Canonical"`, "</b>; rel=next"}, "Last-Modified": {"soon"}}, now)
+	TakeHeaders(&f, http.Header{"X-Robots-Tag": {"noindex", "bot: none"},
+		"Link": {`</a>; rel="preload"; title="x, y", <https://x.test/?a=1,2>; REL="Canonical"`,
+			"</b>; rel=next"},
+		"Last-Modified": {"soon"}}, now)
 	want := "x-robots-tag: noindex\nx-robots-tag: bot: none\nlink: <https://x.test/?a=1,2>; REL=\"Canonical\""
 	if f.HeaderRules != want || !f.LastModified.IsZero() || f.LastModifiedHeader != "soon" {
 		t.Errorf("%+v", f)

@@ -33,7 +33,8 @@ type visitor struct {
 func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 	known := v.known[e.URL]
 	if slices.Contains(e.Outcomes, testweb.OutcomeBlockedByRobots) && e.Stale == 0 {
-		return v.judge(e.URL, known, &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(), Facts: &page.Facts{Robots: page.Robots{Checked: true}}})
+		return v.judge(e.URL, known, &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(),
+			Facts: &page.Facts{Robots: page.Robots{Checked: true}}})
 	}
 	u := weburl.MustCanonical(e.URL)
 	conditions := recrawl.Conditions(known)
@@ -67,7 +68,8 @@ func (v *visitor) judge(url string, known *recrawl.Known, a *recrawl.Answer) rec
 	case recrawl.ReadAround:
 		return v.judge(url, known, v.ask(weburl.MustCanonical(url), nil, true))
 	}
-	now := &recrawl.Known{Outcome: verdict.Outcome, Status: verdict.Status, Facts: verdict.Facts, ChangedAt: verdict.ChangedAt, Changes: verdict.Changes, Failures: verdict.Failures}
+	now := &recrawl.Known{Outcome: verdict.Outcome, Status: verdict.Status, Facts: verdict.Facts,
+		ChangedAt: verdict.ChangedAt, Changes: verdict.Changes, Failures: verdict.Failures}
 	if verdict.KeepFacts {
 		now.Facts = known.Facts
 	}
@@ -170,26 +172,31 @@ func differing(t *testing.T, v *recrawl.Verdict) []testweb.Difference {
 
 // Visits of a web that changes find what the web knows to be right, whatever validators its hosts have.
 func TestWebThatChanges(t *testing.T) {
-	modes := []string{"both", "etag", "weak", "gzip_suffix", "date", "none", "always_304", "never_304", "now", "future", "unasked_304"}
+	modes := []string{"both", "etag", "weak", "gzip_suffix", "date", "none", "always_304", "never_304", "now", "future",
+		"unasked_304"}
 	const share = 0.065
 	cfg := testweb.Config{
 		Hosts: len(modes) + 2, Pages: 40, Links: 6, PageSize: 3000, CrossHost: 0.2,
 		Changes: &testweb.Changes{
-			Always: share, Sometimes: share, Vanish: 2 * share, Redirect: share, Move: share, Tokens: share, Counter: share, Title: share,
+			Always: share, Sometimes: share, Vanish: 2 * share, Redirect: share, Move: share, Tokens: share,
+			Counter: share, Title: share,
 			Canonical: share, NoIndex: share, NoIndexHeader: share, Disallow: share, Appear: share, Unlink: share,
 		},
 	}
 	for i, mode := range modes {
 		cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(i)), testweb.Validators{Mode: mode})...)
 	}
-	cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(len(modes))), testweb.Down{Generations: []int{2, 3, 4, 5}})...)
-	cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(len(modes)+1)), testweb.Down{Generations: []int{1}, Refuse: true})...)
+	cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(len(modes))),
+		testweb.Down{Generations: []int{2, 3, 4, 5}})...)
+	cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(len(modes)+1)),
+		testweb.Down{Generations: []int{1}, Refuse: true})...)
 	for seed, tt := range []struct {
 		generations []int
 		distrusted  []string // modes of hosts that answer 304 although the text changed
 	}{
 		{[]int{0, 1, 2, 3, 4, 5, 6, 7}, []string{"always_304"}},
-		{[]int{0, 2, 2, 5, 4}, []string{"date", "always_304", "future"}}, // a text that is older than the one before is not modified since, by its date
+		// a text that is older than the one before is not modified since, by its date
+		{[]int{0, 2, 2, 5, 4}, []string{"date", "always_304", "future"}},
 		{[]int{0, 4, 7}, []string{"always_304"}},
 	} {
 		cfg.Seed = uint64(seed)
@@ -250,8 +257,10 @@ func visitGenerations(t *testing.T, cfg testweb.Config, generations []int) map[s
 func (v *visitor) compare(e testweb.Recrawled, got recrawl.Verdict, generations []int) {
 	v.t.Helper()
 	known := v.known[e.URL]
-	if !slices.Contains(e.Outcomes, known.Outcome.String()) || e.Status != 0 && e.Status != known.Status || e.Location != known.Facts.RedirectTo {
-		v.t.Errorf("generations %v, %s: %v %d %s, want %v %d %s", generations, e.URL, known.Outcome, known.Status, known.Facts.RedirectTo, e.Outcomes, e.Status, e.Location)
+	if !slices.Contains(e.Outcomes, known.Outcome.String()) || e.Status != 0 && e.Status != known.Status ||
+		e.Location != known.Facts.RedirectTo {
+		v.t.Errorf("generations %v, %s: %v %d %s, want %v %d %s", generations, e.URL, known.Outcome, known.Status,
+			known.Facts.RedirectTo, e.Outcomes, e.Status, e.Location)
 	}
 	if int(got.Failures) != e.Stale {
 		v.t.Errorf("generations %v, %s: stale %d, want %d", generations, e.URL, got.Failures, e.Stale)
@@ -263,18 +272,23 @@ func (v *visitor) compare(e testweb.Recrawled, got recrawl.Verdict, generations 
 		got.Differences = nil
 	}
 	if is := differing(v.t, &got); got.Change.String() != e.Change || !slices.Equal(is, e.Differences) {
-		v.t.Errorf("generations %v, %s (%s): %v, differs in %v, want %s, %v", generations, e.URL, e.Kind, got.Change, is, e.Change, e.Differences)
+		v.t.Errorf("generations %v, %s (%s): %v, differs in %v, want %s, %v", generations, e.URL, e.Kind, got.Change,
+			is, e.Change, e.Differences)
 	}
 	if known.Facts.Volatile() != e.Volatile {
 		v.t.Errorf("generations %v, %s (%s): volatile is %v", generations, e.URL, e.Kind, !e.Volatile)
 	}
-	if e.LastModFrom == testweb.LastModHeader != !known.Facts.LastModified.IsZero() && known.Outcome == page.OK && !e.Volatile {
-		v.t.Errorf("generations %v, %s (%s): last modified %v, want %v from %q", generations, e.URL, e.Kind, known.Facts.LastModified, e.LastMod, e.LastModFrom)
+	if e.LastModFrom == testweb.LastModHeader != !known.Facts.LastModified.IsZero() && known.Outcome == page.OK &&
+		!e.Volatile {
+		v.t.Errorf("generations %v, %s (%s): last modified %v, want %v from %q", generations, e.URL, e.Kind,
+			known.Facts.LastModified, e.LastMod, e.LastModFrom)
 	}
 	if e.LastModFrom == testweb.LastModHeader && !known.Facts.LastModified.Equal(e.LastMod) {
-		v.t.Errorf("generations %v, %s (%s): last modified %v, want %v", generations, e.URL, e.Kind, known.Facts.LastModified, e.LastMod)
+		v.t.Errorf("generations %v, %s (%s): last modified %v, want %v", generations, e.URL, e.Kind,
+			known.Facts.LastModified, e.LastMod)
 	}
 	if (e.Changed > 0) != !known.ChangedAt.IsZero() {
-		v.t.Errorf("generations %v, %s (%s): changed at %v, want crawl %d", generations, e.URL, e.Kind, known.ChangedAt, e.Changed)
+		v.t.Errorf("generations %v, %s (%s): changed at %v, want crawl %d", generations, e.URL, e.Kind, known.ChangedAt,
+			e.Changed)
 	}
 }

@@ -1,5 +1,5 @@
-// Package robotscache asks origins for their robots.txt and keeps what they answered: as served in the store, parsed in memory up to a bound.
-// It also says what an answer means for one URL.
+// Package robotscache asks origins for their robots.txt and keeps what they answered: as served in the store, parsed in
+// memory up to a bound. It also says what an answer means for one URL.
 package robotscache
 
 import (
@@ -37,7 +37,8 @@ type Answer struct {
 	Expires  time.Time
 	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and marked so.
 	Unknown bool
-	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is stored.
+	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is
+	// stored.
 	Why string
 	// Silent means that there was no answer at all, so that asking the host for more is in vain for now.
 	Silent bool
@@ -61,12 +62,14 @@ func (a *Answer) Assumption() string {
 // Check is the evidence for one URL of the origin.
 func (a *Answer) Check(u weburl.URL) (ev page.Robots, m robots.Match) {
 	m = a.Match(u)
-	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown, CheckedAt: time.Now()}
+	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown,
+		CheckedAt: time.Now()}
 	ev.CrawlDelay = a.CrawlDelay()
 	return ev, m
 }
 
-// maxRule bounds what is recorded of a rule with each URL, in bytes. A line of robots.txt may have 16 KiB, and decide about every link of a page.
+// maxRule bounds what is recorded of a rule with each URL, in bytes. A line of robots.txt may have 16 KiB, and decide
+// about every link of a page.
 const maxRule = 1000
 
 func (a *Answer) Match(u weburl.URL) robots.Match {
@@ -85,8 +88,9 @@ func (a *Answer) CrawlDelay() time.Duration {
 	return d
 }
 
-// Fetch asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it is an
-// assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a host has to allow.
+// Fetch asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it
+// is an assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a
+// host has to allow.
 func Fetch(ctx context.Context, f Fetcher, origin, token string, strict bool) (*Answer, error) {
 	reader := Reader{Token: token, Strict: strict}
 	u, err := weburl.Parse(origin + Path)
@@ -142,13 +146,16 @@ func statusText(status uint16) string {
 // Failed is the fact that robots.txt could not be fetched. The status is 0 if there was no answer.
 func Failed(status int) frontier.OriginFact {
 	now := time.Now()
-	return frontier.OriginFact{State: frontier.OriginFailed, Status: uint16(status), Fetched: now, Expires: now.Add(Retry)}
+	return frontier.OriginFact{State: frontier.OriginFailed, Status: uint16(status), Fetched: now,
+		Expires: now.Add(Retry)}
 }
 
-// Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask next. The response is
-// closed, and nil with an error. Hop counts the redirects before.
-func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL, *fetch.Response, error) {
-	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1, Wire: wire, NewConn: true})
+// Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask
+// next. The response is closed, and nil with an error. Hop counts the redirects before.
+func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL,
+	*fetch.Response, error) {
+	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1,
+		Wire: wire, NewConn: true})
 	if err != nil {
 		status := 0
 		if resp != nil { // what the host answered before the error
@@ -159,7 +166,8 @@ func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.W
 	}
 	defer resp.Close()
 	now := time.Now()
-	fact := frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: now, Expires: now.Add(TTL)}
+	fact := frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: now,
+		Expires: now.Add(TTL)}
 	switch {
 	case resp.OK():
 		fact.State, fact.Body = frontier.OriginAnswered, bytes.Clone(resp.Body)
@@ -195,10 +203,12 @@ type Cache struct {
 	size  int                // guarded by mu; bytes, about
 }
 
-// DefaultMemory is the usual bound of the parsed answers, in bytes. Parsing an answer again takes 30 µs for a usual file, and 10 to 60 ms for one of 500 KiB.
+// DefaultMemory is the usual bound of the parsed answers, in bytes. Parsing an answer again takes 30 µs for a usual
+// file, and 10 to 60 ms for one of 500 KiB.
 const DefaultMemory = 32 << 20
 
-// Generation is a crawl or a recrawl. A recrawl asks for every robots.txt again: answers from before it began do not count.
+// Generation is a crawl or a recrawl. A recrawl asks for every robots.txt again: answers from before it began do not
+// count.
 type Generation struct {
 	Number uint32
 	Began  time.Time // zero in the first crawl
@@ -206,7 +216,8 @@ type Generation struct {
 
 // New makes a cache over a store, for a crawl in a generation. Memory bounds its parsed answers, in bytes.
 func New(s *state.Store, r Reader, memory int, generation Generation) *Cache {
-	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation, known: map[string]*Answer{}}
+	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation,
+		known: map[string]*Answer{}}
 }
 
 // Cached is an answer that is in memory and not too old, or nil.
@@ -234,13 +245,15 @@ func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
 
 // IsValid reports whether a fact has an answer that still counts.
 func (k *Cache) IsValid(fact *frontier.OriginFact) bool {
-	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires) && !fact.Fetched.Before(k.generation.Began)
+	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires) &&
+		!fact.Fetched.Before(k.generation.Began)
 }
 
-// OrEarlier is an answer, or the one that a recrawl has from before it began if robots.txt could not be fetched now and that one is not too old. It counts until robots.txt is to be
-// asked for again.
+// OrEarlier is an answer, or the one that a recrawl has from before it began if robots.txt could not be fetched now and
+// that one is not too old. It counts until robots.txt is to be asked for again.
 func OrEarlier(answer, earlier frontier.OriginFact) frontier.OriginFact {
-	if answer.State != frontier.OriginFailed || earlier.State != frontier.OriginAnswered && earlier.State != frontier.OriginNone || answer.Fetched.After(earlier.Expires) {
+	if answer.State != frontier.OriginFailed || earlier.State != frontier.OriginAnswered &&
+		earlier.State != frontier.OriginNone || answer.Fetched.After(earlier.Expires) {
 		return answer
 	}
 	if earlier.Fetched = answer.Fetched; answer.Expires.Before(earlier.Expires) {
@@ -268,9 +281,11 @@ func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginF
 	return err
 }
 
-// Update stores what is new of an origin, and returns all that is known of it then: an answer, unless its state is unknown, and that the sitemaps which
-// robots.txt names were requested in this generation. Two robots leases of an origin may end at the same time, so what the other one has stored is read under a lock.
-func (k *Cache) Update(ctx context.Context, origin string, answer frontier.OriginFact, requested bool) (frontier.OriginFact, error) {
+// Update stores what is new of an origin, and returns all that is known of it then: an answer, unless its state is
+// unknown, and that the sitemaps which robots.txt names were requested in this generation. Two robots leases of an
+// origin may end at the same time, so what the other one has stored is read under a lock.
+func (k *Cache) Update(ctx context.Context, origin string, answer frontier.OriginFact,
+	requested bool) (frontier.OriginFact, error) {
 	k.updating.Lock()
 	defer k.updating.Unlock()
 	fact, err := k.Fact(ctx, origin)

@@ -10,8 +10,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Two robots leases of one origin may end at the same time: one stores an answer that another host gave, the other that the sitemaps were requested.
-// Whatever the order, both are stored.
+// Two robots leases of one origin may end at the same time: one stores an answer that another host gave, the other that
+// the sitemaps were requested. Whatever the order, both are stored.
 func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 	t.Parallel()
 	s, err := state.Open(t.TempDir()+"/state", state.Options{})
@@ -34,7 +34,8 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 		if _, err := s.Commit(frontier.Record{Origins: []frontier.OriginFact{first}}); err != nil {
 			t.Fatal(err)
 		}
-		answer := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Expires: time.Now().Add(time.Hour), Body: []byte{byte(i)}}
+		answer := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Expires: time.Now().Add(time.Hour),
+			Body: []byte{byte(i)}}
 		var both sync.WaitGroup
 		both.Go(func() {
 			if err := k.Keep(t.Context(), origin, answer); err != nil {
@@ -47,7 +48,8 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 			}
 		})
 		both.Wait()
-		if got, err := k.Fact(t.Context(), origin); err != nil || !got.SitemapsRequested || !bytes.Equal(got.Body, answer.Body) {
+		if got, err := k.Fact(t.Context(), origin); err != nil || !got.SitemapsRequested ||
+			!bytes.Equal(got.Body, answer.Body) {
 			t.Fatalf("round %d: %+v, %v", i, got, err)
 		}
 	}
@@ -56,19 +58,23 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 // A recrawl does not go by what robots.txt said before it began, unless robots.txt cannot be fetched now.
 func TestRecrawlAsksAgain(t *testing.T) {
 	began := time.Now()
-	before := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Fetched: began.Add(-time.Hour), Expires: began.Add(23 * time.Hour), Body: []byte("x")}
+	before := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Fetched: began.Add(-time.Hour),
+		Expires: began.Add(23 * time.Hour), Body: []byte("x")}
 	first, again := &Cache{}, &Cache{generation: Generation{Number: 1, Began: began}}
 	if !first.IsValid(&before) || again.IsValid(&before) {
 		t.Error("the answer from before does not count in the crawl, or counts in the recrawl")
 	}
 	failed := Failed(503)
-	if got := OrEarlier(failed, before); !again.IsValid(&got) || string(got.Body) != "x" || got.Expires.After(failed.Expires) {
+	if got := OrEarlier(failed, before); !again.IsValid(&got) || string(got.Body) != "x" ||
+		got.Expires.After(failed.Expires) {
 		t.Errorf("robots.txt cannot be fetched: %+v", got)
 	}
 	old := before
 	old.Expires = began.Add(-time.Minute)
-	none := frontier.OriginFact{State: frontier.OriginNone, Status: 404, Fetched: time.Now(), Expires: time.Now().Add(TTL)}
-	for name, got := range map[string]frontier.OriginFact{"too old": OrEarlier(failed, old), "not known": OrEarlier(failed, frontier.OriginFact{}), "failed before": OrEarlier(failed, Failed(500))} {
+	none := frontier.OriginFact{State: frontier.OriginNone, Status: 404, Fetched: time.Now(),
+		Expires: time.Now().Add(TTL)}
+	for name, got := range map[string]frontier.OriginFact{"too old": OrEarlier(failed, old),
+		"not known": OrEarlier(failed, frontier.OriginFact{}), "failed before": OrEarlier(failed, Failed(500))} {
 		if got.State != frontier.OriginFailed || got.Status != 503 {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -27,13 +27,14 @@ type Rules struct {
 // RulesOf are the rules of settings.
 func RulesOf(s *config.Settings) Rules {
 	return Rules{
-		Scope: s.Scope, OnlyHosts: s.OnlyHosts, Include: s.Include, Exclude: s.Exclude, SkipExtensions: s.SkipExtensions, MaxDepth: s.MaxDepth,
+		Scope: s.Scope, OnlyHosts: s.OnlyHosts, Include: s.Include, Exclude: s.Exclude,
+		SkipExtensions: s.SkipExtensions, MaxDepth: s.MaxDepth,
 		FollowNofollow: s.FollowNofollow, Since: s.Since, Sitemaps: s.Seeds("sitemap"),
 	}
 }
 
-// Wider are the reasons for which earlier rules may have left out what r does not. Expressions are not compared by what they match:
-// another one counts as wider.
+// Wider are the reasons for which earlier rules may have left out what r does not. Expressions are not compared by what
+// they match: another one counts as wider.
 func (r *Rules) Wider(before *Rules) []Reason {
 	var all []Reason
 	add := func(why Reason, wider bool) {
@@ -72,8 +73,8 @@ func isEarlier(a, b string) bool {
 	return earlier.Before(later)
 }
 
-// History is how the rules of a crawl have changed over its runs. With what is recorded of a page it tells whether the page has links
-// that were left out by narrower rules than those of today. Such a page is outdated: it is read again.
+// History is how the rules of a crawl have changed over its runs. With what is recorded of a page it tells whether the
+// page has links that were left out by narrower rules than those of today. Such a page is outdated: it is read again.
 type History struct {
 	Rules Rules `json:"rules"` // of the last run
 	// Edition is the number of the rules. It grows when they become wider, and is recorded with what is read.
@@ -82,8 +83,8 @@ type History struct {
 	Wider map[Reason]uint64 `json:"wider,omitempty"`
 	// Sitemaps is the edition since which sitemaps are read, if they were not from the beginning.
 	Sitemaps uint64 `json:"sitemaps,omitempty"`
-	// Later means that an earlier version of the program began the crawl, which did not record what it left out of a page. Its editions begin
-	// with 1, so that a page without a record is one of those.
+	// Later means that an earlier version of the program began the crawl, which did not record what it left out of a
+	// page. Its editions begin with 1, so that a page without a record is one of those.
 	Later bool `json:"later,omitempty"`
 }
 
@@ -136,8 +137,8 @@ func (h *History) Widened() uint64 {
 	return last
 }
 
-// IsOutdated reports whether a page, of which LeftOut was recorded, has links that narrower rules left out. Counted are the counters
-// of the crawl, or of a part of it that has the page.
+// IsOutdated reports whether a page, of which LeftOut was recorded, has links that narrower rules left out. Counted are
+// the counters of the crawl, or of a part of it that has the page.
 func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 	edition, skips := readLeftOut(leftOut)
 	for why, since := range h.Wider {
@@ -150,8 +151,8 @@ func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 	return false
 }
 
-// IsUnseeded reports whether a start page, of which LeftOut was recorded, was last read by rules without sitemaps, of which there are
-// some now. They are requested when the page is.
+// IsUnseeded reports whether a start page, of which LeftOut was recorded, was last read by rules without sitemaps, of
+// which there are some now. They are requested when the page is.
 func (h *History) IsUnseeded(leftOut []uint64) bool {
 	edition, _ := readLeftOut(leftOut)
 	return edition < h.Sitemaps
@@ -160,8 +161,8 @@ func (h *History) IsUnseeded(leftOut []uint64) bool {
 // lacks reports whether it is not known what was left out.
 func (h *History) lacks(leftOut []uint64) bool { return h.Later && len(leftOut) == 0 }
 
-// AppendLeftOut appends the form in which it is stored what was left out of a page or a sitemap: the edition of the rules, and then the
-// number of each reason and how many links it was. Nothing is appended if all is zero.
+// AppendLeftOut appends the form in which it is stored what was left out of a page or a sitemap: the edition of the
+// rules, and then the number of each reason and how many links it was. Nothing is appended if all is zero.
 func (h *History) AppendLeftOut(list []uint64, skips *Skips) []uint64 {
 	begin := len(list)
 	list = append(list, h.Edition)
@@ -188,8 +189,8 @@ func readLeftOut(list []uint64) (edition uint64, skips Skips) {
 	return list[0], skips
 }
 
-// Change appends to list what a reading of a page or a sitemap changes of the counts. Before and now are what was and is recorded of it;
-// again means that it was read before. If that was not recorded then, its counts stay as they are.
+// Change appends to list what a reading of a page or a sitemap changes of the counts. Before and now are what was and
+// is recorded of it; again means that it was read before. If that was not recorded then, its counts stay as they are.
 func (h *History) Change(list []frontier.Skip, partition uint8, before, now []uint64, again bool) []frontier.Skip {
 	if again && h.lacks(before) {
 		return list

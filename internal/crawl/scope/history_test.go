@@ -10,7 +10,8 @@ import (
 
 // Rules are wider for the reasons for which those before may have left out more.
 func TestWiderRules(t *testing.T) {
-	base := Rules{Scope: "domain", MaxDepth: 2, Include: []string{"/a"}, Exclude: []string{"/x", "/y"}, SkipExtensions: []string{"pdf"}, OnlyHosts: []string{"a.test"}, Since: "2025-02-01"}
+	base := Rules{Scope: "domain", MaxDepth: 2, Include: []string{"/a"}, Exclude: []string{"/x", "/y"},
+		SkipExtensions: []string{"pdf"}, OnlyHosts: []string{"a.test"}, Since: "2025-02-01"}
 	for name, c := range map[string]struct {
 		edit func(*Rules)
 		want []Reason
@@ -19,16 +20,17 @@ func TestWiderRules(t *testing.T) {
 		"all narrower": {func(r *Rules) {
 			r.Scope, r.MaxDepth, r.Exclude, r.Since = "prefix", 0, []string{"/y", "/x", "/z"}, "2025-03-01T10:00:00Z"
 		}, nil},
-		"a greater depth":       {func(r *Rules) { r.MaxDepth = 3 }, []Reason{TooDeep}},
-		"no depth limit":        {func(r *Rules) { r.MaxDepth = -1 }, []Reason{TooDeep}},
-		"any host":              {func(r *Rules) { r.Scope, r.OnlyHosts = "any", nil }, []Reason{OutOfScope}},
-		"another host":          {func(r *Rules) { r.OnlyHosts = []string{"a.test", "b.test"} }, []Reason{OutOfScope}},
-		"subdomains":            {func(r *Rules) { r.Scope = "subdomains" }, nil},
-		"another expression":    {func(r *Rules) { r.Exclude = []string{"/x", "/z"} }, []Reason{Excluded}},
-		"one more to include":   {func(r *Rules) { r.Include = []string{"/a", "/b"} }, []Reason{NotIncluded}},
-		"nothing to include":    {func(r *Rules) { r.Include = nil }, []Reason{NotIncluded}},
-		"every extension":       {func(r *Rules) { r.SkipExtensions = nil }, []Reason{ByExtension}},
-		"nofollow, and earlier": {func(r *Rules) { r.FollowNofollow, r.Since = true, "2025-01-31" }, []Reason{NotFollowed, OlderThan}},
+		"a greater depth":     {func(r *Rules) { r.MaxDepth = 3 }, []Reason{TooDeep}},
+		"no depth limit":      {func(r *Rules) { r.MaxDepth = -1 }, []Reason{TooDeep}},
+		"any host":            {func(r *Rules) { r.Scope, r.OnlyHosts = "any", nil }, []Reason{OutOfScope}},
+		"another host":        {func(r *Rules) { r.OnlyHosts = []string{"a.test", "b.test"} }, []Reason{OutOfScope}},
+		"subdomains":          {func(r *Rules) { r.Scope = "subdomains" }, nil},
+		"another expression":  {func(r *Rules) { r.Exclude = []string{"/x", "/z"} }, []Reason{Excluded}},
+		"one more to include": {func(r *Rules) { r.Include = []string{"/a", "/b"} }, []Reason{NotIncluded}},
+		"nothing to include":  {func(r *Rules) { r.Include = nil }, []Reason{NotIncluded}},
+		"every extension":     {func(r *Rules) { r.SkipExtensions = nil }, []Reason{ByExtension}},
+		"nofollow, and earlier": {func(r *Rules) { r.FollowNofollow, r.Since = true, "2025-01-31" },
+			[]Reason{NotFollowed, OlderThan}},
 	} {
 		now := base
 		c.edit(&now)
@@ -36,7 +38,8 @@ func TestWiderRules(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	all, some := Rules{MaxDepth: -1}, Rules{MaxDepth: -1, Include: []string{"/a"}, OnlyHosts: []string{"a.test"}, Since: "2025-01-01"}
+	all, some := Rules{MaxDepth: -1}, Rules{MaxDepth: -1, Include: []string{"/a"}, OnlyHosts: []string{"a.test"},
+		Since: "2025-01-01"}
 	if got := some.Wider(&all); got != nil {
 		t.Errorf("where there was no list: %v", got)
 	}
@@ -53,7 +56,8 @@ func TestOutdatedPages(t *testing.T) {
 		return h.AppendLeftOut(nil, &skips)
 	}
 	h := History{Rules: Rules{Scope: "host", MaxDepth: 1}}
-	deep, away, both, plain := leftOut(&h, TooDeep), leftOut(&h, OutOfScope), leftOut(&h, TooDeep, OutOfScope), leftOut(&h)
+	deep, away, both, plain := leftOut(&h, TooDeep), leftOut(&h, OutOfScope), leftOut(&h, TooDeep, OutOfScope),
+		leftOut(&h)
 	if len(plain) != 0 || h.Widened() != 0 || h.IsOutdated(both, &none) {
 		t.Errorf("in the first run: %v, %d", plain, h.Widened())
 	}

@@ -38,7 +38,8 @@ type Scope struct {
 
 // New compiles the settings and spans the start URLs.
 func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
-	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, longest: s.MaxURLLength, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
+	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, longest: s.MaxURLLength, skip: map[string]bool{},
+		starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
@@ -79,7 +80,8 @@ func (m *Matcher) Check(u weburl.URL) Reason {
 	return InScope
 }
 
-// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of a start URL.
+// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of
+// a start URL.
 func (s *Scope) Permits(u weburl.URL) bool {
 	return !s.bound || s.only.Has(u.Host()) || s.asked[u.Host()]
 }
@@ -168,9 +170,9 @@ func (s *Scope) check(u weburl.URL, contained bool) Reason {
 	return s.Filter(u)
 }
 
-// CheckKnown says whether a URL that the crawl has found earlier, perhaps by other settings, belongs to it, and if not, why. The depth
-// and the priority of the link are those that it was found with. A start URL always belongs to the crawl. With a depth limit of 0 no other
-// URL of depth 0 does, but for what start URLs redirect to.
+// CheckKnown says whether a URL that the crawl has found earlier, perhaps by other settings, belongs to it, and if not,
+// why. The depth and the priority of the link are those that it was found with. A start URL always belongs to the
+// crawl. With a depth limit of 0 no other URL of depth 0 does, but for what start URLs redirect to.
 func (s *Scope) CheckKnown(l *frontier.Link) Reason {
 	switch {
 	case l.Source == page.SourceStart:

@@ -128,7 +128,8 @@ func TestOnlyHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for url, want := range map[string]Reason{"http://www.own.test/b": InScope, "https://de.shop.test/": InScope, "https://shop.test/": OutOfScope, "https://own.test/": OutOfScope} {
+	for url, want := range map[string]Reason{"http://www.own.test/b": InScope, "https://de.shop.test/": InScope,
+		"https://shop.test/": OutOfScope, "https://own.test/": OutOfScope} {
 		if got := scope.Check(parseURL(t, url)); got != want {
 			t.Errorf("%s is %q, want %q", url, got, want)
 		}

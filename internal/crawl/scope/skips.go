@@ -5,8 +5,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Reason says why a URL that was found is not crawled. Such URLs are counted by reason, not listed. The numbers are stored: a new reason gets
-// the next one, and none is given another meaning.
+// Reason says why a URL that was found is not crawled. Such URLs are counted by reason, not listed. The numbers are
+// stored: a new reason gets the next one, and none is given another meaning.
 type Reason uint8
 
 // The reasons. In scope is zero, and is never counted.
@@ -58,8 +58,8 @@ func Reasons() []Reason {
 	return all
 }
 
-// Skips counts the links of one page, sitemap or index that are not followed. They are recorded together with the fact that it was read,
-// so that a crawl that is killed and reads it again counts each link once.
+// Skips counts the links of one page, sitemap or index that are not followed. They are recorded together with the fact
+// that it was read, so that a crawl that is killed and reads it again counts each link once.
 type Skips [len(reasonNames)]uint64
 
 func (c *Skips) Add(why Reason) { c[why]++ }
@@ -74,7 +74,8 @@ func (c *Skips) AppendTo(list []frontier.Skip, partition uint8) []frontier.Skip 
 	return list
 }
 
-// SkippedSince are the links not followed in all runs of the crawl, by name of the reason, without those that the counters before have.
+// SkippedSince are the links not followed in all runs of the crawl, by name of the reason, without those that the
+// counters before have.
 func SkippedSince(now, before *state.Counters) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range now.Skips {

@@ -9,7 +9,8 @@ import (
 // The numbers are in the data directories of users. A number that was given once keeps its meaning.
 func TestReasonNumbersAreStable(t *testing.T) {
 	want := map[string]Reason{
-		"out_of_scope": 1, "excluded": 2, "not_included": 3, "extension": 4, "too_deep": 5, "nofollow": 6, "not_http": 7, "too_long": 8, "older": 9,
+		"out_of_scope": 1, "excluded": 2, "not_included": 3, "extension": 4, "too_deep": 5, "nofollow": 6,
+		"not_http": 7, "too_long": 8, "older": 9,
 		"max_urls_per_host": 10, "sitemap_cross_site": 11, "trap": 12,
 	}
 	for _, r := range Reasons() {

@@ -25,7 +25,8 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// errShape means that an answer was something else than what the service documents, such as a page that says it is busy.
+// errShape means that an answer was something else than what the service documents, such as a page that says it is
+// busy.
 var errShape = errors.New("not an answer of the documented form")
 
 // A client asks one service, one question at a time.
@@ -57,7 +58,8 @@ func newClient(base string, f Fetcher) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", base, err)
 	}
-	usual := limits{attempts: 4, backoff: 2 * time.Second, pause: time.Second, timeout: 10 * time.Minute, maxBytes: 1 << 30}
+	usual := limits{attempts: 4, backoff: 2 * time.Second, pause: time.Second, timeout: 10 * time.Minute,
+		maxBytes: 1 << 30}
 	return &client{base: u, fetcher: f, limits: usual}, nil
 }
 
@@ -66,8 +68,8 @@ func (c *client) under(rest string) (weburl.URL, error) {
 	return weburl.Parse(strings.TrimSuffix(c.base.Origin()+c.base.Path(), "/") + rest)
 }
 
-// get asks and gives the answer to read, again from the start after each failure that may pass. An error of the caller's own that
-// read returns, wrapped in a sinkError, is final.
+// get asks and gives the answer to read, again from the start after each failure that may pass. An error of the
+// caller's own that read returns, wrapped in a sinkError, is final.
 func (c *client) get(ctx context.Context, u weburl.URL, read func(io.Reader) error) error {
 	for attempt := 1; ; attempt++ {
 		if err := sleep(ctx, time.Until(c.last.Add(c.limits.pause))); err != nil {
@@ -103,7 +105,8 @@ const maxHops = 3
 func (c *client) once(ctx context.Context, u weburl.URL, read func(io.Reader) error) error {
 	c.last = time.Now()
 	for hop := 0; ; hop++ {
-		resp, err := c.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.limits.timeout, MaxBody: c.limits.maxBytes})
+		resp, err := c.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.limits.timeout,
+			MaxBody: c.limits.maxBytes})
 		if err != nil {
 			resp.Close()
 			return err
@@ -113,7 +116,8 @@ func (c *client) once(ctx context.Context, u weburl.URL, read func(io.Reader) er
 			resp.Close()
 			return err
 		}
-		status := &statusError{Status: resp.Status, Wait: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())}
+		status := &statusError{Status: resp.Status, Wait: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"),
+			time.Now())}
 		location := resp.Location
 		resp.Close()
 		if status.Status < 300 || status.Status >= 400 || location == "" || hop == maxHops {

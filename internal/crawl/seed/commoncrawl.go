@@ -73,7 +73,8 @@ func isAbsent(err error) bool {
 // maxIndexes bounds the list of indexes in memory; there are a little over a hundred.
 const maxIndexes = 4 << 20
 
-// newest is the address of the newest index. The list names the public server; a base that stands in for it is asked instead.
+// newest is the address of the newest index. The list names the public server; a base that stands in for it is asked
+// instead.
 func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
 	at, err := s.client.under("/collinfo.json")
 	if err != nil {
@@ -97,7 +98,10 @@ func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
 	if len(list) == 0 {
 		return "", fmt.Errorf("%w: it lists no index", errShape)
 	}
-	best := slices.MaxFunc(list, func(a, b index) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.ID, b.ID)) })
+	best := slices.MaxFunc(list, func(a, b index) int {
+		return cmp.Or(cmp.Compare(a.To, b.To),
+			cmp.Compare(a.ID, b.ID))
+	})
 	named, err := s.client.base.Resolve(best.API)
 	if err == nil && best.API != "" && named.Origin() == s.client.base.Origin() {
 		return named.Origin() + named.Path(), nil
@@ -124,7 +128,8 @@ func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil { // servers of the same kind answer with the number alone
+		// servers of the same kind answer with the number alone
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			answer.Pages = n
 			return nil
 		}
@@ -195,7 +200,8 @@ func capture(line []byte) (weburl.URL, error) {
 	if err := json.Unmarshal(line, &row); err != nil {
 		return weburl.URL{}, fmt.Errorf("%w: %w", errShape, err)
 	}
-	if status := strings.Trim(string(row.Status), `"`); status != "" && status != "-" && status != "null" && !strings.HasPrefix(status, "2") {
+	if status := strings.Trim(string(row.Status), `"`); status != "" && status != "-" && status != "null" &&
+		!strings.HasPrefix(status, "2") {
 		return weburl.URL{}, nil
 	}
 	u, err := weburl.Parse(row.URL)

@@ -25,7 +25,8 @@ func row(url, status string) string {
 }
 
 // index serves a Common Crawl whose pages are given. Its list names the public server's addresses, or its own.
-func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string, Fetcher, *[]string) {
+func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string,
+	Fetcher, *[]string) {
 	t.Helper()
 	asked := new([]string)
 	base, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +40,8 @@ func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWr
 			fmt.Fprintf(w, collinfo, "http://"+r.Host)
 		case r.URL.Path == "/collinfo.json":
 			fmt.Fprintf(w, collinfo, "https://index.commoncrawl.org")
-		case r.URL.Path != "/CC-MAIN-2024-18-index" || q.Get("url") != "example.test" || q.Get("matchType") != "domain" || q.Get("output") != "json":
+		case r.URL.Path != "/CC-MAIN-2024-18-index" || q.Get("url") != "example.test" ||
+			q.Get("matchType") != "domain" || q.Get("output") != "json":
 			http.Error(w, "bad request", http.StatusBadRequest)
 		case q.Get("showNumPages") == "true":
 			fmt.Fprintf(w, `{"pages": %d, "pageSize": 5, "blocks": 11}`, len(pages))
@@ -57,12 +59,15 @@ func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWr
 
 func TestCommonCrawl(t *testing.T) {
 	pages := []string{
-		row("http://example.test/", "200") + row("http://example.test/", "200") + row("https://www.example.test/a?b=1#c", "200") + row("https://example.test/moved", "301"),
-		row("https://example.test/gone", "404") + row("https://example.test/robots.txt", "200") + row("https://notexample.test/", "200") + row("ftp://example.test/", "200") +
+		row("http://example.test/", "200") + row("http://example.test/", "200") +
+			row("https://www.example.test/a?b=1#c", "200") + row("https://example.test/moved", "301"),
+		row("https://example.test/gone", "404") + row("https://example.test/robots.txt", "200") +
+			row("https://notexample.test/", "200") + row("ftp://example.test/", "200") +
 			`{"url": "https://example.test/old-form"}` + "\n",
 		row("https://sub.example.test/\u00e4", "200"),
 	}
-	want := []string{"http://example.test/", "https://www.example.test/a?b=1", "https://example.test/old-form", "https://sub.example.test/%C3%A4"}
+	want := []string{"http://example.test/", "https://www.example.test/a?b=1", "https://example.test/old-form",
+		"https://sub.example.test/%C3%A4"}
 	for _, own := range []bool{true, false} {
 		base, f, asked := index(t, own, pages, nil)
 		s := newCommonCrawl(t, base, f)
@@ -79,24 +84,26 @@ func TestCommonCrawl(t *testing.T) {
 
 func TestCommonCrawlReadsAPageAgain(t *testing.T) {
 	failures := map[string]int{"/collinfo.json": 1, "showNumPages": 2, "page=1": 2}
-	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")}, func(w http.ResponseWriter, r *http.Request) bool {
-		for part, left := range failures {
-			if left > 0 && strings.Contains(r.URL.RequestURI(), part) {
-				failures[part]--
-				if part == "page=1" { // half an answer, the second time with an end in the middle of a row
-					fmt.Fprint(w, row("https://example.test/half", "200")+`{"urlkey": "te`)
+	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")},
+		func(w http.ResponseWriter, r *http.Request) bool {
+			for part, left := range failures {
+				if left > 0 && strings.Contains(r.URL.RequestURI(), part) {
+					failures[part]--
+					if part == "page=1" { // half an answer, the second time with an end in the middle of a row
+						fmt.Fprint(w, row("https://example.test/half", "200")+`{"urlkey": "te`)
+						return true
+					}
+					http.Error(w, "busy", http.StatusServiceUnavailable)
 					return true
 				}
-				http.Error(w, "busy", http.StatusServiceUnavailable)
-				return true
 			}
-		}
-		return false
-	})
+			return false
+		})
 	s := newCommonCrawl(t, base, f)
 	var got []string
 	sum, err := s.URLs(t.Context(), "example.test", collect(&got))
-	want := []string{"https://example.test/0", "https://example.test/half", "https://example.test/half", "https://example.test/1"}
+	want := []string{"https://example.test/0", "https://example.test/half", "https://example.test/half",
+		"https://example.test/1"}
 	if err != nil || !slices.Equal(got, want) || sum.Rows != 2 {
 		t.Errorf("got %q, %+v, %v", got, sum, err)
 	}
@@ -124,17 +131,19 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 }
 
 func TestCommonCrawlDead(t *testing.T) {
-	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), "", ""}, func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("page") != "1" {
-			return false
-		}
-		http.Error(w, "gateway time-out", http.StatusGatewayTimeout)
-		return true
-	})
+	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), "", ""},
+		func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("page") != "1" {
+				return false
+			}
+			http.Error(w, "gateway time-out", http.StatusGatewayTimeout)
+			return true
+		})
 	s := newCommonCrawl(t, base, f)
 	var got []string
 	_, err := s.URLs(t.Context(), "example.test", collect(&got))
-	if status, ok := errors.AsType[*statusError](err); !ok || status.Status != 504 || !strings.Contains(err.Error(), "page 2 of 3") || len(got) != 1 {
+	if status, ok := errors.AsType[*statusError](err); !ok || status.Status != 504 ||
+		!strings.Contains(err.Error(), "page 2 of 3") || len(got) != 1 {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -154,15 +163,16 @@ func FuzzCaptures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var sum Summary
 		n := int64(0)
-		_ = readCaptures(t.Context(), strings.NewReader(string(text)), "x.test", func(_ context.Context, urls []weburl.URL) error {
-			for _, u := range urls {
-				if !within(u.Host(), "x.test") {
-					t.Fatalf("%s is not within the domain", u)
+		_ = readCaptures(t.Context(), strings.NewReader(string(text)), "x.test",
+			func(_ context.Context, urls []weburl.URL) error {
+				for _, u := range urls {
+					if !within(u.Host(), "x.test") {
+						t.Fatalf("%s is not within the domain", u)
+					}
 				}
-			}
-			n += int64(len(urls))
-			return nil
-		}, &sum)
+				n += int64(len(urls))
+				return nil
+			}, &sum)
 		if n != sum.Found || n > sum.Rows {
 			t.Fatalf("%d handed over, %+v", n, sum)
 		}

@@ -16,8 +16,8 @@ import (
 
 // Names tells which host names exist.
 type Names interface {
-	// Scheme is how to reach a host: https, http where nothing else leads there, or empty if the name does not exist. An error means that
-	// it could not be found out.
+	// Scheme is how to reach a host: https, http where nothing else leads there, or empty if the name does not exist.
+	// An error means that it could not be found out.
 	Scheme(ctx context.Context, host string) (string, error)
 }
 

@@ -96,7 +96,8 @@ func TestCTBrokenAnswer(t *testing.T) {
 	})
 	s := newCT(t, base, exists{}, f)
 	var got []string
-	if _, err := s.URLs(t.Context(), "example.test", collect(&got)); !errors.Is(err, errShape) || !slices.Equal(got, []string{"https://a.example.test/"}) {
+	if _, err := s.URLs(t.Context(), "example.test", collect(&got)); !errors.Is(err, errShape) ||
+		!slices.Equal(got, []string{"https://a.example.test/"}) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -109,7 +110,10 @@ func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 		fmt.Fprint(w, crtsh)
 	})
 	s := newCT(t, base, exists{}, f)
-	if _, err := s.URLs(t.Context(), "example.test", func(context.Context, []weburl.URL) error { return full }); !errors.Is(err, full) || asked != 1 {
+	if _, err := s.URLs(t.Context(), "example.test", func(context.Context,
+		[]weburl.URL) error {
+		return full
+	}); !errors.Is(err, full) || asked != 1 {
 		t.Errorf("%v after %d requests", err, asked)
 	}
 }

@@ -113,10 +113,12 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 		{"an answer cut short", []any{`[{"name_value":"a.x.test"},{"name_`, "[]"}, secs(0, 2), ""},
 		{"nothing at all", []any{"", "[]"}, secs(0, 2), ""},
 		{"Retry-After is longer", []any{&fetch.Response{Status: 429, RetryAfter: "30"}, "[]"}, secs(0, 30), ""},
-		{"Retry-After is too long", []any{&fetch.Response{Status: 429, RetryAfter: "3600"}, "[]"}, secs(0), "wait for 1h0m0s"},
+		{"Retry-After is too long", []any{&fetch.Response{Status: 429, RetryAfter: "3600"}, "[]"}, secs(0),
+			"wait for 1h0m0s"},
 		{"forbidden", []any{403}, secs(0), "status 403"},
 		{"not found", []any{404}, secs(0), "status 404"},
-		{"a refused address", []any{&fetch.Error{Kind: fetch.RefusedAddress, Err: errors.New("private")}}, secs(0), "private"},
+		{"a refused address", []any{&fetch.Error{Kind: fetch.RefusedAddress, Err: errors.New("private")}}, secs(0),
+			"private"},
 		{"redirects for ever", []any{&fetch.Response{Status: 302, Location: "/"}}, secs(0, 0, 0, 0), "status 302"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,12 +142,16 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 
 func TestRequestsAreSpacedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &canned{answers: []any{`[{"id":"A","cdx-api":"https://cc.test/A-index"}]`, `{"pages": 3}`, `{"url":"https://x.test/"}`}}
+		f := &canned{answers: []any{`[{"id":"A","cdx-api":"https://cc.test/A-index"}]`, `{"pages": 3}`,
+			`{"url":"https://x.test/"}`}}
 		s, err := NewCommonCrawl("https://cc.test", f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []weburl.URL) error { return nil }); err != nil {
+		if _, err := s.URLs(t.Context(), "x.test", func(context.Context,
+			[]weburl.URL) error {
+			return nil
+		}); err != nil {
 			t.Error(err)
 		}
 		want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}
@@ -165,7 +171,8 @@ func TestCancelEndsTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := s.URLs(ctx, "x.test", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
+		if _, err := s.URLs(ctx, "x.test", nil); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != 3*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -203,7 +210,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		})
 		s := newCT(t, base, exists{}, f)
 		s.client.limits.maxBytes = 1 << 20
-		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []weburl.URL) error { return nil }); err == nil {
+		if _, err := s.URLs(t.Context(), "x.test", func(context.Context,
+			[]weburl.URL) error {
+			return nil
+		}); err == nil {
 			t.Error("an endless answer was read to its end")
 		}
 		if n := asked.Load(); n > 4 {

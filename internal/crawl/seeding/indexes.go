@@ -56,12 +56,13 @@ type index struct {
 // findURLs hands over the URLs of a domain that an index knows.
 type findURLs func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
 
-// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the partition of the domain. Its value is IndexOptions.Widened
-// when it was asked; earlier versions wrote a word, which stands for 0.
+// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the
+// partition of the domain. Its value is IndexOptions.Widened when it was asked; earlier versions wrote a word, which
+// stands for 0.
 const factSeeded = "seed "
 
-// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index at an address, of which usual is
-// the default, and what closes the client.
+// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index
+// at an address, of which usual is the default, and what closes the client.
 func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)
@@ -78,10 +79,11 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetch
 			ct, err := seed.NewCT(base, hosts, f)
 			return ct.URLs, err
 		}},
-		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL, func(base string, f seed.Fetcher) (findURLs, error) {
-			cc, err := seed.NewCommonCrawl(base, f)
-			return cc.URLs, err
-		}},
+		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL,
+			func(base string, f seed.Fetcher) (findURLs, error) {
+				cc, err := seed.NewCommonCrawl(base, f)
+				return cc.URLs, err
+			}},
 	} {
 		name := page.SourceName(i.code)
 		if !s.Seeds(name) {
@@ -100,8 +102,8 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetch
 	return x, nil
 }
 
-// Start asks every index about every start domain, each index in a goroutine of its own. The crawl is not drained before they are
-// done; they end early when ctx does. The returned function waits for them.
+// Start asks every index about every start domain, each index in a goroutine of its own. The crawl is not drained
+// before they are done; they end early when ctx does. The returned function waits for them.
 func (x *Indexes) Start(ctx context.Context, o IndexOptions) (wait func()) {
 	x.o = o
 	domains := seedDomains(x.o.Starts)
@@ -140,7 +142,8 @@ func seedDomains(starts []datadir.Start) []string {
 	return list
 }
 
-// ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a resume.
+// ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a
+// resume.
 func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 	fact := factSeeded + s.name + " " + domain
 	value, asked := x.o.Store.Facts()[fact]
@@ -148,10 +151,14 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 		return
 	}
 	var skips scope.Skips
-	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []weburl.URL) error { return x.addSeeds(ctx, s, urls, &skips) })
+	sum, err := s.urls(ctx, domain, func(ctx context.Context,
+		urls []weburl.URL) error {
+		return x.addSeeds(ctx, s, urls, &skips)
+	})
 	if err == nil {
 		// In the log this stands behind the links, so it cannot be known without them.
-		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact, Value: strconv.AppendUint(nil, x.o.Widened, 10)}
+		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact,
+			Value: strconv.AppendUint(nil, x.o.Widened, 10)}
 		rec := frontier.Record{Facts: []frontier.CrawlFact{done}}
 		if !asked { // else most are counted
 			rec.Skips = skips.AppendTo(nil, done.Partition)
@@ -163,11 +170,13 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 	case err != nil:
 		x.o.Warn("seeding from %s: %v", s.name, err)
 	default:
-		x.o.Log.Info("seeded", "source", s.name, "domain", domain, "rows", sum.Rows, "urls", sum.Found, "absent", sum.Absent)
+		x.o.Log.Info("seeded", "source", s.name, "domain", domain, "rows", sum.Rows, "urls", sum.Found, "absent",
+			sum.Absent)
 	}
 }
 
-// addSeeds adds the URLs of an index that belong to the crawl, and counts the others. They come after the entries of sitemaps and before links.
+// addSeeds adds the URLs of an index that belong to the crawl, and counts the others. They come after the entries of
+// sitemaps and before links.
 func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []weburl.URL, skips *scope.Skips) error {
 	links := make([]frontier.Link, 0, len(urls))
 	for _, u := range urls {
@@ -178,7 +187,8 @@ func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []weburl.URL, ski
 			skips.Add(why)
 			continue
 		}
-		links = append(links, frontier.Link{URL: u, Priority: frontier.PriorityDepth, Source: s.code, Discovered: time.Now()})
+		links = append(links, frontier.Link{URL: u, Priority: frontier.PriorityDepth, Source: s.code,
+			Discovered: time.Now()})
 	}
 	_, err := x.o.Add(ctx, links)
 	return err

@@ -19,7 +19,8 @@ import (
 
 func TestSeedDomains(t *testing.T) {
 	var list []datadir.Start
-	for _, u := range []string{"https://www.example.co.uk/", "http://example.co.uk/x", "http://a.github.io/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/", "http://b.test/"} {
+	for _, u := range []string{"https://www.example.co.uk/", "http://example.co.uk/x", "http://a.github.io/",
+		"http://127.0.0.1/", "http://[::1]/", "http://localhost/", "http://b.test/"} {
 		list = append(list, datadir.Start{URL: mustURL(t, u)})
 	}
 	if got := seedDomains(list); !slices.Equal(got, []string{"example.co.uk", "a.github.io", "b.test"}) {
@@ -38,7 +39,8 @@ func (f fakeDNS) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, e
 
 func TestNames(t *testing.T) {
 	down := errors.New("no server answers")
-	dns := fakeDNS{"gone.test": &net.DNSError{IsNotFound: true}, "unknown.test": &net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: down}}
+	dns := fakeDNS{"gone.test": &net.DNSError{IsNotFound: true},
+		"unknown.test": &net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: down}}
 	for _, c := range []struct {
 		resolve []string
 		proxy   string
@@ -75,7 +77,8 @@ func mustURL(t *testing.T, text string) weburl.URL {
 	return u
 }
 
-// Every source of URLs that a user can choose has the same name in the settings and in sitemap.jsonl, and is asked if it is an index.
+// Every source of URLs that a user can choose has the same name in the settings and in sitemap.jsonl, and is asked if
+// it is an index.
 func TestEverySourceHasOneName(t *testing.T) {
 	var names []string
 	for code := page.SourceSitemap; page.SourceName(code) != "unknown"; code++ {

@@ -41,7 +41,8 @@ type Reading struct {
 
 // Begin registers a lease of a sitemap, so that vouchers that come from now on are noted in it. End follows.
 func (s *Sitemaps) Begin(l frontier.Link) *Reading {
-	m := &Reading{s: s, link: l, vouched: map[frontier.HostID]bool{}, facts: sitemapFacts{left: map[frontier.HostID]bool{}}}
+	m := &Reading{s: s, link: l, vouched: map[frontier.HostID]bool{},
+		facts: sitemapFacts{left: map[frontier.HostID]bool{}}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reading[l.Key] = m
@@ -79,7 +80,8 @@ func (m *Reading) IsGuessed() bool { return m.link.Source == Guessed }
 // IsVouched reports whether the robots.txt of the sitemap's own host names it.
 func (m *Reading) IsVouched() bool { return m.vouched[m.link.Key.Host] }
 
-// LeaveOut notes that the sitemap is not read, because its own host does not vouch for it. If it does later, the sitemap may be read.
+// LeaveOut notes that the sitemap is not read, because its own host does not vouch for it. If it does later, the
+// sitemap may be read.
 func (m *Reading) LeaveOut() { m.facts.leaveOut(m.link.Key.Host) }
 
 // Redirect takes the target of a redirect in place of the sitemap.
@@ -93,9 +95,11 @@ func (m *Reading) Unmentioned() int { return max(0, m.warnings-maxChildWarnings)
 // IsCut reports whether entries or sitemaps that it names were left out because of a setting.
 func (m *Reading) IsCut() bool { return m.warnings > 0 || m.skips[scope.OlderThan] > 0 }
 
-// Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the reading began, and the reading would bring more with that,
-// the sitemap goes back to the queue instead. The entries that were not followed are counted as of the last reading.
-func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition, error)) (frontier.Disposition, error) {
+// Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the
+// reading began, and the reading would bring more with that, the sitemap goes back to the queue instead. The entries
+// that were not followed are counted as of the last reading.
+func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition,
+	error)) (frontier.Disposition, error) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	if r.Finish != nil && m.facts.concernsAny(m.late) {
@@ -110,8 +114,8 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 	return done(r)
 }
 
-// covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts whose robots.txt
-// names it. What it does not speak for is noted, in case that its host vouches later.
+// covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts
+// whose robots.txt names it. What it does not speak for is noted, in case that its host vouches later.
 func (m *Reading) covers(h frontier.Hasher, target weburl.URL) bool {
 	if strings.HasPrefix(target.String(), scope.Directory(m.link.URL)) {
 		return true
@@ -135,12 +139,12 @@ const Batch = 256
 // errTooManyChildren ends the reading of an index.
 var errTooManyChildren = errors.New("it names too many sitemaps")
 
-// ErrNoRoom ends the reading of a sitemap with more entries than the protocol allows, because the limits of the crawl leave no room for
-// further pages. The sitemap is still to be read: when there is room, or in a run with other limits.
+// ErrNoRoom ends the reading of a sitemap with more entries than the protocol allows, because the limits of the crawl
+// leave no room for further pages. The sitemap is still to be read: when there is room, or in a run with other limits.
 var ErrNoRoom = errors.New("the limits of the crawl leave no room for the entries of a sitemap")
 
-// checkSize is called with each entry. It warns of a sitemap that is larger than the protocol allows, and ends its reading if there is no
-// room for what it lists. Other sitemaps are read to their end.
+// checkSize is called with each entry. It warns of a sitemap that is larger than the protocol allows, and ends its
+// reading if there is no room for what it lists. Other sitemaps are read to their end.
 func (m *Reading) checkSize() error {
 	m.read++
 	over := m.read - sitemap.MaxURLs
@@ -184,7 +188,8 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 		}
 		if e.Kind == sitemap.Child {
 			if m.named == m.s.o.Settings.MaxSitemapChildren {
-				return fmt.Errorf("%w: more than %d (--max-sitemap-children); the rest is not read", errTooManyChildren, m.named)
+				return fmt.Errorf("%w: more than %d (--max-sitemap-children); the rest is not read", errTooManyChildren,
+					m.named)
 			}
 			m.named++
 		}
@@ -204,7 +209,8 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			return nil
 		}
 		m.entries = append(m.entries, frontier.Link{
-			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
+			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now,
+			LastMod: e.LastMod,
 		})
 		if len(m.entries) == Batch {
 			now = time.Now()
@@ -238,7 +244,8 @@ func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) err
 		return nil
 	}
 	m.children = append(m.children, frontier.Link{
-		URL: u, Sitemap: true, Depth: m.link.Depth + 1, Source: Named, Parent: m.link.URL, Vouchers: slices.Collect(maps.Keys(m.vouched)), Discovered: time.Now(),
+		URL: u, Sitemap: true, Depth: m.link.Depth + 1, Source: Named, Parent: m.link.URL,
+		Vouchers: slices.Collect(maps.Keys(m.vouched)), Discovered: time.Now(),
 	})
 	if len(m.children) == Batch {
 		return m.addRead(ctx)
@@ -249,8 +256,9 @@ func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) err
 // maxChildWarnings is how many sitemaps that an index names and that are not read are mentioned each for itself.
 const maxChildWarnings = 10
 
-// refuseChild says why a sitemap that this one names or redirects to is not read, or "". What a voucher is worth for other hosts: an index speaks for sitemaps
-// of its own host, and a redirect may lead to another host of the domain, as from example.com to www.example.com.
+// refuseChild says why a sitemap that this one names or redirects to is not read, or "". What a voucher is worth for
+// other hosts: an index speaks for sitemaps of its own host, and a redirect may lead to another host of the domain, as
+// from example.com to www.example.com.
 func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	from := m.link.URL.Host()
 	near := u.Host() == from || redirect && weburl.RegistrableDomain(u.Host()) == weburl.RegistrableDomain(from)
@@ -262,7 +270,8 @@ func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	case m.s.inScope(u) || near && len(m.vouched) > 0:
 		return ""
 	}
-	return fmt.Sprintf("its host is not in scope, and no robots.txt in scope names it or an index of the same host; %s names it", m.link.URL)
+	return fmt.Sprintf("its host is not in scope, and no robots.txt in scope names it or an index of the same host; "+
+		"%s names it", m.link.URL)
 }
 
 // sitemapFacts are what is stored of a sitemap that was read: what a later voucher would change.
@@ -308,8 +317,8 @@ const (
 	sitemapLeftOut = 4
 )
 
-// bytes is the stored form: flags, then the hosts in order, 8 bytes each. With the flag sitemapLeftOut, the numbers of leftOut follow and then how many they are, 8 bytes
-// each too.
+// bytes is the stored form: flags, then the hosts in order, 8 bytes each. With the flag sitemapLeftOut, the numbers of
+// leftOut follow and then how many they are, 8 bytes each too.
 func (f *sitemapFacts) bytes() []byte {
 	var flags byte
 	if f.leads {
@@ -334,7 +343,8 @@ func (f *sitemapFacts) bytes() []byte {
 	return b
 }
 
-// readSitemapFacts is the inverse of bytes. Of a sitemap that panicked, and has no such facts, they say that a voucher changes nothing.
+// readSitemapFacts is the inverse of bytes. Of a sitemap that panicked, and has no such facts, they say that a voucher
+// changes nothing.
 func readSitemapFacts(b []byte) *sitemapFacts {
 	f := &sitemapFacts{left: map[frontier.HostID]bool{}}
 	if len(b)%8 != 1 {
@@ -366,8 +376,8 @@ const (
 	staleEntry = 365 * 24 * time.Hour
 )
 
-// entryPriority orders the entries of a sitemap: by the weight that it gives them, and by one step more or less for those that have
-// changed lately or not for long.
+// entryPriority orders the entries of a sitemap: by the weight that it gives them, and by one step more or less for
+// those that have changed lately or not for long.
 func entryPriority(e *sitemap.Entry, now time.Time) uint8 {
 	weight := e.Priority
 	if weight < 0 {

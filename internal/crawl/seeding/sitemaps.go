@@ -1,4 +1,5 @@
-// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public indexes.
+// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public
+// indexes.
 package seeding
 
 import (
@@ -43,22 +44,26 @@ type Options struct {
 	Again bool
 }
 
-// Sitemaps requests sitemaps. A sitemap is a link of the frontier, so the store knows what was requested, what is still to be read and which
-// hosts vouch for it. In memory there are only the sitemaps that are being read, and how many were requested of each host.
+// Sitemaps requests sitemaps. A sitemap is a link of the frontier, so the store knows what was requested, what is still
+// to be read and which hosts vouch for it. In memory there are only the sitemaps that are being read, and how many were
+// requested of each host.
 type Sitemaps struct {
 	o       Options
 	enabled bool
 	since   time.Time
 
-	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the end, which then puts the
-	// sitemap back into the queue if it needs the voucher, or after it, and then it finds what the end has recorded.
+	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the
+	// end, which then puts the sitemap back into the queue if it needs the voucher, or after it, and then it finds what
+	// the end has recorded.
 	mu      sync.Mutex
 	reading map[frontier.Key]*Reading      // guarded by mu; those leased
 	hosts   map[frontier.HostID]*hostCount // guarded by mu; of sitemaps requested
 	total   int                            // guarded by mu; sitemaps requested in all runs of the crawl
 	warned  bool                           // guarded by mu; that total reached its limit
-	crowded bool                           // guarded by mu; a warning said that a sitemap has all the vouchers that it may have
-	large   map[frontier.Key]bool          // guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
+	// guarded by mu; a warning said that a sitemap has all the vouchers that it may have
+	crowded bool
+	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
+	large map[frontier.Key]bool
 }
 
 // hostCount is how many sitemaps of a host were requested in all runs of the crawl.
@@ -67,7 +72,8 @@ type hostCount struct {
 	warned bool // that n reached its limit
 }
 
-// MaxVouchers is how many hosts can vouch for one sitemap. Each costs an entry in the store for the sitemap and all those under it, and may cost another reading.
+// MaxVouchers is how many hosts can vouch for one sitemap. Each costs an entry in the store for the sitemap and all
+// those under it, and may cost another reading.
 const MaxVouchers = 1000
 
 // maxHostCounts bounds the hosts of which the number of sitemaps is in memory. The store has all.
@@ -82,7 +88,8 @@ const (
 // New makes what requests sitemaps, if the settings name them as a source of URLs.
 func New(o Options) *Sitemaps {
 	s := &Sitemaps{
-		o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, large: map[frontier.Key]bool{},
+		o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{},
+		large:   map[frontier.Key]bool{},
 		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
 	}
 	if o.Settings.Since != "" {
@@ -91,9 +98,10 @@ func New(o Options) *Sitemaps {
 	return s
 }
 
-// FromRobots requests the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's origin
-// the usual places. It reports whether they were requested now and need not be again; the caller stores that.
-func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool, err error) {
+// FromRobots requests the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's
+// origin the usual places. It reports whether they were requested now and need not be again; the caller stores that.
+func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool,
+	err error) {
 	origin := fact.Origin
 	u, err := weburl.Parse(origin + "/")
 	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
@@ -117,7 +125,8 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 			s.o.Warn("sitemap %.200s: its URL is too long", target)
 		case source == Guessed && !a.Match(target).Allowed:
 		default:
-			links = append(links, frontier.Link{URL: target, Sitemap: true, Source: source, Vouchers: []frontier.HostID{fact.Host}, Discovered: time.Now()})
+			links = append(links, frontier.Link{URL: target, Sitemap: true, Source: source,
+				Vouchers: []frontier.HostID{fact.Host}, Discovered: time.Now()})
 		}
 	}
 	for part := range slices.Chunk(links, Batch) {
@@ -128,7 +137,8 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
 }
 
-// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, but for those that have or had one. So it may be called again after a kill.
+// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, but for those that have
+// or had one. So it may be called again after a kill.
 func (s *Sitemaps) Revisit(ctx context.Context) error {
 	if !s.enabled {
 		return nil
@@ -151,8 +161,8 @@ func (s *Sitemaps) Revisit(ctx context.Context) error {
 	return s.revisit(ctx, keys)
 }
 
-// revisit queues those of the sitemaps that are due. One of the vouchers is recorded again with the number of the visit: that tells vouchLocked, and another call,
-// that the visit is queued.
+// revisit queues those of the sitemaps that are due. One of the vouchers is recorded again with the number of the
+// visit: that tells vouchLocked, and another call, that the visit is queued.
 func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,12 +191,13 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
 // nextVisit is the link of another visit of a sitemap that was read.
 func nextVisit(m *state.Sitemap, key frontier.Key, vouchers ...frontier.HostID) frontier.Link {
 	return frontier.Link{
-		Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: max(1, m.Finish.Visit) + 1, Before: m.Finish.Summary(), Vouchers: vouchers,
+		Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source,
+		Visit: max(1, m.Finish.Visit) + 1, Before: m.Finish.Summary(), Vouchers: vouchers,
 	}
 }
 
-// requestSitemaps queues those sitemaps that are new, as far as the limits allow, and records the vouchers of the others. Links with the same
-// URL must have the same vouchers.
+// requestSitemaps queues those sitemaps that are new, as far as the limits allow, and records the vouchers of the
+// others. Links with the same URL must have the same vouchers.
 func (s *Sitemaps) requestSitemaps(ctx context.Context, links []frontier.Link) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,14 +280,16 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 	if host.n >= most {
 		if !host.warned {
 			host.warned = true
-			s.o.Warn("sitemap %s and all further ones of %s are not read: the limit is %d for this host (%s)", l.URL, l.URL.Host(), most, setting)
+			s.o.Warn("sitemap %s and all further ones of %s are not read: the limit is %d for this host (%s)", l.URL,
+				l.URL.Host(), most, setting)
 		}
 		return false, nil
 	}
 	if all := s.o.Settings.MaxSitemaps; all > 0 && s.total >= all {
 		if !s.warned {
 			s.warned = true
-			s.o.Warn("sitemap %s and all further ones are not read: the limit is %d for the crawl (--max-sitemaps)", l.URL, all)
+			s.o.Warn("sitemap %s and all further ones are not read: the limit is %d for the crawl (--max-sitemaps)",
+				l.URL, all)
 		}
 		return false, nil
 	}
@@ -288,8 +301,9 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 // noLimit is a number of sitemaps that is never reached.
 const noLimit = math.MaxInt
 
-// hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked about a host once, and
-// sees then what was applied. So whenever the counts in memory are dropped, everything is applied first.
+// hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked
+// about a host once, and sees then what was applied. So whenever the counts in memory are dropped, everything is
+// applied first.
 func (s *Sitemaps) hostCountLocked(ctx context.Context, id frontier.HostID, most int) (*hostCount, error) {
 	if c := s.hosts[id]; c != nil {
 		return c, nil
@@ -314,7 +328,8 @@ func (s *Sitemaps) inScope(u weburl.URL) bool {
 	return s.o.StartHosts[u.Host()] || s.o.Scope.Contains(u)
 }
 
-// vouchLocked records vouchers of sitemaps that are known. One that was read without the entries of a host which now vouches for it is queued again.
+// vouchLocked records vouchers of sitemaps that are known. One that was read without the entries of a host which now
+// vouches for it is queued again.
 func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error {
 	links = slices.DeleteFunc(links, func(l frontier.Link) bool { return len(l.Vouchers) == 0 })
 	if len(links) == 0 {
@@ -333,7 +348,8 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 			missing = missing[:room]
 			if !s.crowded {
 				s.crowded = true
-				s.o.Warn("sitemap %s: the robots.txt of more than %d hosts lead to it; what it lists of the others is left out", m.Link.URL, MaxVouchers)
+				s.o.Warn("sitemap %s: the robots.txt of more than %d hosts lead to it; what it lists of the others "+
+					"is left out", m.Link.URL, MaxVouchers)
 			}
 		}
 		if len(missing) == 0 {

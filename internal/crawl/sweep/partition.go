@@ -27,12 +27,13 @@ type visit struct {
 	CheckedAt time.Time     // last
 }
 
-// sameCheck is how far apart checks may be that count as equally old. Their pages are visited in the order of their keys, in which the store has them: reading what is known of a page is
-// then a tenth of a recrawl's CPU cheaper (200,000 pages of one host, recrawled with both orders in turns).
+// sameCheck is how far apart checks may be that count as equally old. Their pages are visited in the order of their
+// keys, in which the store has them: reading what is known of a page is then a tenth of a recrawl's CPU cheaper
+// (200,000 pages of one host, recrawled with both orders in turns).
 const sameCheck = time.Hour
 
-// append appends the record by which visits are ordered: first those of pages that a sitemap says have changed, then by the changes per visit, most first, then by the hour of the last
-// check, oldest first, then by key.
+// append appends the record by which visits are ordered: first those of pages that a sitemap says have changed, then by
+// the changes per visit, most first, then by the hour of the last check, oldest first, then by key.
 func (v *visit) append(dst []byte) []byte {
 	const sign = 1 << 63 // turned around, numbers with a sign have the order of those without
 	rate := uint64(v.Changes) << 32 / uint64(max(2, v.Link.Visit)-1)
@@ -49,19 +50,23 @@ func readVisit(r *extsort.Reader) visit {
 	r.Bool()
 	r.Uint64()
 	r.Uint64()
-	l := frontier.Link{Key: frontier.Key{Host: frontier.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()}, Priority: frontier.PriorityDepth}
+	l := frontier.Link{Key: frontier.Key{Host: frontier.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()},
+		Priority: frontier.PriorityDepth}
 	l.URL, _ = weburl.FromCanonical(r.Text())
 	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
-	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()), r.Uint64()
+	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()),
+		r.Uint64()
 	return visit{Link: l}
 }
 
 func newSorter(dir string) *extsort.Sorter[visit] {
-	return extsort.New(extsort.Options[visit]{Dir: dir, Pattern: state.TempPattern, Limit: sortBytes, Append: func(dst []byte, v *visit) []byte { return v.append(dst) }, Read: readVisit})
+	return extsort.New(extsort.Options[visit]{Dir: dir, Pattern: state.TempPattern, Limit: sortBytes,
+		Append: func(dst []byte, v *visit) []byte { return v.append(dst) }, Read: readVisit})
 }
 
-// sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record says that all are queued. If the process ends before that,
-// those that are queued are pending or have been visited, and the next sweep leaves them out. Facts are those of the crawl as they were when the run began.
+// sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record
+// says that all are queued. If the process ends before that, those that are queued are pending or have been visited,
+// and the next sweep leaves them out. Facts are those of the crawl as they were when the run began.
 func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (n int, err error) {
 	fact := frontier.CrawlFact{Partition: p, Name: factPartition + strconv.Itoa(int(p)), Value: s.number}
 	counters := s.o.Store.PartitionCounters(p)
@@ -91,7 +96,8 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 			}
 		}
 		f := page.Finish
-		v := visit{Link: s.next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes, CheckedAt: f.CheckedAt}
+		v := visit{Link: s.next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes,
+			CheckedAt: f.CheckedAt}
 		if err := sorter.Add(v); err != nil {
 			return 0, fmt.Errorf("sort visits: %w", err)
 		}
@@ -131,7 +137,8 @@ func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[frontier.Key]uint3
 
 // A Queue has the queues of hosts.
 type Queue interface {
-	Pending(ctx context.Context, host frontier.HostID, after frontier.Cursor, n int) ([]frontier.Link, frontier.Cursor, error)
+	Pending(ctx context.Context, host frontier.HostID, after frontier.Cursor, n int) ([]frontier.Link, frontier.Cursor,
+		error)
 }
 
 // QueuedVisits are the visits after the first that the queue of a host holds, by key.

@@ -8,12 +8,14 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// Distrust records by the given function that an answer 304 of a host was false, together with what showed it, and has Run queue all pages of the host again that were answered 304 in this
-// generation. From before this call on, no more such answers of the host are recorded.
+// Distrust records by the given function that an answer 304 of a host was false, together with what showed it, and has
+// Run queue all pages of the host again that were answered 304 in this generation. From before this call on, no more
+// such answers of the host are recorded.
 func (s *Sweeper) Distrust(host string, record func(frontier.CrawlFact) (frontier.Disposition, error)) error {
 	release := s.o.Frontier.Source() // until all are queued, the crawl is not drained
 	d, err := record(frontier.CrawlFact{
-		Partition: s.o.Store.Hasher().HostID(host).Partition(), Name: factDistrust + host, Value: append(number(s.generation), notRechecked...),
+		Partition: s.o.Store.Hasher().HostID(host).Partition(), Name: factDistrust + host,
+		Value: append(number(s.generation), notRechecked...),
 	})
 	if err != nil || d != frontier.Finished {
 		release()
@@ -48,7 +50,8 @@ func (s *Sweeper) addJob(host string, release func()) {
 // addOpenJobs adds the jobs that an earlier run of this generation did not end.
 func (s *Sweeper) addOpenJobs() {
 	for name, value := range s.o.Store.Facts() {
-		if host, ok := strings.CutPrefix(name, factDistrust); ok && string(value) == string(number(s.generation))+notRechecked {
+		if host, ok := strings.CutPrefix(name, factDistrust); ok &&
+			string(value) == string(number(s.generation))+notRechecked {
 			s.addJob(host, s.o.Frontier.Source())
 		}
 	}
@@ -70,8 +73,8 @@ func (s *Sweeper) recheckAll(ctx context.Context) error {
 	return err
 }
 
-// recheck queues the pages of a host that were answered 304 in this generation, but for those that are queued already. A visit that is finished while this runs was answered
-// otherwise, since nothing conditional is sent to the host.
+// recheck queues the pages of a host that were answered 304 in this generation, but for those that are queued already.
+// A visit that is finished while this runs was answered otherwise, since nothing conditional is sent to the host.
 func (s *Sweeper) recheck(ctx context.Context, name string) error {
 	if err := s.o.Store.Flush(ctx); err != nil {
 		return err
@@ -103,6 +106,7 @@ func (s *Sweeper) recheck(ctx context.Context, name string) error {
 	if err := s.o.Frontier.Revisit(ctx, links, done); err != nil {
 		return err
 	}
-	s.o.Log.Warn("a host answered 304 for a page that had changed: its pages are asked for without conditions from now on", "host", name, "asked_again", total)
+	s.o.Log.Warn("a host answered 304 for a page that had changed: its pages are asked for without conditions from "+
+		"now on", "host", name, "asked_again", total)
 	return nil
 }

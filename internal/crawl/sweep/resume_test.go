@@ -66,8 +66,9 @@ func newStore(t *testing.T, pages int) (s *state.Store, start weburl.URL) {
 		}
 		k := s.Hasher().Key(u)
 		record(t, s, frontier.Record{
-			Links:  []frontier.Link{{URL: u, Key: k, Discovered: now}},
-			Finish: &frontier.Finish{Key: k, Visit: 1, Outcome: uint8(page.OK), Status: 200, CheckedAt: now.Add(time.Duration(i) * time.Second)},
+			Links: []frontier.Link{{URL: u, Key: k, Discovered: now}},
+			Finish: &frontier.Finish{Key: k, Visit: 1, Outcome: uint8(page.OK), Status: 200,
+				CheckedAt: now.Add(time.Duration(i) * time.Second)},
 		})
 	}
 	facts, err := Begin(1, Terms{})
@@ -94,7 +95,8 @@ func sweeper(t *testing.T, s *state.Store, q *queue, start weburl.URL) *Sweeper 
 	if err != nil {
 		t.Fatal(err)
 	}
-	sw, err := New(Options{Store: s, Frontier: q, Scope: within, History: &scope.History{}, Starts: []frontier.Link{{URL: start}}, Log: slog.New(slog.DiscardHandler)})
+	sw, err := New(Options{Store: s, Frontier: q, Scope: within, History: &scope.History{},
+		Starts: []frontier.Link{{URL: start}}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,8 @@ func TestSweepIsCutOff(t *testing.T) {
 	runs, visited := 0, 0
 	for !IsSwept(s.Facts(), &scope.History{}) {
 		q := &queue{store: s, left: 2}
-		if err := sweeper(t, s, q, start).sweepAll(t.Context()); (err == nil) != IsSwept(s.Facts(), &scope.History{}) || err != nil && !errors.Is(err, errCut) {
+		if err := sweeper(t, s, q, start).sweepAll(t.Context()); (err == nil) != IsSwept(s.Facts(), &scope.History{}) ||
+			err != nil && !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
 		if runs++; runs > 50 {
@@ -151,7 +154,8 @@ func TestSweepIsCutOff(t *testing.T) {
 			if n++; n > 50 {
 				break
 			}
-			record(t, s, frontier.Record{Finish: &frontier.Finish{Key: k, Visit: visit, Generation: 1, Outcome: uint8(page.OK), Status: 200, CheckedAt: now}})
+			record(t, s, frontier.Record{Finish: &frontier.Finish{Key: k, Visit: visit, Generation: 1,
+				Outcome: uint8(page.OK), Status: 200, CheckedAt: now}})
 			visited++
 		}
 	}
@@ -166,7 +170,8 @@ func TestSweepIsCutOff(t *testing.T) {
 	}
 }
 
-// All pages of a host that were answered 304 are queued again when one of the answers turns out to be false, however often that is cut off. Other hosts are not concerned.
+// All pages of a host that were answered 304 are queued again when one of the answers turns out to be false, however
+// often that is cut off. Other hosts are not concerned.
 func TestRecheckIsCutOff(t *testing.T) {
 	const pages = 6 * batch
 	s, start := newStore(t, pages)
@@ -185,7 +190,8 @@ func TestRecheckIsCutOff(t *testing.T) {
 		again := frontier.Link{URL: p.Link.URL, Key: p.Link.Key, Visit: 2, Before: p.Finish.Summary()}
 		record(t, s, frontier.Record{Visits: []frontier.Link{again}})
 		record(t, s, frontier.Record{Finish: &frontier.Finish{
-			Key: p.Link.Key, Visit: 2, Generation: 1, Before: p.Finish.Summary(), Outcome: uint8(page.OK), Status: 200, CheckedAt: now, KeepFacts: true, NotModified: notModified,
+			Key: p.Link.Key, Visit: 2, Generation: 1, Before: p.Finish.Summary(), Outcome: uint8(page.OK), Status: 200,
+			CheckedAt: now, KeepFacts: true, NotModified: notModified,
 		}})
 	}
 	isDone := func() bool { return string(s.Facts()[factDistrust+"x.test"]) == "1" }

@@ -1,5 +1,5 @@
-// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, those with links that narrower rules left out, and those of a host whose answers 304 turned
-// out to be false.
+// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, those with links that
+// narrower rules left out, and those of a host whose answers 304 turned out to be false.
 package sweep
 
 import (
@@ -75,7 +75,8 @@ type recheck struct {
 func New(o Options) (*Sweeper, error) {
 	facts := o.Store.Facts()
 	s := &Sweeper{
-		o: o, generation: Generation(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(), starts: map[frontier.Key]bool{},
+		o: o, generation: Generation(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
+		starts: map[frontier.Key]bool{},
 		jobbed: make(chan struct{}, 1),
 	}
 	var err error
@@ -92,7 +93,8 @@ func New(o Options) (*Sweeper, error) {
 	return s, nil
 }
 
-// sitemapWait is how long a sweep waits for sitemaps: those that say which pages changed make the order of visits better.
+// sitemapWait is how long a sweep waits for sitemaps: those that say which pages changed make the order of visits
+// better.
 const sitemapWait = 30 * time.Second
 
 // sitemapLook is how often it looks whether they are read.
@@ -101,8 +103,9 @@ const sitemapLook = 20 * time.Millisecond
 // Begin holds the crawl: until Run, which follows, has queued all visits, it is not drained.
 func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
 
-// Run queues sitemaps and start pages, then, when the sitemaps are read or after a while, all pages that are due. After that it calls release, and queues again what Distrust
-// asks for, until ctx ends. What an earlier run has queued is not queued again.
+// Run queues sitemaps and start pages, then, when the sitemaps are read or after a while, all pages that are due. After
+// that it calls release, and queues again what Distrust asks for, until ctx ends. What an earlier run has queued is not
+// queued again.
 func (s *Sweeper) Run(ctx context.Context, release func()) error {
 	defer release()
 	s.addOpenJobs()
@@ -162,7 +165,8 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		return err
 	}
 	if s.generation == 0 {
-		s.o.Log.Info("the settings leave out less than before: pages and URLs that are concerned are queued", "pages", total)
+		s.o.Log.Info("the settings leave out less than before: pages and URLs that are concerned are queued", "pages",
+			total)
 	} else {
 		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
 	}
@@ -180,7 +184,8 @@ func (s *Sweeper) queueStarts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !ok || p.Finish == nil || p.Finish.Generation >= s.generation || page.Outcome(p.Finish.Outcome) == page.Crashed {
+		if !ok || p.Finish == nil || p.Finish.Generation >= s.generation ||
+			page.Outcome(p.Finish.Outcome) == page.Crashed {
 			continue
 		}
 		if queued[key.Host] == nil {
@@ -199,11 +204,12 @@ func (s *Sweeper) queueStarts(ctx context.Context) error {
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// next is the next visit of a page. It has depth 0 so that its place in the queue can be chosen; the page's own depth is in the store. Under a depth limit
-// one level is finished before the next, so there the visit has the page's depth.
+// next is the next visit of a page. It has depth 0 so that its place in the queue can be chosen; the page's own depth
+// is in the store. Under a depth limit one level is finished before the next, so there the visit has the page's depth.
 func (s *Sweeper) next(p *state.Page) frontier.Link {
 	l := frontier.Link{
-		Key: p.Link.Key, URL: p.Link.URL, Priority: frontier.PriorityDepth, Source: p.Link.Source, Hops: p.Link.Hops, Visit: max(1, p.Finish.Visit) + 1, Before: p.Finish.Summary(),
+		Key: p.Link.Key, URL: p.Link.URL, Priority: frontier.PriorityDepth, Source: p.Link.Source, Hops: p.Link.Hops,
+		Visit: max(1, p.Finish.Visit) + 1, Before: p.Finish.Summary(),
 	}
 	if s.o.Levels {
 		l.Depth = depth(p)
@@ -262,8 +268,9 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 	return s.o.Scope.CheckKnown(&l) == scope.InScope
 }
 
-// mustRead reports whether a page is to be read although it is not due: narrower rules left out links of it, or the page itself, or were without
-// the sitemaps that the visit of a start page requests. Queued are the visits that are pending.
+// mustRead reports whether a page is to be read although it is not due: narrower rules left out links of it, or the
+// page itself, or were without the sitemaps that the visit of a start page requests. Queued are the visits that are
+// pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[frontier.Key]uint32) (bool, error) {
 	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
 		return false, nil
@@ -278,5 +285,6 @@ func (s *Sweeper) mustRead(p *state.Page, queued map[frontier.Key]uint32) (bool,
 	if err != nil {
 		return false, fmt.Errorf("read what is known of %s: %w", p.Link.URL, err)
 	}
-	return s.o.History.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] && s.o.History.IsUnseeded(facts.LeftOut), nil
+	return s.o.History.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] &&
+		s.o.History.IsUnseeded(facts.LeftOut), nil
 }

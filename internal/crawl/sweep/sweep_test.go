@@ -37,11 +37,14 @@ func TestVisitsAreSortedWhole(t *testing.T) {
 // Visits are in order of what sitemaps say, of how often pages changed, and of their last check.
 func TestOrder(t *testing.T) {
 	v := func(text string, newer bool, changes, number uint32, age time.Duration) namedVisit {
-		return namedVisit{text, visit{Link: frontier.Link{URL: weburl.MustCanonical("http://x.test/" + text), Visit: number}, Newer: newer, Changes: changes, CheckedAt: now.Add(-age)}}
+		return namedVisit{text, visit{Link: frontier.Link{URL: weburl.MustCanonical("http://x.test/" + text),
+			Visit: number}, Newer: newer, Changes: changes, CheckedAt: now.Add(-age)}}
 	}
 	all := []namedVisit{
-		v("listed-often", true, 2, 3, time.Hour), v("listed-old", true, 0, 3, 3*time.Hour), v("listed", true, 0, 3, time.Hour),
-		v("always", false, 4, 5, time.Hour), v("half-old", false, 2, 5, 2*time.Hour), v("half", false, 4, 9, time.Hour), v("seldom", false, 1, 9, 9*time.Hour),
+		v("listed-often", true, 2, 3, time.Hour), v("listed-old", true, 0, 3, 3*time.Hour),
+		v("listed", true, 0, 3, time.Hour),
+		v("always", false, 4, 5, time.Hour), v("half-old", false, 2, 5, 2*time.Hour), v("half", false, 4, 9, time.Hour),
+		v("seldom", false, 1, 9, 9*time.Hour),
 		v("never-old", false, 0, 2, 3*time.Hour), v("never", false, 0, 9, time.Hour),
 	}
 	var want, got []string
@@ -84,7 +87,8 @@ func TestWhichPagesAreDue(t *testing.T) {
 	}
 	hasher := weburl.NewHasher(1)
 	s := &Sweeper{o: Options{Scope: within}, generation: 3, starts: map[frontier.Key]bool{hasher.Key(start): true}}
-	s.terms = Terms{CheckedBefore: now.Add(-time.Hour), Include: []string{"/shop/", "/private/"}, Exclude: []string{"/shop/old/"}}
+	s.terms = Terms{CheckedBefore: now.Add(-time.Hour), Include: []string{"/shop/", "/private/"},
+		Exclude: []string{"/shop/old/"}}
 	if s.matcher, err = s.terms.matcher(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,15 +97,22 @@ func TestWhichPagesAreDue(t *testing.T) {
 		edit func(*state.Page)
 		due  bool
 	}{
-		"a page":                        {"http://x.test/shop/a", nil, true},
-		"one that failed":               {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Outcome = uint8(page.Timeout) }, true},
-		"one that is gone":              {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Outcome, p.Finish.Status = uint8(page.HTTPError), 404 }, true},
-		"one that robots.txt forbade":   {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Outcome = uint8(page.BlockedByRobots) }, true},
-		"a trap":                        {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Outcome = uint8(page.Trap) }, false},
-		"one that crashed":              {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Outcome = uint8(page.Crashed) }, false},
-		"one that is pending":           {"http://x.test/shop/a", func(p *state.Page) { p.Finish = nil }, false},
-		"visited in this generation":    {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Generation = 3 }, false},
-		"checked at the cut-off":        {"http://x.test/shop/a", func(p *state.Page) { p.Finish.CheckedAt = now.Add(-time.Hour) }, false},
+		"a page": {"http://x.test/shop/a", nil, true},
+		"one that failed": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.Outcome = uint8(page.Timeout) }, true},
+		"one that is gone": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.Outcome, p.Finish.Status = uint8(page.HTTPError), 404 }, true},
+		"one that robots.txt forbade": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.Outcome = uint8(page.BlockedByRobots) }, true},
+		"a trap": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.Outcome = uint8(page.Trap) }, false},
+		"one that crashed": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.Outcome = uint8(page.Crashed) }, false},
+		"one that is pending": {"http://x.test/shop/a", func(p *state.Page) { p.Finish = nil }, false},
+		"visited in this generation": {"http://x.test/shop/a", func(p *state.Page) { p.Finish.Generation = 3 },
+			false},
+		"checked at the cut-off": {"http://x.test/shop/a",
+			func(p *state.Page) { p.Finish.CheckedAt = now.Add(-time.Hour) }, false},
 		"one that is not included":      {"http://x.test/about", nil, false},
 		"one that is excluded":          {"http://x.test/shop/old/a", nil, false},
 		"one that the settings exclude": {"http://x.test/private/a", nil, false},
@@ -110,7 +121,9 @@ func TestWhichPagesAreDue(t *testing.T) {
 		"one that is queued":            {"http://x.test/shop/queued", nil, false},
 	} {
 		u := weburl.MustCanonical(c.url)
-		p := &state.Page{Link: frontier.Link{URL: u, Key: hasher.Key(u), Source: page.SourceLink}, Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Generation: 2, CheckedAt: now.Add(-2 * time.Hour)}}
+		p := &state.Page{Link: frontier.Link{URL: u, Key: hasher.Key(u), Source: page.SourceLink},
+			Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Generation: 2,
+				CheckedAt: now.Add(-2 * time.Hour)}}
 		if c.edit != nil {
 			c.edit(p)
 		}
@@ -133,7 +146,8 @@ func TestTermsAreStored(t *testing.T) {
 		facts[f.Name] = f.Value
 	}
 	got, err := readTerms(facts)
-	if err != nil || !got.CheckedBefore.Equal(now) || !slices.Equal(got.Include, want.Include) || !slices.Equal(got.Exclude, want.Exclude) {
+	if err != nil || !got.CheckedBefore.Equal(now) || !slices.Equal(got.Include, want.Include) ||
+		!slices.Equal(got.Exclude, want.Exclude) {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
 	if Generation(facts) != 7 || IsSwept(facts, &scope.History{}) {

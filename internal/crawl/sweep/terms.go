@@ -12,23 +12,30 @@ import (
 	"github.com/mapwright/mapwright/internal/results/report"
 )
 
-// Terms say when a recrawl began, and which URLs it visits again. They are stored with its generation, so that a resume goes on with them.
+// Terms say when a recrawl began, and which URLs it visits again. They are stored with its generation, so that a resume
+// goes on with them.
 type Terms struct {
-	Began         time.Time `json:"began,omitzero"`          // when the recrawl began; in whole milliseconds, as times in the store
-	CheckedBefore time.Time `json:"checked_before,omitzero"` // only URLs that were last checked before this; zero means all
-	Include       []string  `json:"include,omitempty"`       // only URLs that match one of these expressions, if there are any
-	Exclude       []string  `json:"exclude,omitempty"`       // and none of these
+	// when the recrawl began; in whole milliseconds, as times in the store
+	Began time.Time `json:"began,omitzero"`
+	// only URLs that were last checked before this; zero means all
+	CheckedBefore time.Time `json:"checked_before,omitzero"`
+	// only URLs that match one of these expressions, if there are any
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"` // and none of these
 }
 
 // Names of the facts of a recrawl in the store, beside those of package report.
 const (
-	factTerms     = "recrawl"   // Terms of the generation, as JSON
-	factSwept     = "swept"     // the number of the last sweep whose visits are queued in all partitions
-	factPartition = "swept "    // with a partition: the number of the last sweep whose visits are queued in it
-	factDistrust  = "distrust " // with a host: the generation in which one of its answers 304 was false, and notRechecked until all others of that generation are asked again
+	factTerms     = "recrawl" // Terms of the generation, as JSON
+	factSwept     = "swept"   // the number of the last sweep whose visits are queued in all partitions
+	factPartition = "swept "  // with a partition: the number of the last sweep whose visits are queued in it
+	// with a host: the generation in which one of its answers 304 was false, and notRechecked until all others of that
+	// generation are asked again
+	factDistrust = "distrust "
 )
 
-// notRechecked ends the value of factDistrust as long as the host's other answers 304 of the generation are not asked again.
+// notRechecked ends the value of factDistrust as long as the host's other answers 304 of the generation are not asked
+// again.
 const notRechecked = " open"
 
 // Generation is the generation of a crawl, by its facts.
@@ -40,7 +47,8 @@ func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []frontier.CrawlFact{{Name: report.FactGeneration, Value: number(generation)}, {Name: factTerms, Value: text}}, nil
+	return []frontier.CrawlFact{{Name: report.FactGeneration, Value: number(generation)},
+		{Name: factTerms, Value: text}}, nil
 }
 
 // readTerms are the terms of the generation under way.
@@ -67,7 +75,8 @@ func IsSwept(facts map[string][]byte, h *scope.History) bool {
 	return string(number) == "0" || bytes.Equal(facts[factSwept], number)
 }
 
-// sweepNumber is the number of the last sweep that is needed: the generation and, if the rules became wider, the edition in which they last did.
+// sweepNumber is the number of the last sweep that is needed: the generation and, if the rules became wider, the
+// edition in which they last did.
 func sweepNumber(facts map[string][]byte, h *scope.History) []byte {
 	n := number(Generation(facts))
 	if edition := h.Widened(); edition > 0 {

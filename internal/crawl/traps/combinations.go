@@ -27,9 +27,10 @@ func runawayParams(query string, most int) bool {
 	return false
 }
 
-// combinations counts what queries one path is found with. A listing that lets filters be combined has as many URLs as there are
-// combinations, and if it writes them in the order of the clicks, each again in every order; both grow beyond all bounds from a handful of
-// values. A path of which every page is named by a parameter has many URLs too, but with each of them comes a value that is new.
+// combinations counts what queries one path is found with. A listing that lets filters be combined has as many URLs as
+// there are combinations, and if it writes them in the order of the clicks, each again in every order; both grow beyond
+// all bounds from a handful of values. A path of which every page is named by a parameter has many URLs too, but with
+// each of them comes a value that is new.
 type combinations struct {
 	paths   fifo[*comboPath] // by host and path
 	sets    fifo[uint64]     // by path and pairs in any order: the first query that was admitted
@@ -45,23 +46,26 @@ type comboPath struct {
 }
 
 const (
-	// How much is remembered. What is forgotten makes the count of re-orderings too low and that of new values too high, so that a
-	// trap costs more and no page is lost.
+	// How much is remembered. What is forgotten makes the count of re-orderings too low and that of new values too
+	// high, so that a trap costs more and no page is lost.
 	maxComboPaths   = 1 << 16
 	maxComboSets    = 1 << 18
 	maxComboQueries = 1 << 16
 	maxComboPairs   = 1 << 17
 
-	// fewValues is how many combinations there must be for each value for them to be combinations of a handful of values.
+	// fewValues is how many combinations there must be for each value for them to be combinations of a handful of
+	// values.
 	fewValues = 10
 	// endlessValues is how many times the limit a path may have where that is not so.
 	endlessValues = 50
-	// orderedSets is how many combinations a path that re-orders its parameters may have, for each re-ordering it may have.
+	// orderedSets is how many combinations a path that re-orders its parameters may have, for each re-ordering it may
+	// have.
 	orderedSets = 10
 )
 
 func newCombinations() combinations {
-	return combinations{newFIFO[*comboPath](maxComboPaths), newFIFO[uint64](maxComboSets), newFIFO[struct{}](maxComboQueries), newFIFO[struct{}](maxComboPairs)}
+	return combinations{newFIFO[*comboPath](maxComboPaths), newFIFO[uint64](maxComboSets),
+		newFIFO[struct{}](maxComboQueries), newFIFO[struct{}](maxComboPairs)}
 }
 
 // combo is a query as it is counted.

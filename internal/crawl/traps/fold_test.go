@@ -13,8 +13,10 @@ import (
 func history(t testing.TB, rng *rand.Rand) []frontier.Evidence {
 	traps := New(testRules(), 1)
 	var all []frontier.Evidence
-	for i := range 2 * manyRests { // rests of a path segment, more than are all looked at; a few show two values and two texts
-		_, all = traps.Read(link(t, fmt.Sprintf("/%d/article-%d.html", rng.IntN(50), i-rng.IntN(2))), rng.Uint64(), rng.Uint64(), all)
+	// rests of a path segment, more than are all looked at; a few show two values and two texts
+	for i := range 2 * manyRests {
+		_, all = traps.Read(link(t, fmt.Sprintf("/%d/article-%d.html", rng.IntN(50), i-rng.IntN(2))), rng.Uint64(),
+			rng.Uint64(), all)
 	}
 	for i := range 3000 {
 		page := rng.IntN(30)
@@ -45,7 +47,8 @@ func snapshot(t testing.TB, traps *Traps) []byte {
 	return b
 }
 
-// What is computed from evidence is the same after a snapshot and the evidence since, of which the snapshot may hold some already.
+// What is computed from evidence is the same after a snapshot and the evidence since, of which the snapshot may hold
+// some already.
 func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -55,7 +58,8 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 	for _, e := range all {
 		whole.Fold(e)
 	}
-	if whole.ineffective.Load().len() == 0 || whole.seqs.pages.len() == 0 || whole.combos.sets.len() == 0 || whole.params.claims.len() == 0 {
+	if whole.ineffective.Load().len() == 0 || whole.seqs.pages.len() == 0 || whole.combos.sets.len() == 0 ||
+		whole.params.claims.len() == 0 {
 		t.Fatal("the history lacks some evidence")
 	}
 	want := snapshot(t, whole)
@@ -92,7 +96,8 @@ func TestFoldIsBounded(t *testing.T) {
 	if raceEnabled {
 		n /= 10
 	}
-	kinds := []frontier.EvidenceKind{EvidenceParameter, EvidenceSequence, EvidenceCombination, EvidenceText, EvidenceClaim, EvidenceListed}
+	kinds := []frontier.EvidenceKind{EvidenceParameter, EvidenceSequence, EvidenceCombination, EvidenceText,
+		EvidenceClaim, EvidenceListed}
 	words := make([]uint64, 6)
 	for i := range n {
 		for j := range words {
@@ -123,7 +128,8 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		traps := New(testRules(), 1)
 		if err := traps.Restore(bytes.NewReader(b)); err != nil {
-			if n := traps.params.rests.len() + traps.params.claims.len() + traps.seqs.pages.len() + traps.combos.sets.len() + traps.texts.newer.Len(); n > 0 {
+			if n := traps.params.rests.len() + traps.params.claims.len() + traps.seqs.pages.len() +
+				traps.combos.sets.len() + traps.texts.newer.Len(); n > 0 {
 				t.Error("after an error something is known")
 			}
 			return

@@ -60,8 +60,8 @@ const (
 	maxIneffective = 1 << 12
 	maxClaims      = 1 << 19
 
-	// Of a component with manyRests rests, no two pages of which agreed, one in restSample is looked at until
-	// two pages agree. Most sites put pages into directories, and have no rest twice: evidence about every page was 3 % of the
+	// Of a component with manyRests rests, no two pages of which agreed, one in restSample is looked at until two pages
+	// agree. Most sites put pages into directories, and have no rest twice: evidence about every page was 3 % of the
 	// CPU and a tenth of the log of scenario (a).
 	manyRests  = 1024
 	restSample = 16
@@ -147,7 +147,8 @@ func (p *parameters) observe(id, rest, path uint64, now observation) bool {
 }
 
 func (s *subject) isIneffective(values int) bool {
-	many := len(s.paths) >= ineffectivePaths && len(s.texts) >= ineffectiveTexts || len(s.texts) >= onePathTexts && s.agree >= onePathTexts
+	many := len(s.paths) >= ineffectivePaths && len(s.texts) >= ineffectiveTexts || len(s.texts) >= onePathTexts &&
+		s.agree >= onePathTexts
 	return many && len(s.values) >= values && s.differ*agreePerDiffer < s.agree
 }
 
@@ -203,7 +204,8 @@ func (t *Traps) claim(rest, url uint64, repeats uint8, partition uint8, e []fron
 }
 
 func claimEvidence(partition uint8, rest uint64, c claim) frontier.Evidence {
-	return frontier.Evidence{Partition: partition, Kind: EvidenceClaim, Subject: rest, Words: []uint64{c.owner, c.word()}}
+	return frontier.Evidence{Partition: partition, Kind: EvidenceClaim, Subject: rest,
+		Words: []uint64{c.owner, c.word()}}
 }
 
 // word is all of a claim but its owner.

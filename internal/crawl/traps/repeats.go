@@ -5,10 +5,10 @@ import "strings"
 // maxPeriod is the longest sequence of segments whose repetition is looked for.
 const maxPeriod = 6
 
-// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times, or a segment more than n
-// times anywhere, since two words can be strung together for ever without either rule before it. The links that make such paths
-// are relative ones on a page that answers under any path. A segment of digits alone may stand twice as often: file stores spread
-// their files over directories like 0/0/0/0.
+// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times, or a segment
+// more than n times anywhere, since two words can be strung together for ever without either rule before it. The links
+// that make such paths are relative ones on a page that answers under any path. A segment of digits alone may stand
+// twice as often: file stores spread their files over directories like 0/0/0/0.
 func repeats(path string, n int) bool {
 	path = strings.Trim(path, "/")
 	if strings.Count(path, "/") < n-1 && strings.Count(path, "/") < 2*max(n-1, 2)-1 {

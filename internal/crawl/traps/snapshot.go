@@ -16,9 +16,10 @@ const (
 	SnapshotVersion = 2
 )
 
-// The blob, all numbers big-endian and 8 bytes: for each map its number of entries, then key and value of each,
-// the oldest first; then the layers of the two filters of texts, each with its length before it and 0 behind the
-// last; then, since version 2, the map of seen rests. Lists in values have their lengths before them. Its checksum is the store's.
+// The blob, all numbers big-endian and 8 bytes: for each map its number of entries, then key and value of each, the
+// oldest first; then the layers of the two filters of texts, each with its length before it and 0 behind the last;
+// then, since version 2, the map of seen rests. Lists in values have their lengths before them. Its checksum is the
+// store's.
 
 // Snapshot returns what was computed from all evidence that is committed, and from no other: it waits for
 // what is between Begin and End.

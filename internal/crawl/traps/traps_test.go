@@ -156,7 +156,8 @@ func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
 	traps := New(testRules(), 1)
 	ineffective(t, traps)
 	for _, c := range []struct{ path, want string }{
-		{"/new?sid=1", ""}, {"/new?sid=2", Ineffective}, {"/new?sid=1", ""}, {"/new?sid=3&a=1", ""}, {"/new?sid=4&a=1", Ineffective},
+		{"/new?sid=1", ""}, {"/new?sid=2", Ineffective}, {"/new?sid=1", ""}, {"/new?sid=3&a=1", ""},
+		{"/new?sid=4&a=1", Ineffective},
 		{"/new?a=1", ""}, {"/other?other=1", ""}, {"/other?other=2", ""},
 	} {
 		if got := check(t, traps, c.path); got != c.want {
@@ -217,9 +218,15 @@ func TestFewerRepeatsTakeAClaim(t *testing.T) {
 
 func TestParametersWithAnEffect(t *testing.T) {
 	for name, show := range map[string]func(traps *Traps, value int){
-		"one path":    func(traps *Traps, v int) { read(t, traps, fmt.Sprintf("/p?id=%d&n=%d", v, v%9), uint64(v%9)+1) },
-		"one text":    func(traps *Traps, v int) { read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v), 1) },
-		"few values":  func(traps *Traps, v int) { read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v/9%40), uint64(v%9)+1) },
+		"one path": func(traps *Traps, v int) {
+			read(t, traps, fmt.Sprintf("/p?id=%d&n=%d", v, v%9),
+				uint64(v%9)+1)
+		},
+		"one text": func(traps *Traps, v int) { read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v), 1) },
+		"few values": func(traps *Traps, v int) {
+			read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v/9%40),
+				uint64(v%9)+1)
+		},
 		"other texts": func(traps *Traps, v int) { read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v), uint64(v)+1) },
 		"numbers": func(traps *Traps, v int) {
 			traps.Read(link(t, fmt.Sprintf("/p-%d?id=%d", v%9, v)), uint64(v)+1, uint64(v%9)+1, nil)
@@ -256,9 +263,9 @@ func TestParametersWithAnEffect(t *testing.T) {
 	}
 }
 
-// Pages that differ in their numbers, such as counters of visits, do not hide that a parameter has no effect.
-// Of a path segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to have no effect
-// Without the texts, pages are new again, and what has no effect stays so.
+// Pages that differ in their numbers, such as counters of visits, do not hide that a parameter has no effect. Of a path
+// segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to
+// have no effect Without the texts, pages are new again, and what has no effect stays so.
 func TestForgetTexts(t *testing.T) {
 	traps := New(testRules(), 1)
 	ineffective(t, traps)
@@ -281,7 +288,8 @@ func TestManyRestsAreSampled(t *testing.T) {
 	const pages = 10_000
 	var evidence []frontier.Evidence
 	for i := range pages {
-		_, evidence = traps.Read(link(t, fmt.Sprintf("/dir-%d/article-%d.html", i%100, i)), uint64(i), uint64(i), evidence)
+		_, evidence = traps.Read(link(t, fmt.Sprintf("/dir-%d/article-%d.html", i%100, i)), uint64(i), uint64(i),
+			evidence)
 	}
 	observed := 0
 	for i := range evidence {
@@ -365,8 +373,8 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// A URL that nothing is suspected of is judged without the lock of the crawl, also if another parameter of its host has no
-// effect.
+// A URL that nothing is suspected of is judged without the lock of the crawl, also if another parameter of its host has
+// no effect.
 func TestOrdinaryURLsTakeNoLock(t *testing.T) {
 	for _, suspected := range []bool{false, true} {
 		traps := New(testRules(), 1)

@@ -11,13 +11,15 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// factReader, with a generation, is the fact by which reader the facts of pages in that generation were read, or readersDiffer.
+// factReader, with a generation, is the fact by which reader the facts of pages in that generation were read, or
+// readersDiffer.
 const factReader = "reader "
 
 // readersDiffer is the value if runs of one generation read pages in different ways.
 const readersDiffer = "several"
 
-// Reader stands for a way of reading pages: all on which the facts of a page depend beside the page, such as the version of the parser.
+// Reader stands for a way of reading pages: all on which the facts of a page depend beside the page, such as the
+// version of the parser.
 func Reader(how []string) string {
 	h := xxhash.New()
 	for _, text := range how {

@@ -18,7 +18,8 @@ func (v *Visits) trusts(host string) bool {
 	return !v.distrusted[host]
 }
 
-// RecordNotModified calls record, which records an answer 304, if such answers of the host are believed. Otherwise it returns false, and the page must be asked for again.
+// RecordNotModified calls record, which records an answer 304, if such answers of the host are believed. Otherwise it
+// returns false, and the page must be asked for again.
 func (v *Visits) RecordNotModified(host string, record func() error) (bool, error) {
 	v.trust.RLock()
 	defer v.trust.RUnlock()
@@ -28,7 +29,8 @@ func (v *Visits) RecordNotModified(host string, record func() error) (bool, erro
 	return true, record()
 }
 
-// Distrust notes that an answer 304 of a host was false, and reports whether that is new. When it returns, all such answers of the host that were believed are committed.
+// Distrust notes that an answer 304 of a host was false, and reports whether that is new. When it returns, all such
+// answers of the host that were believed are committed.
 func (v *Visits) Distrust(host string) bool {
 	v.trust.Lock()
 	defer v.trust.Unlock()
@@ -39,7 +41,8 @@ func (v *Visits) Distrust(host string) bool {
 	return true
 }
 
-// MustVerify reports whether an answer 304 is to be verified by another visit: that is so for a sample, and for the first ones of each host.
+// MustVerify reports whether an answer 304 is to be verified by another visit: that is so for a sample, and for the
+// first ones of each host.
 func (v *Visits) MustVerify(k frontier.Key) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

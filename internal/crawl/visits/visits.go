@@ -1,5 +1,6 @@
-// Package visits decides how pages are asked for in a recrawl, and what is recorded of the answers: it joins what the store knows of a page with the rules of package recrawl. It also
-// remembers what one visit means for others: hosts whose answers 304 are not believed.
+// Package visits decides how pages are asked for in a recrawl, and what is recorded of the answers: it joins what the
+// store knows of a page with the rules of package recrawl. It also remembers what one visit means for others: hosts
+// whose answers 304 are not believed.
 package visits
 
 import (
@@ -31,23 +32,26 @@ type Visits struct {
 	readers    map[uint32]bool // generations whose facts were read as this run reads pages; not changed
 	isOutdated func(*page.Facts) bool
 
-	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is distrusted.
+	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is
+	// distrusted.
 	trust      sync.RWMutex
 	distrusted map[string]bool // guarded by trust; hosts
 
 	mu       sync.Mutex
 	readings map[frontier.Key]recrawl.Reading // guarded by mu; pages that must be asked for once more, and how
-	verified map[frontier.HostID]uint8        // guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
-	waiting  atomic.Int64                     // len(readings)
+	// guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
+	verified map[frontier.HostID]uint8
+	waiting  atomic.Int64 // len(readings)
 }
 
-// New makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the facts of a page whether it has links
-// that the run must read again.
+// New makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the
+// facts of a page whether it has links that the run must read again.
 func New(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
 	v := &Visits{
-		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated, distrusted: sweep.Distrusted(facts),
-		readings: map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
+		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
+		distrusted: sweep.Distrusted(facts),
+		readings:   map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
 	}
 	return v
 }
@@ -143,8 +147,9 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 	return before == nil || f.TextHash == nil || *before != *f.TextHash
 }
 
-// Confirms reports whether facts of a page are those of the same body as before, at a visit that verifies a 304 of the sample. The links of the page are then known, as after the 304
-// itself. Pages that were verified as the first of their host name their links again: those of a small host tell which of its URLs nothing names any more.
+// Confirms reports whether facts of a page are those of the same body as before, at a visit that verifies a 304 of the
+// sample. The links of the page are then known, as after the 304 itself. Pages that were verified as the first of their
+// host name their links again: those of a small host tell which of its URLs nothing names any more.
 func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
 	if v.known == nil || !v.verifies || !recrawl.IsSampled(k, v.generation) {
 		return false
@@ -173,8 +178,8 @@ func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
 	return recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
 }
 
-// Keep is the verdict of a visit that is not made, for the given reason: what is known of the page stays, as of its last check. It is
-// nil if nothing is known.
+// Keep is the verdict of a visit that is not made, for the given reason: what is known of the page stays, as of its
+// last check. It is nil if nothing is known.
 func (v *Visit) Keep(why string) (kept *recrawl.Verdict, checked time.Time) {
 	if v.known == nil {
 		return nil, checked
@@ -182,7 +187,8 @@ func (v *Visit) Keep(why string) (kept *recrawl.Verdict, checked time.Time) {
 	return v.known.Keep(why), v.known.CheckedAt
 }
 
-// ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given way.
+// ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given
+// way.
 func (v *Visits) ReadAgain(k frontier.Key, how recrawl.Reading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

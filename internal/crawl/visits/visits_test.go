@@ -39,28 +39,41 @@ func TestConditions(t *testing.T) {
 		conditional bool
 		verifies    bool
 	}{
-		"as it should be":              {"3", nil, 0, true, false},
-		"its last answer was 304":      {"3", func(s *stored) { s.page.Finish.NotModified = true }, 0, true, false},
-		"its last answer now was 304":  {"3", func(s *stored) { s.page.Finish.NotModified, s.page.Finish.Generation = true, 3 }, 0, false, true},
+		"as it should be":         {"3", nil, 0, true, false},
+		"its last answer was 304": {"3", func(s *stored) { s.page.Finish.NotModified = true }, 0, true, false},
+		"its last answer now was 304": {"3", func(s *stored) {
+			s.page.Finish.NotModified,
+				s.page.Finish.Generation = true, 3
+		}, 0, false, true},
 		"it was visited now, with 200": {"3", func(s *stored) { s.page.Finish.Generation = 3 }, 0, true, false},
 		"the 304 had other rules":      {"3", nil, recrawl.ReadPage, false, true},
 		"it was answered 304 unasked":  {"3", nil, recrawl.ReadAround, false, false},
 		"a tenth generation":           {"20", nil, 0, false, false},
-		"another reader":               {"3", func(s *stored) { s.facts["reader 1"] = []byte(Reader([]string{"2", "links"})) }, 0, false, false},
-		"several readers":              {"3", func(s *stored) { s.facts["reader 1"] = ReaderFact(s.facts, 1, "other").Value }, 0, false, false},
-		"no reader":                    {"3", func(s *stored) { delete(s.facts, "reader 1") }, 0, false, false},
-		"its host is not believed":     {"3", func(s *stored) { s.facts["distrust x.test"] = []byte("2") }, 0, false, false},
-		"another host is not believed": {"3", func(s *stored) { s.facts["distrust y.test"] = []byte("2") }, 0, true, false},
+		"another reader": {"3", func(s *stored) {
+			s.facts["reader 1"] = []byte(Reader([]string{"2",
+				"links"}))
+		}, 0, false, false},
+		"several readers": {"3", func(s *stored) {
+			s.facts["reader 1"] = ReaderFact(s.facts, 1,
+				"other").Value
+		}, 0, false, false},
+		"no reader": {"3", func(s *stored) { delete(s.facts, "reader 1") }, 0, false, false},
+		"its host is not believed": {"3", func(s *stored) { s.facts["distrust x.test"] = []byte("2") }, 0, false,
+			false},
+		"another host is not believed": {"3", func(s *stored) { s.facts["distrust y.test"] = []byte("2") }, 0, true,
+			false},
 		"its links are outdated": {"3", func(s *stored) {
-			s.page.Finish.Facts = (&page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}).Append(nil)
+			s.page.Finish.Facts = (&page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)),
+				ContentHash: new(page.Hash(2))}).Append(nil)
 		}, 0, false, false},
 		"no validators": {"3", func(s *stored) { s.page.Finish.Facts = (&page.Facts{TextHash: new(page.Hash(1))}).Append(nil) }, 0, false, false},
 	} {
 		facts := page.Facts{Title: "T", ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
 		s := &stored{
 			page: state.Page{
-				Link:   frontier.Link{URL: u},
-				Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Visit: 5, Generation: 2, Facts: facts.Append(nil)}, FactsGeneration: 1,
+				Link: frontier.Link{URL: u},
+				Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Visit: 5, Generation: 2,
+					Facts: facts.Append(nil)}, FactsGeneration: 1,
 			},
 			facts: map[string][]byte{"generation": []byte(c.generation), "reader 1": []byte(reader)},
 		}
@@ -77,9 +90,11 @@ func TestConditions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if visit.IsConditional() != c.conditional || visit.verifies != c.verifies || !visit.IsLater() {
-			t.Errorf("%s: conditional %v, verifies %v, later %v", name, visit.IsConditional(), visit.verifies, visit.IsLater())
+			t.Errorf("%s: conditional %v, verifies %v, later %v", name, visit.IsConditional(), visit.verifies,
+				visit.IsLater())
 		}
-		if want := string(s.facts["reader 1"]) != reader; visit.known.OtherReader != want || !visit.HasNewText(&facts) && want {
+		if want := string(s.facts["reader 1"]) != reader; visit.known.OtherReader != want ||
+			!visit.HasNewText(&facts) && want {
 			t.Errorf("%s: read by another reader: %v", name, visit.known.OtherReader)
 		}
 		if got := visit.Header.Get("If-None-Match") != ""; got != c.conditional {
@@ -88,7 +103,8 @@ func TestConditions(t *testing.T) {
 		if got := visit.Header.Get("Cache-Control") == "no-cache"; got != (c.how == recrawl.ReadAround) {
 			t.Errorf("%s: headers %v", name, visit.Header)
 		}
-		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != recrawl.ReadNothing && !again.IsConditional() {
+		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != recrawl.ReadNothing &&
+			!again.IsConditional() {
 			t.Errorf("%s: the way to ask is not forgotten after the request (%v)", name, err)
 		}
 	}
@@ -103,13 +119,15 @@ func TestUnaskedNotModified(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		verdict := visit.Judge(&recrawl.Answer{Outcome: page.HTTPError, Status: http.StatusNotModified, Facts: &page.Facts{}, At: time.Now()})
+		verdict := visit.Judge(&recrawl.Answer{Outcome: page.HTTPError, Status: http.StatusNotModified,
+			Facts: &page.Facts{}, At: time.Now()})
 		if try == 0 {
 			if verdict.ReadAgain != recrawl.ReadAround {
 				t.Fatalf("%+v", verdict)
 			}
 			v.ReadAgain(link.Key, verdict.ReadAgain)
-		} else if verdict.ReadAgain != recrawl.ReadNothing || verdict.Outcome != page.HTTPError || verdict.Status != http.StatusNotModified {
+		} else if verdict.ReadAgain != recrawl.ReadNothing || verdict.Outcome != page.HTTPError ||
+			verdict.Status != http.StatusNotModified {
 			t.Errorf("the second time: %+v", verdict)
 		}
 	}

@@ -50,7 +50,8 @@ func (b *Bars) HTML() template.HTML {
 			}
 			top := y + labelHeight + k*barHeight
 			f.add("<rect class=\"track\" x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\"/>", top, barHeight-2)
-			f.add("<rect class=\"mark %s\" x=\"0\" y=\"%d\" width=\"%s\" height=\"%d\"/>\n", b.Series[k].Tone, top, percent(v, most), barHeight-2)
+			f.add("<rect class=\"mark %s\" x=\"0\" y=\"%d\" width=\"%s\" height=\"%d\"/>\n", b.Series[k].Tone, top,
+				percent(v, most), barHeight-2)
 		}
 	}
 	return f.close(b.First, b.Series, b.Rows)
@@ -84,13 +85,15 @@ func (s *Stack) HTML() template.HTML {
 	at := 0.0
 	rows := make([]Row, 0, len(s.Parts))
 	for _, p := range s.Parts {
-		f.add("<rect class=\"mark part %s\" x=\"%s\" y=\"0\" width=\"%s\" height=\"%d\"/>\n", p.Tone, percent(at, whole), percent(p.Value, whole), height)
+		f.add("<rect class=\"mark part %s\" x=\"%s\" y=\"0\" width=\"%s\" height=\"%d\"/>\n", p.Tone,
+			percent(at, whole), percent(p.Value, whole), height)
 		at += p.Value
 		rows = append(rows, Row{p.Label, []float64{p.Value}})
 	}
 	f.add("</svg>\n<ul class=\"legend\">\n")
 	for _, p := range s.Parts {
-		f.add("<li><span class=\"swatch %s\"></span><bdi>%s</bdi> <b>%s</b> <span class=\"share\">%s</span></li>\n", p.Tone, esc(Cut(p.Label, maxLabel)), esc(s.format(p.Value)), esc(Share(p.Value, whole)))
+		f.add("<li><span class=\"swatch %s\"></span><bdi>%s</bdi> <b>%s</b> <span class=\"share\">%s</span></li>\n",
+			p.Tone, esc(Cut(p.Label, maxLabel)), esc(s.format(p.Value)), esc(Share(p.Value, whole)))
 	}
 	f.add("</ul>\n")
 	f.table(s.First, []Series{{Name: "Count"}}, rows)
@@ -98,7 +101,8 @@ func (s *Stack) HTML() template.HTML {
 	return template.HTML(f.String())
 }
 
-// Share writes a part of a whole in percent, and never rounds a part that is there to 0 %, or one that is not the whole to 100 %.
+// Share writes a part of a whole in percent, and never rounds a part that is there to 0 %, or one that is not the whole
+// to 100 %.
 func Share(part, whole float64) string {
 	p := 100 * part / max(whole, 1)
 	switch {

@@ -72,19 +72,22 @@ type figure struct {
 
 func (f *figure) add(format string, args ...any) { fmt.Fprintf(f, format, args...) }
 
-// open begins the figure and its drawing, which is height pixels high. The class of the drawing is plot, if it has an axis of values at its left, or flat.
+// open begins the figure and its drawing, which is height pixels high. The class of the drawing is plot, if it has an
+// axis of values at its left, or flat.
 func (c *Caption) open(class string, height int) *figure {
 	f := &figure{caption: c}
 	id := esc(c.ID)
 	f.add("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n", id, esc(c.Title))
-	f.add("<svg class=\"%s\" role=\"img\" aria-labelledby=\"%s-t %s-d\" width=\"100%%\" height=\"%d\">\n<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n",
+	f.add("<svg class=\"%s\" role=\"img\" aria-labelledby=\"%s-t %s-d\" width=\"100%%\" height=\"%d\">\n<title "+
+		"id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n",
 		class, id, id, height, id, esc(c.Title), id, esc(c.Desc))
 	return f
 }
 
 // empty is the figure of a chart without values.
 func (c *Caption) empty() template.HTML {
-	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p class=\"empty\">%s</p>\n</figure>\n", esc(c.ID), esc(c.Title),
+	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p "+
+		"class=\"empty\">%s</p>\n</figure>\n", esc(c.ID), esc(c.Title),
 		esc(cmp.Or(c.None, "Nothing to show."))))
 }
 
@@ -104,7 +107,8 @@ func (f *figure) close(first string, series []Series, rows []Row) template.HTML 
 }
 
 func (f *figure) table(first string, series []Series, rows []Row) {
-	f.add("<details>\n<summary>Numbers of “%s”</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers of %s\">\n"+
+	f.add("<details>\n<summary>Numbers of “%s”</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "+
+		"aria-label=\"Numbers of %s\">\n"+
 		"<table>\n<thead><tr><th scope=\"col\">%s</th>", esc(f.caption.Title), esc(f.caption.Title), esc(first))
 	for _, s := range series {
 		f.add("<th scope=\"col\" class=\"num\">%s</th>", esc(s.Name))
@@ -120,7 +124,8 @@ func (f *figure) table(first string, series []Series, rows []Row) {
 	f.add("</tbody>\n</table>\n</div>\n</details>\n")
 }
 
-// esc makes any text safe in an element and in a quoted attribute. Characters that turn the direction of text around are shown as escapes.
+// esc makes any text safe in an element and in a quoted attribute. Characters that turn the direction of text around
+// are shown as escapes.
 func esc(text string) string {
 	return html.EscapeString(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")))
 }
@@ -152,7 +157,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// axisTop is the top of an axis for values up to v: the next of 1, 2, 4, 6, 8, 10, 20, 40 … that is not below v. Half of it is whole for counts, whose axis reaches 2 at least.
+// axisTop is the top of an axis for values up to v: the next of 1, 2, 4, 6, 8, 10, 20, 40 … that is not below v. Half
+// of it is whole for counts, whose axis reaches 2 at least.
 func (c *Caption) axisTop(v float64) float64 {
 	least := 1.0
 	if c.Format == nil {

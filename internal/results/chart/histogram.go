@@ -18,7 +18,8 @@ const (
 	axisHeight = 22
 )
 
-// maxBarLabels is how many bars have a label at the axis. With more bars, the last has one, and every second, third … before it.
+// maxBarLabels is how many bars have a label at the axis. With more bars, the last has one, and every second, third …
+// before it.
 const maxBarLabels = 6
 
 // HTML draws the chart.
@@ -40,13 +41,15 @@ func (h *Histogram) HTML() template.HTML {
 		if r.Values[0] > 0 {
 			high = max(high, 1) // what is there is seen
 		}
-		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))
+		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone,
+			percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))
 		if (len(h.Rows)-1-i)%every == 0 {
 			anchor, x := "middle", float64(i)+0.5
 			if every > 1 && i == len(h.Rows)-1 {
 				anchor, x = "end", n // bars are narrow: in the middle of the last, a word would be cut off
 			}
-			f.add("<text class=\"tick %s\" x=\"%s\" y=\"%d\">%s</text>", anchor, percent(x, n), plotTop+plotHeight+16, esc(Cut(r.Label, 8)))
+			f.add("<text class=\"tick %s\" x=\"%s\" y=\"%d\">%s</text>", anchor, percent(x, n), plotTop+plotHeight+16,
+				esc(Cut(r.Label, 8)))
 		}
 		f.add("\n")
 	}
@@ -57,6 +60,7 @@ func (h *Histogram) HTML() template.HTML {
 func (f *figure) axis(top float64) {
 	for i := range 3 {
 		y := plotTop + plotHeight*i/2
-		f.add("<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/><text class=\"tick end\" x=\"-8\" y=\"%d\">%s</text>\n", y, y, y+4, axisValue(top*float64(2-i)/2))
+		f.add("<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/><text class=\"tick end\" x=\"-8\" "+
+			"y=\"%d\">%s</text>\n", y, y, y+4, axisValue(top*float64(2-i)/2))
 	}
 }

@@ -39,24 +39,28 @@ func (l *Lines) HTML() template.HTML {
 	first, last := l.Points[0].At, l.Points[len(l.Points)-1].At
 	span := max(last.Sub(first), 1)
 	// The inner drawing is stretched to the width. Its lines stay as thick as they are.
-	f.add("<svg x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">\n", plotTop, plotHeight, plotHeight)
+	f.add("<svg x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">\n",
+		plotTop, plotHeight, plotHeight)
 	for k, s := range l.Series {
 		var points strings.Builder
 		for i, p := range l.Points {
 			if i > 0 {
 				points.WriteByte(' ')
 			}
-			points.WriteString(number(1000*float64(p.At.Sub(first))/float64(span)) + "," + number(plotHeight-plotHeight*p.Values[k]/top))
+			points.WriteString(number(1000*float64(p.At.Sub(first))/float64(span)) + "," +
+				number(plotHeight-plotHeight*p.Values[k]/top))
 		}
 		if len(l.Points) == 1 {
 			points.WriteString(" 1000," + number(plotHeight-plotHeight*l.Points[0].Values[k]/top))
 		}
-		f.add("<polyline class=\"line %s\" vector-effect=\"non-scaling-stroke\" points=\"%s\"/>\n", s.Tone, points.String())
+		f.add("<polyline class=\"line %s\" vector-effect=\"non-scaling-stroke\" points=\"%s\"/>\n", s.Tone,
+			points.String())
 	}
 	f.add("</svg>\n")
 	layout := timeLayout(first, last)
 	f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", plotTop+plotHeight+16, first.UTC().Format(layout))
-	f.add("<text class=\"tick end\" x=\"100%%\" y=\"%d\">%s UTC</text>\n", plotTop+plotHeight+16, last.UTC().Format(layout))
+	f.add("<text class=\"tick end\" x=\"100%%\" y=\"%d\">%s UTC</text>\n", plotTop+plotHeight+16,
+		last.UTC().Format(layout))
 	return f.close("Time (UTC)", l.Series, l.rows(layout))
 }
 

@@ -1,5 +1,6 @@
-// Package clickdepth computes how many clicks each page of a crawl is away from the start pages: breadth-first over the recorded links, where a redirect adds
-// nothing. Links are sorted in temporary files, so that memory is a few bytes for each page, whatever the number of links.
+// Package clickdepth computes how many clicks each page of a crawl is away from the start pages: breadth-first over the
+// recorded links, where a redirect adds nothing. Links are sorted in temporary files, so that memory is a few bytes for
+// each page, whatever the number of links.
 //
 // Make a Graph, Add every page in the order of sitemap.jsonl, then call Depths once, and Close in any case.
 package clickdepth
@@ -73,11 +74,14 @@ func readEdge(r *extsort.Reader) edge { return edge{r.Uint32(), r.Uint32()} }
 
 const redirectBit = 1 << 31
 
-// New makes an empty graph. Temporary files are made in dir, by the pattern of os.CreateTemp. About limit bytes of memory are used for sorting.
+// New makes an empty graph. Temporary files are made in dir, by the pattern of os.CreateTemp. About limit bytes of
+// memory are used for sorting.
 func New(dir, pattern string, limit int) *Graph {
 	g := &Graph{dir: dir, name: pattern, limit: limit / 2}
-	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendNode, Read: readNode})
-	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendLink, Read: readLink})
+	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendNode,
+		Read: readNode})
+	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendLink,
+		Read: readLink})
 	return g
 }
 
@@ -160,7 +164,8 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 
 // adjacency writes the links between pages to files, by the page from which they lead.
 func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
-	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: g.limit, Append: appendEdge, Read: readEdge})
+	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: g.limit, Append: appendEdge,
+		Read: readEdge})
 	defer edges.Close()
 	if err := g.join(ctx, func(e edge) error { return edges.Add(e) }); err != nil {
 		return nil, err
@@ -229,7 +234,8 @@ func newAdjacency(dir, pattern string, n uint32) (*adjacency, error) {
 		if err != nil {
 			return nil, errors.Join(err, a.close())
 		}
-		_ = os.Remove(made.Name()) // so that a kill leaves nothing behind; where open files cannot be removed, close does it
+		// so that a kill leaves nothing behind; where open files cannot be removed, close does it
+		_ = os.Remove(made.Name())
 		*f = made
 	}
 	a.lists, a.tail = bufio.NewWriterSize(a.list, 64<<10), bufio.NewWriterSize(a.ends, 64<<10)

@@ -19,7 +19,8 @@ func theseChanges(failure error, urls ...string) Changes {
 	return func(context.Context) iter.Seq2[*recrawl.Line, error] {
 		return func(yield func(*recrawl.Line, error) bool) {
 			for _, url := range urls {
-				if !yield(&recrawl.Line{SchemaVersion: 1, URL: url, Generation: 1, Change: "new", Fields: map[string]recrawl.Values{"title": {After: "<T>\x1b"}}}, nil) {
+				if !yield(&recrawl.Line{SchemaVersion: 1, URL: url, Generation: 1, Change: "new",
+					Fields: map[string]recrawl.Values{"title": {After: "<T>\x1b"}}}, nil) {
 					return
 				}
 			}
@@ -42,7 +43,8 @@ func TestChanges(t *testing.T) {
 
 	// An error leaves all files as they were.
 	broken := errors.New("broken")
-	if _, err := Write(t.Context(), numbered(5), Options{Dir: dir, Changes: theseChanges(broken, "https://x.test/b")}); !errors.Is(err, broken) {
+	if _, err := Write(t.Context(), numbered(5), Options{Dir: dir,
+		Changes: theseChanges(broken, "https://x.test/b")}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != line || len(lines(t, dir)) != 1 {
@@ -54,7 +56,8 @@ func TestChanges(t *testing.T) {
 
 	// A run that writes nothing shows all pages.
 	seen := 0
-	res = write(t, numbered(5), Options{Dir: dir, DryRun: true, CSV: true, Links: true, Changes: theseChanges(broken), Each: func(*page.Line) { seen++ }})
+	res = write(t, numbered(5), Options{Dir: dir, DryRun: true, CSV: true, Links: true, Changes: theseChanges(broken),
+		Each: func(*page.Line) { seen++ }})
 	if seen != 5 || res.Indexable != 5 || len(res.Files) != 0 || len(lines(t, dir)) != 1 {
 		t.Errorf("saw %d, wrote %v", seen, res.Files)
 	}
@@ -77,7 +80,8 @@ func TestChanges(t *testing.T) {
 }
 
 func TestLastMod(t *testing.T) {
-	said, changed := page.Time{Time: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}, page.Time{Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	said, changed := page.Time{Time: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)},
+		page.Time{Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	for name, c := range map[string]struct {
 		line page.Line
 		want time.Time
@@ -85,7 +89,8 @@ func TestLastMod(t *testing.T) {
 		"nothing is known":   {page.Line{CheckedAt: changed, CrawledAt: changed}, time.Time{}},
 		"what the site says": {page.Line{Facts: page.Facts{LastModified: said}, ChangedAt: changed}, said.Time},
 		"a change was seen":  {page.Line{ChangedAt: changed}, changed.Time},
-		"volatile":           {page.Line{Facts: page.Facts{LastModified: said}, ChangedAt: changed, Volatile: true}, time.Time{}},
+		"volatile": {page.Line{Facts: page.Facts{LastModified: said}, ChangedAt: changed, Volatile: true},
+			time.Time{}},
 	} {
 		if got := lastMod(&c.line); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -1,7 +1,9 @@
-// Package export writes what a crawl found: sitemap.jsonl, XML sitemaps, CSV and the link graph, in one pass over the store and in memory that
-// does not grow with the pages (60 bytes for each host with an XML sitemap), and gathers on the way the figures that a report needs.
+// Package export writes what a crawl found: sitemap.jsonl, XML sitemaps, CSV and the link graph, in one pass over the
+// store and in memory that does not grow with the pages (60 bytes for each host with an XML sitemap), and gathers on
+// the way the figures that a report needs.
 //
-// Every file appears whole or not at all: it is written under a temporary name, synced, and renamed when all files are complete. Parts are
-// named before the index over them, and parts of an earlier, larger export are removed last, so that an index never names a file that is
-// not there. Only sitemaps that were written here are removed. Exports to the same directory take turns.
+// Every file appears whole or not at all: it is written under a temporary name, synced, and renamed when all files are
+// complete. Parts are named before the index over them, and parts of an earlier, larger export are removed last, so
+// that an index never names a file that is not there. Only sitemaps that were written here are removed. Exports to the
+// same directory take turns.
 package export

@@ -38,18 +38,21 @@ type Options struct {
 	Each func(*page.Line) `json:"-"`
 	// EachLine, when not nil, sees every page with its line in sitemap.jsonl, if that is written.
 	EachLine func(l *page.Line, line []byte) error `json:"-"`
-	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex the number of files in an index. Zero means those.
+	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex the number of files in
+	// an index. Zero means those.
 	MaxURLs, MaxBytes, MaxIndex int
 }
 
 // Result says what was written.
 type Result struct {
-	Pages     int64    `json:"pages"`
-	Indexable int64    `json:"indexable"`
-	Links     int64    `json:"links,omitempty"`   // edges of the link graph
-	Changes   int64    `json:"changes,omitempty"` // lines of changes.jsonl
-	Files     []string `json:"files"`             // names within the directory, sitemap.jsonl first; at most 1,000 XML sitemaps
-	Removed   []string `json:"removed,omitempty"` // sitemaps of an earlier export that this one does not have, at most 1,000
+	Pages     int64 `json:"pages"`
+	Indexable int64 `json:"indexable"`
+	Links     int64 `json:"links,omitempty"`   // edges of the link graph
+	Changes   int64 `json:"changes,omitempty"` // lines of changes.jsonl
+	// names within the directory, sitemap.jsonl first; at most 1,000 XML sitemaps
+	Files []string `json:"files"`
+	// sitemaps of an earlier export that this one does not have, at most 1,000
+	Removed []string `json:"removed,omitempty"`
 	Sitemaps
 }
 
@@ -112,8 +115,8 @@ func (e *exporter) wants(what string) bool {
 	return len(e.o.Only) == 0 || slices.Contains(e.o.Only, what)
 }
 
-// CheckReplace returns ErrNotOurs if an export with these options would replace a file that Mapwright did not write. Parts of a large
-// sitemap after the first are checked by Write only, when it knows that there are so many.
+// CheckReplace returns ErrNotOurs if an export with these options would replace a file that Mapwright did not write.
+// Parts of a large sitemap after the first are checked by Write only, when it knows that there are so many.
 func CheckReplace(o Options) error {
 	e := &exporter{o: o}
 	if err := e.checkReplace(); err != nil || !e.wants("xml") {
@@ -127,7 +130,8 @@ func (e *exporter) checkReplace() error {
 	for _, out := range []struct {
 		name   string
 		wanted bool
-	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")}, {"sitemap.csv", e.o.CSV && e.wants("csv")}, {ChangesName, e.o.Changes != nil && e.wants("changes")}} {
+	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")},
+		{"sitemap.csv", e.o.CSV && e.wants("csv")}, {ChangesName, e.o.Changes != nil && e.wants("changes")}} {
 		if !out.wanted {
 			continue
 		}
@@ -210,7 +214,8 @@ func (e *exporter) page(l *page.Line) error {
 	return e.xml.add(e.entry(l))
 }
 
-// appendEdge appends a line of links.jsonl. Package encoding/json took a seventh of the CPU of an export with 30 links on a page.
+// appendEdge appends a line of links.jsonl. Package encoding/json took a seventh of the CPU of an export with 30 links
+// on a page.
 func appendEdge(b []byte, from string, l *page.Link) []byte {
 	b = page.AppendQuoted(append(b, `{"from":`...), from)
 	b = page.AppendQuoted(append(b, `,"to":`...), l.To)
@@ -238,8 +243,8 @@ func (e *exporter) entry(l *page.Line) *sitemap.Entry {
 	return out
 }
 
-// lastMod is what the server, the page or the site's own sitemap says, else when a recrawl found a change, else none. It is never the day of the crawl, and a
-// page that changes a little at every visit has none.
+// lastMod is what the server, the page or the site's own sitemap says, else when a recrawl found a change, else none.
+// It is never the day of the crawl, and a page that changes a little at every visit has none.
 func lastMod(l *page.Line) time.Time {
 	switch {
 	case l.Volatile:

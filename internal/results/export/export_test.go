@@ -28,7 +28,8 @@ import (
 
 // indexable is a page that belongs into an XML sitemap.
 func indexable(url string) *page.Line {
-	return &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Source: "link", Outcome: "ok", StatusCode: 200, Indexable: true}
+	return &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Source: "link", Outcome: "ok", StatusCode: 200,
+		Indexable: true}
 }
 
 // numbered are n indexable pages.
@@ -123,17 +124,21 @@ func locs(t *testing.T, path string) []string {
 func TestPartsIndexAndStaleFiles(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dir: dir, BaseURL: "https://x.test/maps", MaxURLs: 2}
-	wantFiles(t, dir, write(t, numbered(5), o), "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml", "sitemap-00003.xml")
+	wantFiles(t, dir, write(t, numbered(5), o), "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml",
+		"sitemap-00002.xml", "sitemap-00003.xml")
 	var parts []string
 	for _, e := range entries(t, filepath.Join(dir, "sitemap.xml")) {
 		parts = append(parts, e.Loc)
 	}
-	if !slices.Equal(parts, []string{"https://x.test/maps/sitemap-00001.xml", "https://x.test/maps/sitemap-00002.xml", "https://x.test/maps/sitemap-00003.xml"}) {
+	if !slices.Equal(parts, []string{"https://x.test/maps/sitemap-00001.xml", "https://x.test/maps/sitemap-00002.xml",
+		"https://x.test/maps/sitemap-00003.xml"}) {
 		t.Errorf("the index names %q", parts)
 	}
 	o.Gzip = true
-	wantFiles(t, dir, write(t, numbered(3), o), "sitemap.jsonl", "sitemap.xml.gz", "sitemap-00001.xml.gz", "sitemap-00002.xml.gz")
-	if e := entries(t, filepath.Join(dir, "sitemap.xml.gz")); len(e) != 2 || e[1].Loc != "https://x.test/maps/sitemap-00002.xml.gz" {
+	wantFiles(t, dir, write(t, numbered(3), o), "sitemap.jsonl", "sitemap.xml.gz", "sitemap-00001.xml.gz",
+		"sitemap-00002.xml.gz")
+	if e := entries(t, filepath.Join(dir, "sitemap.xml.gz")); len(e) != 2 ||
+		e[1].Loc != "https://x.test/maps/sitemap-00002.xml.gz" {
 		t.Errorf("the index holds %+v", e)
 	}
 	o.Gzip = false
@@ -146,7 +151,8 @@ func TestFiftyThousandURLsAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	res := write(t, numbered(120_000), Options{Dir: dir, BaseURL: "https://x.test/"})
-	wantFiles(t, dir, res, "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml", "sitemap-00003.xml")
+	wantFiles(t, dir, res, "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml",
+		"sitemap-00003.xml")
 	n := 0
 	for i, want := range []int{50_000, 50_000, 20_000} {
 		list := locs(t, filepath.Join(dir, fmt.Sprintf("sitemap-%05d.xml", i+1)))
@@ -191,14 +197,16 @@ func TestFiftyMegabytesAFile(t *testing.T) {
 	if first.Size() > sitemap.MaxBytes || first.Size() < sitemap.MaxBytes-4096 {
 		t.Errorf("the first part has %d bytes", first.Size())
 	}
-	if n := len(locs(t, filepath.Join(dir, "sitemap-00001.xml"))) + len(locs(t, filepath.Join(dir, "sitemap-00002.xml"))); n != 30_000 {
+	if n := len(locs(t, filepath.Join(dir, "sitemap-00001.xml"))) +
+		len(locs(t, filepath.Join(dir, "sitemap-00002.xml"))); n != 30_000 {
 		t.Errorf("%d URLs in all", n)
 	}
 }
 
 func TestAlternatesImagesAndLastmod(t *testing.T) {
 	p, q := indexable("https://x.test/a&b"), indexable("https://x.test/[q]")
-	p.Hreflang = []page.Alternate{{Lang: "de", URL: "https://x.test/de?x&y"}, {Lang: "not a language", URL: "https://x.test/"}}
+	p.Hreflang = []page.Alternate{{Lang: "de", URL: "https://x.test/de?x&y"},
+		{Lang: "not a language", URL: "https://x.test/"}}
 	p.Images = []string{"https://x.test/i.png?a&b"}
 	p.LastModified = page.Time{Time: time.Date(2024, 2, 3, 4, 5, 6, 789e6, time.UTC)}
 	p.CrawledAt = page.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -208,7 +216,8 @@ func TestAlternatesImagesAndLastmod(t *testing.T) {
 	write(t, these(p, q), Options{Dir: dir, Hreflang: true, Images: true})
 	want := []sitemap.Entry{
 		{Loc: "https://x.test/a&b", LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1,
-			Alternates: []sitemap.Alternate{{Lang: "de", Href: "https://x.test/de?x&y"}}, Images: []string{"https://x.test/i.png?a&b"}},
+			Alternates: []sitemap.Alternate{{Lang: "de", Href: "https://x.test/de?x&y"}},
+			Images:     []string{"https://x.test/i.png?a&b"}},
 		{Loc: "https://x.test/%5Bq%5D", Priority: -1},
 	}
 	if got := entries(t, path); !reflect.DeepEqual(got, want) {
@@ -302,7 +311,8 @@ func TestFailureChangesNothing(t *testing.T) {
 // What a killed export left is cleared away; what another program made stays.
 func TestLeftoversGoAndForeignFilesStay(t *testing.T) {
 	dir := t.TempDir()
-	foreign := map[string]string{"sitemap.xml": "<urlset/>", "sitemap-00009.xml": "mine", "sitemap-00008.xml.gz": "not even compressed", "sitemap-9.xml": "x", "notes.tmp": "x",
+	foreign := map[string]string{"sitemap.xml": "<urlset/>", "sitemap-00009.xml": "mine",
+		"sitemap-00008.xml.gz": "not even compressed", "sitemap-9.xml": "x", "notes.tmp": "x",
 		"sitemap.xml.tmp": "mine", "sitemap.jsonl.tmp": "mine", "sitemap-00003.xml.tmp": "mine"}
 	for name, text := range foreign {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -378,8 +388,10 @@ func TestCSV(t *testing.T) {
 		row          int
 		column, want string
 	}{
-		{1, "url", p.URL}, {1, "title", p.Title}, {1, "discovered_at", "2024-02-03T04:05:06.000Z"}, {1, "word_count", "0"}, {1, "link_count", ""},
-		{1, "indexable", "true"}, {1, "status_code", "200"}, {2, "indexable", "false"}, {2, "indexable_reason", "noindex"}, {2, "crawled_at", ""},
+		{1, "url", p.URL}, {1, "title", p.Title}, {1, "discovered_at", "2024-02-03T04:05:06.000Z"},
+		{1, "word_count", "0"}, {1, "link_count", ""},
+		{1, "indexable", "true"}, {1, "status_code", "200"}, {2, "indexable", "false"},
+		{2, "indexable_reason", "noindex"}, {2, "crawled_at", ""},
 	} {
 		if got := value(c.row, c.column); got != c.want {
 			t.Errorf("row %d: %s is %q, want %q", c.row, c.column, got, c.want)
@@ -390,11 +402,13 @@ func TestCSV(t *testing.T) {
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	p := indexable("https://x.test/")
-	p.Links = []page.Link{{To: "https://x.test/<a>", Rel: "nofollow", Text: "an \"a\"", NoFollow: true}, {To: "https://y.test/"}}
+	p.Links = []page.Link{{To: "https://x.test/<a>", Rel: "nofollow", Text: "an \"a\"", NoFollow: true},
+		{To: "https://y.test/"}}
 	res := write(t, these(p, indexable("https://x.test/2")), Options{Dir: dir, Links: true, Only: []string{"links"}})
 	wantFiles(t, dir, res, "links.jsonl")
 	text, err := os.ReadFile(filepath.Join(dir, "links.jsonl"))
-	want := `{"from":"https://x.test/","to":"https://x.test/<a>","rel":"nofollow","text":"an \"a\"","nofollow":true}` + "\n" + `{"from":"https://x.test/","to":"https://y.test/","nofollow":false}` + "\n"
+	want := `{"from":"https://x.test/","to":"https://x.test/<a>","rel":"nofollow","text":"an \"a\"","nofollow":true}` +
+		"\n" + `{"from":"https://x.test/","to":"https://y.test/","nofollow":false}` + "\n"
 	if err != nil || string(text) != want || res.Links != 2 {
 		t.Errorf("%d links, %v:\n%s", res.Links, err, text)
 	}
@@ -428,7 +442,8 @@ func BenchmarkWrite(b *testing.B) {
 			dir := b.TempDir()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Write(b.Context(), numbered(100_000), Options{Dir: dir, Gzip: zip, CSV: true}); err != nil {
+				if _, err := Write(b.Context(), numbered(100_000),
+					Options{Dir: dir, Gzip: zip, CSV: true}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -21,8 +21,8 @@ type file struct {
 	out  io.Writer
 }
 
-// TempSuffix ends the temporary names of files that are being written. A process that is killed leaves such files behind. No user has
-// files of such names, so they are replaced and deleted whatever they hold.
+// TempSuffix ends the temporary names of files that are being written. A process that is killed leaves such files
+// behind. No user has files of such names, so they are replaced and deleted whatever they hold.
 const TempSuffix = ".mapwright.tmp"
 
 // create opens path under a temporary name, with buffers of its own.
@@ -37,8 +37,8 @@ func create(path string, mode os.FileMode) (*file, error) {
 // bufferSize is how much of a file is written at once.
 const bufferSize = 256 << 10
 
-// openTemp opens the temporary file of a path. What an interrupted export left under that name is removed. The file is always a new one:
-// if another user put a link or a file there, nothing is written through it.
+// openTemp opens the temporary file of a path. What an interrupted export left under that name is removed. The file is
+// always a new one: if another user put a link or a file there, nothing is written through it.
 func openTemp(path string, mode os.FileMode) (*os.File, error) {
 	temp := path + TempSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -122,7 +122,8 @@ func WriteStream(path string, mode os.FileMode, write func(io.Writer) error) err
 	return errors.Join(w.publish(), disk.SyncDir(filepath.Dir(path)))
 }
 
-// ReplaceFile is WriteFile for a file that users may have replaced by their own: if Mapwright did not write it, it returns ErrNotOurs.
+// ReplaceFile is WriteFile for a file that users may have replaced by their own: if Mapwright did not write it, it
+// returns ErrNotOurs.
 func ReplaceFile(path string, mode os.FileMode, content []byte) error {
 	if err := checkReplace(path); err != nil {
 		return err
@@ -130,7 +131,8 @@ func ReplaceFile(path string, mode os.FileMode, content []byte) error {
 	return WriteFile(path, mode, content)
 }
 
-// Adopt gives a file that is whole and durable its name in the same directory. If there is a file of that name which Mapwright did not write, it returns ErrNotOurs.
+// Adopt gives a file that is whole and durable its name in the same directory. If there is a file of that name which
+// Mapwright did not write, it returns ErrNotOurs.
 func Adopt(temp, path string) error {
 	if err := checkReplace(path); err != nil {
 		return err

@@ -44,7 +44,8 @@ func TestOneSetPerHost(t *testing.T) {
 		o := Options{Dir: dir, BaseURL: "https://maps.test/of", MaxURLs: 2, Gzip: suffix == ".xml.gz"}
 		urls := []string{
 			"http://127.0.0.1/", "http://127.0.0.1:8080/", "https://[2001:db8::1]/", "https://[2001:db8::1]:444/",
-			"http://large.test/1", "http://large.test/2", "http://large.test:81/", "https://large.test/3", "https://large.test/4", "https://large.test/5",
+			"http://large.test/1", "http://large.test/2", "http://large.test:81/", "https://large.test/3",
+			"https://large.test/4", "https://large.test/5",
 			"https://large.test-00001/", "https://xn--bcher-kva.test/", "https://a_b.test/",
 		}
 		src := pagesOf(urls...)
@@ -62,14 +63,19 @@ func TestOneSetPerHost(t *testing.T) {
 			}
 		}, o)
 		sets := map[string][]string{
-			"sitemap-127.0.0.1": urls[:1], "sitemap-127.0.0.1_8080": urls[1:2], "sitemap-~~2001-db8--1": urls[2:3], "sitemap-~~2001-db8--1_444": urls[3:4],
-			"sitemap-large.test.00001": urls[4:6], "sitemap-large.test_81": urls[6:7], "sitemap-large.test.00002": urls[7:9], "sitemap-large.test.00003": urls[9:10],
-			"sitemap-large.test-00001": urls[10:11], "sitemap-xn--bcher-kva.test": urls[11:12], "sitemap-a~5fb.test": urls[12:],
+			"sitemap-127.0.0.1": urls[:1], "sitemap-127.0.0.1_8080": urls[1:2], "sitemap-~~2001-db8--1": urls[2:3],
+			"sitemap-~~2001-db8--1_444": urls[3:4],
+			"sitemap-large.test.00001":  urls[4:6], "sitemap-large.test_81": urls[6:7],
+			"sitemap-large.test.00002": urls[7:9], "sitemap-large.test.00003": urls[9:10],
+			"sitemap-large.test-00001": urls[10:11], "sitemap-xn--bcher-kva.test": urls[11:12],
+			"sitemap-a~5fb.test": urls[12:],
 		}
 		want := []string{"sitemap.jsonl", "sitemap" + suffix, "sitemap-large.test" + suffix}
 		var all, large []string
-		for _, name := range []string{"sitemap-127.0.0.1", "sitemap-127.0.0.1_8080", "sitemap-~~2001-db8--1", "sitemap-~~2001-db8--1_444", "sitemap-large.test.00001", "sitemap-large.test_81",
-			"sitemap-large.test.00002", "sitemap-large.test.00003", "sitemap-large.test-00001", "sitemap-xn--bcher-kva.test", "sitemap-a~5fb.test"} {
+		for _, name := range []string{"sitemap-127.0.0.1", "sitemap-127.0.0.1_8080", "sitemap-~~2001-db8--1",
+			"sitemap-~~2001-db8--1_444", "sitemap-large.test.00001", "sitemap-large.test_81",
+			"sitemap-large.test.00002", "sitemap-large.test.00003", "sitemap-large.test-00001",
+			"sitemap-xn--bcher-kva.test", "sitemap-a~5fb.test"} {
 			want, all = append(want, name+suffix), append(all, "https://maps.test/of/"+name+suffix)
 			if strings.HasPrefix(name, "sitemap-large.test.") {
 				large = append(large, "https://maps.test/of/"+name+suffix)
@@ -82,7 +88,8 @@ func TestOneSetPerHost(t *testing.T) {
 		if got := locsOf(t, dir, "sitemap"+suffix); !slices.Equal(got, all) {
 			t.Errorf("the index has %q, want %q", got, all)
 		}
-		if got := entries(t, filepath.Join(dir, "sitemap-large.test"+suffix)); len(got) != 3 || got[0].Loc != large[0] || got[1].Loc != large[1] || got[2].Loc != large[2] ||
+		if got := entries(t, filepath.Join(dir, "sitemap-large.test"+suffix)); len(got) != 3 ||
+			got[0].Loc != large[0] || got[1].Loc != large[1] || got[2].Loc != large[2] ||
 			!got[0].LastMod.IsZero() || !got[1].LastMod.Equal(dated) {
 			t.Errorf("the index of one host has %+v, want %q", got, large)
 		}
@@ -99,7 +106,8 @@ func TestOneSetPerHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := []string{"sitemap-mine.xml"}
-		for _, name := range []string{"sitemap-old" + suffix, "sitemap-large.test.bak" + suffix, "sitemap-large" + suffix} {
+		for _, name := range []string{"sitemap-old" + suffix, "sitemap-large.test.bak" + suffix, "sitemap-large" +
+			suffix} {
 			if err := os.WriteFile(filepath.Join(dir, name), copied, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +118,8 @@ func TestOneSetPerHost(t *testing.T) {
 		}
 		res = write(t, pagesOf("https://b.test/", "https://large.test/1"), o)
 		want = []string{"sitemap.jsonl", "sitemap" + suffix, "sitemap-b.test" + suffix, "sitemap-large.test" + suffix}
-		if there := slices.Sorted(maps.Keys(filesIn(t, dir))); !slices.Equal(res.Files, want) || !slices.Equal(there, slices.Sorted(slices.Values(append(want, mine...)))) {
+		if there := slices.Sorted(maps.Keys(filesIn(t, dir))); !slices.Equal(res.Files, want) ||
+			!slices.Equal(there, slices.Sorted(slices.Values(append(want, mine...)))) {
 			t.Errorf("wrote %q, the directory holds %q", res.Files, there)
 		}
 		if len(res.Removed) != 11 {
@@ -118,11 +127,13 @@ func TestOneSetPerHost(t *testing.T) {
 		}
 		// One host alone has the names that a crawl of one host has.
 		res = write(t, pagesOf("http://large.test/1", "https://large.test/1", "https://large.test/2"), o)
-		if want := []string{"sitemap.jsonl", "sitemap" + suffix, "sitemap-00001" + suffix, "sitemap-00002" + suffix}; !slices.Equal(res.Files, want) || res.Sitemaps != (Sitemaps{}) {
+		if want := []string{"sitemap.jsonl", "sitemap" + suffix, "sitemap-00001" + suffix, "sitemap-00002" +
+			suffix}; !slices.Equal(res.Files, want) || res.Sitemaps != (Sitemaps{}) {
 			t.Errorf("wrote %q, want %q", res.Files, want)
 		}
 		write(t, pagesOf(), o)
-		if there := slices.Sorted(maps.Keys(filesIn(t, dir))); !slices.Equal(there, slices.Sorted(slices.Values(append(mine, "sitemap.jsonl")))) {
+		if there := slices.Sorted(maps.Keys(filesIn(t, dir))); !slices.Equal(there,
+			slices.Sorted(slices.Values(append(mine, "sitemap.jsonl")))) {
 			t.Errorf("without pages the directory holds %q", there)
 		}
 	}
@@ -150,13 +161,15 @@ func filesIn(t *testing.T, dir string) map[string]string {
 func TestHostSitemapOfAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	write(t, pagesOf("https://a.test/", "https://b.test/"), Options{Dir: dir})
-	for _, name := range []string{"sitemap-c.test.xml", "sitemap-d.test.xml", "sitemap-d.test.00002.xml", "sitemap.2.xml"} {
+	for _, name := range []string{"sitemap-c.test.xml", "sitemap-d.test.xml", "sitemap-d.test.00002.xml",
+		"sitemap.2.xml"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		before := filesIn(t, dir)
-		_, err := Write(t.Context(), pagesOf("https://a.test/new", "https://c.test/", "https://d.test/1", "https://d.test/2", "https://d.test/3"), Options{Dir: dir, MaxURLs: 2, MaxIndex: 2})
+		_, err := Write(t.Context(), pagesOf("https://a.test/new", "https://c.test/", "https://d.test/1",
+			"https://d.test/2", "https://d.test/3"), Options{Dir: dir, MaxURLs: 2, MaxIndex: 2})
 		if !errors.Is(err, ErrNotOurs) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -177,11 +190,14 @@ func TestManyHosts(t *testing.T) {
 		urls = append(urls, fmt.Sprintf("https://h%05d.test/", i))
 	}
 	dir := t.TempDir()
-	res, err := Write(t.Context(), pagesOf(urls...), Options{Dir: dir, BaseURL: "https://maps.test/", Only: []string{"xml"}, MaxIndex: 1000})
+	res, err := Write(t.Context(), pagesOf(urls...), Options{Dir: dir, BaseURL: "https://maps.test/",
+		Only: []string{"xml"}, MaxIndex: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) != maxListed || !slices.Equal(res.Files[:4], []string{"sitemap.xml", "sitemap.2.xml", "sitemap.3.xml", "sitemap-h00000.test.xml"}) || res.Hosts != hosts || res.Parts != hosts {
+	if len(res.Files) != maxListed || !slices.Equal(res.Files[:4],
+		[]string{"sitemap.xml", "sitemap.2.xml", "sitemap.3.xml", "sitemap-h00000.test.xml"}) || res.Hosts != hosts ||
+		res.Parts != hosts {
 		t.Errorf("lists %d files, the first %q, and counts %+v", len(res.Files), res.Files[:4], res.Sitemaps)
 	}
 	var named []string
@@ -196,23 +212,28 @@ func TestManyHosts(t *testing.T) {
 		t.Errorf("%d files are named, the last is %s", len(named), named[len(named)-1])
 	}
 	for i, name := range named {
-		if got := locs(t, filepath.Join(dir, strings.TrimPrefix(name, "https://maps.test/"))); !slices.Equal(got, urls[i:i+1]) {
+		if got := locs(t, filepath.Join(dir, strings.TrimPrefix(name, "https://maps.test/"))); !slices.Equal(got,
+			urls[i:i+1]) {
 			t.Fatalf("%s has %q", name, got)
 		}
 	}
 	if there := filesIn(t, dir); len(there) != hosts+3 {
 		t.Errorf("%d files, want %d", len(there), hosts+3)
 	}
-	if res, err = Write(t.Context(), pagesOf(urls[:2]...), Options{Dir: dir, Only: []string{"xml"}}); err != nil || len(filesIn(t, dir)) != 3 || len(res.Removed) != maxListed {
+	if res, err = Write(t.Context(), pagesOf(urls[:2]...), Options{Dir: dir, Only: []string{"xml"}}); err != nil ||
+		len(filesIn(t, dir)) != 3 || len(res.Removed) != maxListed {
 		t.Errorf("%v; %d files are left, %d removed", err, len(filesIn(t, dir)), len(res.Removed))
 	}
 }
 
-// Different hosts have different names of files, which are the names of sitemaps, and no name is also that of a part or an index of another host.
+// Different hosts have different names of files, which are the names of sitemaps, and no name is also that of a part or
+// an index of another host.
 func TestStemsOfHosts(t *testing.T) {
 	for host, want := range map[string]string{
-		"www.example.com": "sitemap-www.example.com", "localhost:3000": "sitemap-localhost_3000", "[::1]": "sitemap-~~--1", "[::1]:80": "sitemap-~~--1_80", "[::1:80]": "sitemap-~~--1-80",
-		"my_host.test": "sitemap-my~5fhost.test", "a.test.": "sitemap-a.test.", "xn--bcher-kva.test": "sitemap-xn--bcher-kva.test",
+		"www.example.com": "sitemap-www.example.com", "localhost:3000": "sitemap-localhost_3000",
+		"[::1]": "sitemap-~~--1", "[::1]:80": "sitemap-~~--1_80", "[::1:80]": "sitemap-~~--1-80",
+		"my_host.test": "sitemap-my~5fhost.test", "a.test.": "sitemap-a.test.",
+		"xn--bcher-kva.test": "sitemap-xn--bcher-kva.test",
 	} {
 		if got := stemOf(host); got != want {
 			t.Errorf("%s has %s, want %s", host, got, want)
@@ -220,7 +241,8 @@ func TestStemsOfHosts(t *testing.T) {
 	}
 	label := rapid.StringMatching(`[a-z0-9_!~'-]{1,60}`)
 	name := rapid.Custom(func(t *rapid.T) string {
-		labels := append(rapid.SliceOfN(label, 0, 6).Draw(t, "labels"), rapid.StringMatching(`[a-z0-9_~-]{0,20}[a-z_]`).Draw(t, "last"))
+		labels := append(rapid.SliceOfN(label, 0, 6).Draw(t, "labels"),
+			rapid.StringMatching(`[a-z0-9_~-]{0,20}[a-z_]`).Draw(t, "last"))
 		host := strings.Join(labels, ".")
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
@@ -235,7 +257,8 @@ func TestStemsOfHosts(t *testing.T) {
 	})
 	files := func(host string) []string {
 		stem := stemOf(host)
-		return []string{stem + ".xml", stem + ".2.xml", fmt.Sprintf("%s.%05d.xml", stem, 1), fmt.Sprintf("%s.%05d.xml", stem, 123456)}
+		return []string{stem + ".xml", stem + ".2.xml", fmt.Sprintf("%s.%05d.xml", stem, 1),
+			fmt.Sprintf("%s.%05d.xml", stem, 123456)}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := name.Draw(t, "a"), name.Draw(t, "b")
@@ -243,7 +266,8 @@ func TestStemsOfHosts(t *testing.T) {
 			b = a + rapid.StringMatching(`[-._~:0-9a]{1,3}[0-9]{0,5}a?`).Draw(t, "more")
 		}
 		for _, f := range files(a) {
-			if !IsSitemap(f) || !IsSitemap(f+".gz") || len(f+".gz"+TempSuffix) > 255 || filepath.Base(f) != f || isOfAll(strings.TrimSuffix(f, ".xml")) {
+			if !IsSitemap(f) || !IsSitemap(f+".gz") || len(f+".gz"+TempSuffix) > 255 || filepath.Base(f) != f ||
+				isOfAll(strings.TrimSuffix(f, ".xml")) {
 				t.Errorf("%s has the name %s", a, f)
 			}
 			if a != b && !endsInNumber(b) && slices.Contains(files(b), f) {
@@ -253,7 +277,8 @@ func TestStemsOfHosts(t *testing.T) {
 	})
 }
 
-// endsInNumber reports whether the last label of a host name is a number. There is no such name: it would be an IPv4 address.
+// endsInNumber reports whether the last label of a host name is a number. There is no such name: it would be an IPv4
+// address.
 func endsInNumber(host string) bool {
 	host = strings.TrimSuffix(withoutPort(host), ".")
 	last := host[strings.LastIndexByte(host, '.')+1:]

@@ -19,7 +19,8 @@ const lockPoll = 50 * time.Millisecond
 // LockName is the lock file of an export on Windows, which cannot lock directories.
 const LockName = ".mapwright.lock"
 
-// Lock waits until no other export writes to the directory. The system releases the lock when the process ends, however that happens.
+// Lock waits until no other export writes to the directory. The system releases the lock when the process ends, however
+// that happens.
 func Lock(ctx context.Context, dir string) (release func(), err error) {
 	path, flag := dir, os.O_RDONLY
 	if runtime.GOOS == "windows" {

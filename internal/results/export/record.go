@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// RecordName is the file in a data directory that lists the files that Mapwright wrote there, one name per line. A name is recorded,
-// durably, before the file gets it. Other directories have no record.
+// RecordName is the file in a data directory that lists the files that Mapwright wrote there, one name per line. A name
+// is recorded, durably, before the file gets it. Other directories have no record.
 const RecordName = "mapwright.files"
 
 // ReportHTMLName is the report for people. It begins with reportHTMLMark.
@@ -25,7 +25,8 @@ const (
 	reportHTMLMark = "<!doctype html>\n<html lang=\"en\" data-generator=\"mapwright\">"
 )
 
-// IndexName is the index of pages beside sitemap.jsonl, which package pageindex makes. It begins with indexMark in every version.
+// IndexName is the index of pages beside sitemap.jsonl, which package pageindex makes. It begins with indexMark in
+// every version.
 const (
 	IndexName = "pages.index"
 	indexMark = "MWPAGES"
@@ -35,7 +36,8 @@ const (
 const ProblemsName = "problems.jsonl"
 
 // ErrNotOurs means that a file which an export would replace was not written by Mapwright.
-var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another directory with 'mapwright export --output'")
+var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another " +
+	"directory with 'mapwright export --output'")
 
 // StartRecord makes the record of a data directory, if it has none, and adds names to it.
 func StartRecord(dir string, names ...string) error {
@@ -87,8 +89,9 @@ func addToRecord(dir string, names ...string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Ours reports whether Mapwright wrote the file: it is a regular file that begins as an output of that name does, or an empty one whose
-// name is in the directory's record. To be recorded is not enough for others, since users replace files by their own.
+// Ours reports whether Mapwright wrote the file: it is a regular file that begins as an output of that name does, or an
+// empty one whose name is in the directory's record. To be recorded is not enough for others, since users replace files
+// by their own.
 func Ours(dir, name string) bool {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)

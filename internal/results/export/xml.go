@@ -19,9 +19,9 @@ import (
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
-// xmlFiles writes the XML sitemaps: one file if everything fits, else parts and an index over them. If there are pages of
-// several hosts, each host has a set of its own, and the index is over the files of all sets. How many hosts there are is known
-// at the end only, so the files have temporary names until then.
+// xmlFiles writes the XML sitemaps: one file if everything fits, else parts and an index over them. If there are pages
+// of several hosts, each host has a set of its own, and the index is over the files of all sets. How many hosts there
+// are is known at the end only, so the files have temporary names until then.
 //
 // add comes first, for each entry; then prepare and publish; abort at any time. It holds about 60 bytes for each host.
 type xmlFiles struct {
@@ -33,8 +33,8 @@ type xmlFiles struct {
 
 	sets  []hostSet
 	parts []part
-	// recent are the sets of the present host name by host. Pages come by host name and then by URL, so those of one port may
-	// stand between those that differ in the scheme alone.
+	// recent are the sets of the present host name by host. Pages come by host name and then by URL, so those of one
+	// port may stand between those that differ in the scheme alone.
 	recent map[string]int32
 	now    int32 // the set of the last entry
 	set    *sitemap.URLSet
@@ -42,10 +42,11 @@ type xmlFiles struct {
 	buf    *bufio.Writer
 	zip    *gzip.Writer
 
-	slow    errgroup.Group // calls that wait for the disk
-	indexes []string       // names of the indexes that are written, under temporary names: of hosts, then that over all files
-	over    []string       // those of them that are over all files, the first first
-	removed []string       // sitemaps of an earlier export
+	slow errgroup.Group // calls that wait for the disk
+	// names of the indexes that are written, under temporary names: of hosts, then that over all files
+	indexes []string
+	over    []string // those of them that are over all files, the first first
+	removed []string // sitemaps of an earlier export
 }
 
 // hostSet are the sitemaps of one host.
@@ -62,8 +63,8 @@ type part struct {
 
 const noTime = math.MinInt64
 
-// parallel is how many files are made durable, renamed or removed at once. Of 20,000 small files on ext4 that takes a fourth of the
-// time that one after the other takes.
+// parallel is how many files are made durable, renamed or removed at once. Of 20,000 small files on ext4 that takes a
+// fourth of the time that one after the other takes.
 const parallel = 32
 
 func newXMLFiles(o *Options) *xmlFiles {
@@ -222,8 +223,8 @@ func (x *xmlFiles) names() iter.Seq2[int, string] {
 	}
 }
 
-// prepare writes the indexes and checks that no file of another program would be replaced. Everything is durable then, under
-// temporary names.
+// prepare writes the indexes and checks that no file of another program would be replaced. Everything is durable then,
+// under temporary names.
 func (x *xmlFiles) prepare() (err error) {
 	if err := x.endPart(); err != nil {
 		return err
@@ -277,8 +278,8 @@ func (x *xmlFiles) writeHostIndexes() error {
 	return nil
 }
 
-// writeIndex writes an index over parts, under a temporary name. What goes over the limits of the protocol goes into another one,
-// with a number: there is no index of indexes. It returns their names.
+// writeIndex writes an index over parts, under a temporary name. What goes over the limits of the protocol goes into
+// another one, with a number: there is no index of indexes. It returns their names.
 func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names []string, err error) {
 	limits := sitemap.Options{MaxURLs: x.maxIndex}
 	var f *file
@@ -324,8 +325,8 @@ func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names 
 	return names, end()
 }
 
-// publish gives the files their names: parts before the indexes that point to them, sitemap.xml last. Stale files of an earlier export
-// go after that. It returns the names, those to submit first.
+// publish gives the files their names: parts before the indexes that point to them, sitemap.xml last. Stale files of an
+// earlier export go after that. It returns the names, those to submit first.
 func (x *xmlFiles) publish() ([]string, error) {
 	names := slices.Clone(x.over)
 	for _, name := range x.indexes {
@@ -359,8 +360,8 @@ func (x *xmlFiles) publish() ([]string, error) {
 
 func (x *xmlFiles) temp(name string) string { return filepath.Join(x.dir, name+TempSuffix) }
 
-// removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed left. A sitemap
-// that another program made is not touched.
+// removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed
+// left. A sitemap that another program made is not touched.
 func (x *xmlFiles) removeStale(written []string) error {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {

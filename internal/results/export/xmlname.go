@@ -27,7 +27,8 @@ const maxStem = 200
 // last label of a host name is not a number.
 //
 // The port stands behind "_". An IPv6 address stands behind "~~", with "-" for each colon. Other bytes than lower-case
-// letters, digits, dots and hyphens are "~" and two digits in hexadecimal. Of a long name the end is replaced by a hash.
+// letters, digits, dots and hyphens are "~" and two digits in hexadecimal. Of a long name the end is replaced by a
+// hash.
 func stemOf(host string) string {
 	b := []byte("sitemap-")
 	if address, port, ok := strings.Cut(host, "]"); ok {
@@ -58,8 +59,9 @@ func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
 }
 
-// IsSitemap knows the names that an export gives to XML sitemaps: sitemap.xml and further indexes, sitemap.2.xml; parts,
-// sitemap-00001.xml; those of a host of several, sitemap-HOST.xml and its parts, sitemap-HOST.00001.xml; each also with .gz.
+// IsSitemap knows the names that an export gives to XML sitemaps: sitemap.xml and further indexes, sitemap.2.xml;
+// parts, sitemap-00001.xml; those of a host of several, sitemap-HOST.xml and its parts, sitemap-HOST.00001.xml; each
+// also with .gz.
 func IsSitemap(name string) bool {
 	stem, ok := strings.CutSuffix(strings.TrimSuffix(name, ".gz"), ".xml")
 	if !ok {
@@ -69,7 +71,10 @@ func IsSitemap(name string) bool {
 		return true
 	}
 	host, ok := strings.CutPrefix(stem, "sitemap-")
-	return ok && host != "" && strings.IndexFunc(host, func(c rune) bool { return c > 127 || !isPlain(byte(c)) && c != '_' && c != '~' }) < 0
+	return ok && host != "" && strings.IndexFunc(host, func(c rune) bool {
+		return c > 127 || !isPlain(byte(c)) &&
+			c != '_' && c != '~'
+	}) < 0
 }
 
 // isOfAll reports whether a name, without its suffix, is not that of a sitemap of one host of several.
@@ -84,8 +89,8 @@ func isOfAll(stem string) bool {
 // isNumber reports whether a text has digits only.
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// isOurs reports whether a sitemap begins as those of this package do. What cannot be read does not. A sitemap of one host of
-// several must be about that host: users keep copies of sitemaps under names such as sitemap-old.xml.
+// isOurs reports whether a sitemap begins as those of this package do. What cannot be read does not. A sitemap of one
+// host of several must be about that host: users keep copies of sitemaps under names such as sitemap-old.xml.
 func isOurs(file string) bool {
 	stem := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".gz"), ".xml")
 	if isOfAll(stem) {
@@ -106,7 +111,8 @@ func isOurs(file string) bool {
 		about = strings.TrimSuffix(strings.TrimSuffix(path.Base(loc), ".gz"), ".xml")
 		about = strings.TrimRight(about, "0123456789")
 		about = strings.TrimSuffix(about, ".")
-	} else if host, err := url.PathUnescape(strings.NewReplacer("&amp;", "&", "&apos;", "'").Replace(hostOf(loc))); err == nil {
+	} else if host, err := url.PathUnescape(strings.NewReplacer("&amp;", "&", "&apos;",
+		"'").Replace(hostOf(loc))); err == nil {
 		about = stemOf(host)
 	}
 	number, ok := strings.CutPrefix(stem, about)

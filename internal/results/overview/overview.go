@@ -60,7 +60,8 @@ type Crawl struct {
 
 // Summary is a crawl as a list has it.
 func Summary(c *cluster.Crawl) Crawl {
-	return Crawl{Name: c.Name, State: c.State, Reason: c.Reason, CreatedAt: page.Time{Time: c.Created}, Elapsed: c.Used.Seconds()}
+	return Crawl{Name: c.Name, State: c.State, Reason: c.Reason, CreatedAt: page.Time{Time: c.Created},
+		Elapsed: c.Used.Seconds()}
 }
 
 // A Status is a crawl at one moment.
@@ -81,7 +82,8 @@ type Status struct {
 	Counted  int64            `json:"pages_counted"` // towards MaxURLs
 	MaxURLs  int64            `json:"max_urls,omitempty"`
 
-	Handovers int       `json:"handovers_waiting"` // links on their way from one machine to another; counted up to 10,000
+	// links on their way from one machine to another; counted up to 10,000
+	Handovers int       `json:"handovers_waiting"`
 	Sources   []string  `json:"sources,omitempty"` // that may still add URLs
 	Unowned   int       `json:"partitions_without_machine"`
 	Machines  []Machine `json:"machines"`
@@ -97,11 +99,13 @@ type Machine struct {
 	Silent     float64   `json:"seconds_since_beat"`
 	Partitions int       `json:"partitions"`
 	Batches    uint64    `json:"batches"`
-	BatchMS    float64   `json:"batch_latency_ms"`    // of a commit, moving average
-	Takeovers  uint64    `json:"takeovers"`           // partitions that it took over from machines that had not closed them
-	Fenced     uint64    `json:"fenced"`              // its sessions that ended because others had taken its partitions over
-	Replaying  uint32    `json:"partitions_replayed"` // whose log it is reading
-	RowsLeft   uint64    `json:"replay_rows_left"`    // of those logs
+	BatchMS    float64   `json:"batch_latency_ms"` // of a commit, moving average
+	// partitions that it took over from machines that had not closed them
+	Takeovers uint64 `json:"takeovers"`
+	// its sessions that ended because others had taken its partitions over
+	Fenced    uint64 `json:"fenced"`
+	Replaying uint32 `json:"partitions_replayed"` // whose log it is reading
+	RowsLeft  uint64 `json:"replay_rows_left"`    // of those logs
 }
 
 // maxShownStarts bounds the list of start URLs.
@@ -118,9 +122,12 @@ func Of(s *cluster.Snapshot) (*Status, error) {
 		return nil, err
 	}
 	out := &Status{
-		SchemaVersion: Version, Crawl: Summary(&s.Crawl), Run: s.Crawl.Run, StartURLCount: len(plan.Starts), Generation: counters.Generation,
-		Found: int64(counters.Discovered), Done: int64(counters.Done()), Pending: int64(counters.Pending()), Bytes: int64(counters.Bytes),
-		Outcomes: monitor.OutcomeCounts(&counters, 0), MaxURLs: int64(s.Crawl.MaxURLs), Handovers: s.Waiting, Machines: []Machine{}, Profile: plan.Profile(),
+		SchemaVersion: Version, Crawl: Summary(&s.Crawl), Run: s.Crawl.Run, StartURLCount: len(plan.Starts),
+		Generation: counters.Generation,
+		Found:      int64(counters.Discovered), Done: int64(counters.Done()), Pending: int64(counters.Pending()),
+		Bytes:    int64(counters.Bytes),
+		Outcomes: monitor.OutcomeCounts(&counters, 0), MaxURLs: int64(s.Crawl.MaxURLs), Handovers: s.Waiting,
+		Machines: []Machine{}, Profile: plan.Profile(),
 	}
 	for _, st := range plan.Starts[:min(len(plan.Starts), maxShownStarts)] {
 		out.StartURLs = append(out.StartURLs, st.URL)
@@ -141,9 +148,11 @@ func (out *Status) addMachines(s *cluster.Snapshot) {
 		m := &members[i]
 		at[m.Session] = i
 		out.Machines = append(out.Machines, Machine{
-			Name: m.Name, ID: m.Machine.String(), Alive: s.Alive(m), JoinedAt: page.Time{Time: m.Joined}, LastBeatAt: page.Time{Time: m.Beat},
-			Silent: max(0, s.Now.Sub(m.Beat)).Round(time.Millisecond).Seconds(), Batches: m.Batch,
-			BatchMS: float64(m.Tally.Batch.Microseconds()) / 1000, Takeovers: m.Tally.Takeovers, Fenced: m.Tally.Fenced, Replaying: m.Tally.Replaying, RowsLeft: m.Tally.RowsLeft,
+			Name: m.Name, ID: m.Machine.String(), Alive: s.Alive(m), JoinedAt: page.Time{Time: m.Joined},
+			LastBeatAt: page.Time{Time: m.Beat},
+			Silent:     max(0, s.Now.Sub(m.Beat)).Round(time.Millisecond).Seconds(), Batches: m.Batch,
+			BatchMS: float64(m.Tally.Batch.Microseconds()) / 1000, Takeovers: m.Tally.Takeovers, Fenced: m.Tally.Fenced,
+			Replaying: m.Tally.Replaying, RowsLeft: m.Tally.RowsLeft,
 		})
 	}
 	for p := range s.Parts {

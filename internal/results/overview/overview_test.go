@@ -49,7 +49,8 @@ func TestFind(t *testing.T) {
 	if c, err := Find(t.Context(), e, "a"); err != nil || c.ID != second {
 		t.Errorf("by name: %v, %v", c, err)
 	}
-	if _, err := Find(t.Context(), e, "c"); !errors.Is(err, cluster.ErrNoCrawl) || !strings.Contains(err.Error(), "a, b") {
+	if _, err := Find(t.Context(), e, "c"); !errors.Is(err, cluster.ErrNoCrawl) ||
+		!strings.Contains(err.Error(), "a, b") {
 		t.Errorf("a name that no crawl has: %v", err)
 	}
 }
@@ -98,19 +99,23 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Name != "site" || s.State != cluster.Running || s.Run != 1 || s.Profile != "own-site" || !reflect.DeepEqual(s.StartURLs, []string{"https://example.com/"}) {
+	if s.Name != "site" || s.State != cluster.Running || s.Run != 1 || s.Profile != "own-site" ||
+		!reflect.DeepEqual(s.StartURLs, []string{"https://example.com/"}) {
 		t.Errorf("the crawl: %+v", s)
 	}
-	if want := map[string]int64{"ok": 5, "pending": 5}; s.Found != 10 || s.Done != 5 || s.Pending != 5 || s.Bytes != 1024 || s.Counted != 4 || s.MaxURLs != 100 || !reflect.DeepEqual(s.Outcomes, want) {
+	if want := map[string]int64{"ok": 5, "pending": 5}; s.Found != 10 || s.Done != 5 || s.Pending != 5 ||
+		s.Bytes != 1024 || s.Counted != 4 || s.MaxURLs != 100 || !reflect.DeepEqual(s.Outcomes, want) {
 		t.Errorf("counts: %+v", s)
 	}
 	if !reflect.DeepEqual(s.Sources, []string{"start"}) || s.Unowned != 255 || len(s.Machines) != 2 {
 		t.Fatalf("machines: %+v", s)
 	}
-	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.Silent < 60 || m.Batches != 1 || m.ID != first.Machine.String() {
+	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.Silent < 60 || m.Batches != 1 ||
+		m.ID != first.Machine.String() {
 		t.Errorf("the first machine: %+v", m)
 	}
-	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.Silent >= 60 || m.Takeovers != 1 || m.Fenced != 2 || m.BatchMS != 3 || m.Replaying != 4 || m.RowsLeft != 5 {
+	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.Silent >= 60 || m.Takeovers != 1 ||
+		m.Fenced != 2 || m.BatchMS != 3 || m.Replaying != 4 || m.RowsLeft != 5 {
 		t.Errorf("the second machine: %+v", m)
 	}
 	if names := s.Alive(); !reflect.DeepEqual(names, []string{"two"}) {

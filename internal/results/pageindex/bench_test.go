@@ -19,8 +19,9 @@ import (
 // addressFormat is the form of the URLs: section and page.
 const addressFormat = "https://www.example.com/section-%d/a-usual-address-of-a-page/page-%07d.html"
 
-// BenchmarkQuery is the time of each filter and each order over a million pages of one crawl. p99-ms is to be at most 300; it wants many queries, such as -benchtime 200x.
-// What filters count is compared with a plain scan of sitemap.jsonl.
+// BenchmarkQuery is the time of each filter and each order over a million pages of one crawl. p99-ms is to be at most
+// 300; it wants many queries, such as -benchtime 200x. What filters count is compared with a plain scan of
+// sitemap.jsonl.
 func BenchmarkQuery(b *testing.B) {
 	n := 1_000_000
 	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
@@ -85,7 +86,8 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 	var line []byte
 	var marks []Mark
 	for i := range n {
-		l := &page.Line{URL: fmt.Sprintf(addressFormat, i/1000, i), Depth: random.IntN(8), Outcome: "ok", StatusCode: 200, Indexable: i%3 > 0,
+		l := &page.Line{URL: fmt.Sprintf(addressFormat, i/1000, i), Depth: random.IntN(8), Outcome: "ok",
+			StatusCode: 200, Indexable: i%3 > 0,
 			CheckedAt: page.Time{Time: time.UnixMilli(1_700_000_000_000 + random.Int64N(1e9))}}
 		if i%5 == 0 {
 			l.Generation, l.Change, l.Unlinked = 1, page.Changes()[i%len(page.Changes())].String(), i%10 == 0

@@ -30,8 +30,8 @@ const (
 // sortBytes is about how much memory each sort of Build may use.
 const sortBytes = 32 << 20
 
-// Build makes the index of a directory again from its files: sitemap.jsonl, and what links.jsonl and problems.jsonl add, if they are there. It waits for an export that
-// writes to the directory.
+// Build makes the index of a directory again from its files: sitemap.jsonl, and what links.jsonl and problems.jsonl
+// add, if they are there. It waits for an export that writes to the directory.
 func Build(ctx context.Context, dir string) error {
 	unlock, err := export.Lock(ctx, dir)
 	if err != nil {
@@ -77,7 +77,8 @@ type place struct {
 
 // newSorter makes a sorter by hash and then by line.
 func newSorter(dir string) *extsort.Sorter[place] {
-	return extsort.New(extsort.Options[place]{Dir: dir, Pattern: sortPattern, Limit: sortBytes, Append: appendPlace, Read: readPlace})
+	return extsort.New(extsort.Options[place]{Dir: dir, Pattern: sortPattern, Limit: sortBytes, Append: appendPlace,
+		Read: readPlace})
 }
 
 func appendPlace(dst []byte, p *place) []byte {
@@ -141,7 +142,8 @@ func (r *rebuild) run(ctx context.Context) error {
 func (r *rebuild) readPages(ctx context.Context) error {
 	lines, err := openLines(filepath.Join(r.dir, "sitemap.jsonl"))
 	if err != nil || lines == nil {
-		return errors.Join(err, fmt.Errorf("page index: there is no sitemap.jsonl in %s: 'mapwright export' writes it", r.dir))
+		return errors.Join(err, fmt.Errorf("page index: there is no sitemap.jsonl in %s: 'mapwright export' writes it",
+			r.dir))
 	}
 	defer lines.Close()
 	for {
@@ -183,7 +185,8 @@ func readLine(text []byte) (*page.Line, error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, err
 	}
-	out := &page.Line{URL: l.URL, Depth: l.Depth, Source: l.Source, Outcome: l.Outcome, StatusCode: l.StatusCode, Indexable: l.Indexable, Generation: l.Generation, CheckedAt: l.CheckedAt,
+	out := &page.Line{URL: l.URL, Depth: l.Depth, Source: l.Source, Outcome: l.Outcome, StatusCode: l.StatusCode,
+		Indexable: l.Indexable, Generation: l.Generation, CheckedAt: l.CheckedAt,
 		Change: l.Change, Stale: l.Stale, Unlinked: l.Unlinked}
 	out.RedirectTo, out.ResponseTime, out.ContentLength = l.RedirectTo, l.ResponseTime, l.ContentLength
 	return out, nil

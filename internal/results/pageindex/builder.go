@@ -22,8 +22,9 @@ import (
 	"github.com/mapwright/mapwright/internal/results/export"
 )
 
-// A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when sitemap.jsonl has its name. Close removes what an index
-// that was not finished left, and may be called in any case. The file appears whole or not at all.
+// A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when
+// sitemap.jsonl has its name. Close removes what an index that was not finished left, and may be called in any case.
+// The file appears whole or not at all.
 type Builder struct {
 	dir  string
 	rows *os.File // becomes the index
@@ -51,8 +52,9 @@ const maxLine = math.MaxUint32
 // RunPattern is for the names of temporary files of the run that owns the data directory.
 const RunPattern = export.IndexName + ".run-*" + export.TempSuffix
 
-// NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of os.CreateTemp. What an earlier one left under such
-// names is removed, so no other with the same pattern may be under way.
+// NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of
+// os.CreateTemp. What an earlier one left under such names is removed, so no other with the same pattern may be under
+// way.
 func NewBuilder(dir, pattern string) (*Builder, error) {
 	if err := clean(dir, pattern); err != nil {
 		return nil, err
@@ -231,8 +233,8 @@ func (b *Builder) complete(x Extra) error {
 // chunkRows is how many rows are read at once.
 const chunkRows = 4096
 
-// ranks gives each page its place in the order of host names and URLs. Pages of a host follow each other by URL already, so only hosts are sorted. It is called for
-// one page after the other.
+// ranks gives each page its place in the order of host names and URLs. Pages of a host follow each other by URL
+// already, so only hosts are sorted. It is called for one page after the other.
 func (b *Builder) ranks() func(id uint32) uint32 {
 	order := make([]int, len(b.hosts))
 	for i := range order {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Cache keeps the indexes that were used last open, since opening one reads all of it. The zero value is ready. It is safe for concurrent use.
+// Cache keeps the indexes that were used last open, since opening one reads all of it. The zero value is ready. It is
+// safe for concurrent use.
 type Cache struct {
 	mu  sync.Mutex
 	all []*cached // guarded by mu; the one that was used last is first
@@ -34,7 +35,8 @@ type fileVersion struct {
 
 const maxCached = 8
 
-// canKeep says whether a file can be replaced and removed while it is open. On Windows it cannot, so no index is kept there.
+// canKeep says whether a file can be replaced and removed while it is open. On Windows it cannot, so no index is kept
+// there.
 const canKeep = runtime.GOOS != "windows"
 
 // Use calls fn with the index of a directory. The error is fs.ErrNotExist if there is no sitemap.jsonl.

@@ -44,7 +44,8 @@ func (h *header) encode() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, headerSize)
 	b = append(b, magic...)
-	for _, v := range []uint64{h.rows, h.urlBytes, h.source.size, h.source.hash, uint64(h.source.modTime.UnixNano()), h.rowsSum, h.urlsSum, h.known, 0, 0} {
+	for _, v := range []uint64{h.rows, h.urlBytes, h.source.size, h.source.hash, uint64(h.source.modTime.UnixNano()),
+		h.rowsSum, h.urlsSum, h.known, 0, 0} {
 		b = le.AppendUint64(b, v)
 	}
 	return le.AppendUint64(b, xxhash.Sum64(b))
@@ -52,11 +53,13 @@ func (h *header) encode() []byte {
 
 func decodeHeader(b []byte) (header, error) {
 	le := binary.LittleEndian
-	if len(b) != headerSize || string(b[:len(magic)]) != magic || le.Uint64(b[headerSize-8:]) != xxhash.Sum64(b[:headerSize-8]) {
+	if len(b) != headerSize || string(b[:len(magic)]) != magic ||
+		le.Uint64(b[headerSize-8:]) != xxhash.Sum64(b[:headerSize-8]) {
 		return header{}, errDamaged
 	}
 	at := func(i int) uint64 { return le.Uint64(b[8+8*i:]) }
-	h := header{rows: at(0), urlBytes: at(1), source: fingerprint{size: at(2), hash: at(3), modTime: time.Unix(0, int64(at(4)))}, rowsSum: at(5), urlsSum: at(6), known: at(7)}
+	h := header{rows: at(0), urlBytes: at(1), source: fingerprint{size: at(2), hash: at(3),
+		modTime: time.Unix(0, int64(at(4)))}, rowsSum: at(5), urlsSum: at(6), known: at(7)}
 	if h.rows > 1<<32 || h.urlBytes > 1<<48 {
 		return header{}, fmt.Errorf("%w: %d rows", errDamaged, h.rows)
 	}

@@ -16,14 +16,16 @@ import (
 	"github.com/mapwright/mapwright/internal/results/export"
 )
 
-// Index is an open index with its sitemap.jsonl. Both stay as they are when an export replaces the files. It is safe for concurrent use.
+// Index is an open index with its sitemap.jsonl. Both stay as they are when an export replaces the files. It is safe
+// for concurrent use.
 type Index struct {
 	header header
 	file   *os.File
 	lines  *os.File // sitemap.jsonl
 }
 
-// Open opens the index of a directory, and makes it before if it is missing, damaged or not of the sitemap.jsonl that is there.
+// Open opens the index of a directory, and makes it before if it is missing, damaged or not of the sitemap.jsonl that
+// is there.
 func Open(ctx context.Context, dir string) (*Index, error) {
 	for range 3 { // an export may replace sitemap.jsonl meanwhile
 		x, err := open(dir)
@@ -157,17 +159,22 @@ func (x *Index) Find(ctx context.Context, url string) (hit Hit, found bool, err 
 	return hit, found, err
 }
 
-// Scan calls yield with each page that the filter lets pass, in the order of sitemap.jsonl, until it returns false. The hit is valid during the call.
+// Scan calls yield with each page that the filter lets pass, in the order of sitemap.jsonl, until it returns false. The
+// hit is valid during the call.
 func (x *Index) Scan(ctx context.Context, f *Filter, yield func(*Hit) bool) error {
 	match, err := f.compile(x)
 	if err != nil {
 		return err
 	}
-	return x.each(ctx, match, func(_ uint32, row stored, url []byte) bool { return yield(&Hit{row.row(), string(url)}) }, true)
+	return x.each(ctx, match, func(_ uint32, row stored, url []byte) bool {
+		return yield(&Hit{row.row(),
+			string(url)})
+	}, true)
 }
 
 // each calls yield with each row that matches. URLs are read if the filter or yield needs them.
-func (x *Index) each(ctx context.Context, match *matcher, yield func(id uint32, row stored, url []byte) bool, needURL bool) error {
+func (x *Index) each(ctx context.Context, match *matcher, yield func(id uint32, row stored, url []byte) bool,
+	needURL bool) error {
 	// One more row than is looked at tells where the last URL ends.
 	rows := make([]byte, 0, (chunkRows+1)*rowSize)
 	var urls, folded []byte
@@ -228,7 +235,8 @@ func (x *Index) each(ctx context.Context, match *matcher, yield func(id uint32, 
 // urlAt is where the URL of the i-th of some rows begins.
 func urlAt(rows []byte, i uint64) uint64 { return binary.LittleEndian.Uint64(rows[i*rowSize+atURL:]) }
 
-// fold makes letters of ASCII small, eight bytes at a time: byte by byte a search of a million URLs took a quarter longer (BenchmarkQuery/contains).
+// fold makes letters of ASCII small, eight bytes at a time: byte by byte a search of a million URLs took a quarter
+// longer (BenchmarkQuery/contains).
 func fold(text []byte) {
 	const ones = 0x0101010101010101
 	for ; len(text) >= 8; text = text[8:] {

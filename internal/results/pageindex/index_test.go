@@ -39,7 +39,8 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 	for i, host := range hosts {
 		var urls []string
 		for k := range n / len(hosts) {
-			urls = append(urls, fmt.Sprintf("https://%s/%s/p%d", host, []string{"blog", "Shop", "%C3%BCber", "x"}[random.IntN(4)], k))
+			urls = append(urls, fmt.Sprintf("https://%s/%s/p%d", host,
+				[]string{"blog", "Shop", "%C3%BCber", "x"}[random.IntN(4)], k))
 		}
 		if i == 0 && n > 0 {
 			urls = append(urls, "http://b.test/", "https://b.test:8443/?q=Shop")
@@ -80,7 +81,8 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 
 func randomLine(random *rand.Rand, url string) *page.Line {
 	outcomes := page.Outcomes()
-	l := &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Depth: random.IntN(6), Source: "link", Outcome: outcomes[random.IntN(len(outcomes))].String(), Indexable: random.IntN(2) == 0,
+	l := &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Depth: random.IntN(6), Source: "link",
+		Outcome: outcomes[random.IntN(len(outcomes))].String(), Indexable: random.IntN(2) == 0,
 		Generation: random.IntN(3), Unlinked: random.IntN(5) == 0}
 	l.Title = strings.Repeat("t", random.IntN(50))
 	if random.IntN(4) > 0 {
@@ -117,7 +119,8 @@ func (s *site) write(t testing.TB) {
 		}
 	}
 	o := export.Options{Dir: s.dir, Links: true, Only: []string{"jsonl", "links"}, EachLine: b.Add}
-	if _, err := export.Write(t.Context(), func(context.Context) iter.Seq2[*page.Line, error] { return source }, o); err != nil {
+	if _, err := export.Write(t.Context(), func(context.Context) iter.Seq2[*page.Line, error] { return source },
+		o); err != nil {
 		t.Fatal(err)
 	}
 	s.writeProblems(t)
@@ -189,12 +192,15 @@ func (s *site) passes(f *Filter, i int) bool {
 	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, l.StatusCode)) &&
 		(len(f.Classes) == 0 || slices.Contains(f.Classes, l.StatusCode/100)) &&
-		within(f.Depth, int64(l.Depth)) && within(f.ClickDepth, clicks) && within(f.Bytes, size) && within(f.Millis, ms) &&
+		within(f.Depth, int64(l.Depth)) && within(f.ClickDepth, clicks) && within(f.Bytes, size) &&
+		within(f.Millis, ms) &&
 		(f.Indexable == nil || *f.Indexable == l.Indexable) && (f.Unlinked == nil || *f.Unlinked == l.Unlinked) &&
 		(f.Problems == 0 || f.Problems&set != 0) && (f.AnyProblem == nil || *f.AnyProblem == (set != 0)) &&
-		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes, func(c page.Change) bool { return c.String() == l.Change })) &&
+		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes,
+			func(c page.Change) bool { return c.String() == l.Change })) &&
 		(f.Generation == nil || *f.Generation == l.Generation) &&
-		(f.URL == "" || f.URL == l.URL) && strings.HasPrefix(l.URL, f.Prefix) && strings.Contains(strings.ToLower(l.URL), strings.ReplaceAll(strings.ToLower(f.Contains), "ü", "%c3%bc"))
+		(f.URL == "" || f.URL == l.URL) && strings.HasPrefix(l.URL, f.Prefix) &&
+		strings.Contains(strings.ToLower(l.URL), strings.ReplaceAll(strings.ToLower(f.Contains), "ü", "%c3%bc"))
 }
 
 // value is what a page is sorted by, and whether it is known.
@@ -230,7 +236,8 @@ func (s *site) answer(q *Query) []string {
 		}
 	}
 	slices.SortFunc(ids, func(a, b int) int {
-		byURL := cmp.Or(strings.Compare(hostOf(s.pages[a].URL), hostOf(s.pages[b].URL)), strings.Compare(s.pages[a].URL, s.pages[b].URL))
+		byURL := cmp.Or(strings.Compare(hostOf(s.pages[a].URL), hostOf(s.pages[b].URL)),
+			strings.Compare(s.pages[a].URL, s.pages[b].URL))
 		if q.Order == ByURL {
 			if q.Descending {
 				return -byURL
@@ -308,7 +315,8 @@ func randomFilter(random *rand.Rand, s *site) Filter {
 	case 0:
 		f.Contains = []string{"shop", "SHOP", "über", "p1", "q=", "nowhere"}[random.IntN(6)]
 	case 1:
-		f.Prefix = []string{"https://a.test/", "https://b.test/S", "http://b.test/", "https://none.test/"}[random.IntN(4)]
+		f.Prefix = []string{"https://a.test/", "https://b.test/S", "http://b.test/",
+			"https://none.test/"}[random.IntN(4)]
 	case 2:
 		f.URL = s.pages[random.IntN(len(s.pages))].URL
 	}
@@ -330,7 +338,8 @@ func TestAgainstSimpleScan(t *testing.T) {
 			rounds = 40
 		}
 		for range rounds {
-			q := Query{Filter: randomFilter(random, s), Order: Order(random.IntN(int(numOrders))), Descending: random.IntN(2) == 0, Limit: 1 + random.IntN(min(2*n, MaxLimit))}
+			q := Query{Filter: randomFilter(random, s), Order: Order(random.IntN(int(numOrders))),
+				Descending: random.IntN(2) == 0, Limit: 1 + random.IntN(min(2*n, MaxLimit))}
 			s.check(t, x, q)
 		}
 	}
@@ -473,7 +482,8 @@ func TestOpenMakesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x = s.open(t)
-	if res, err := x.Query(t.Context(), Query{Filter: Filter{Depth: Range{Min: new(int64(9))}}}); err != nil || res.Total != 1 {
+	if res, err := x.Query(t.Context(), Query{Filter: Filter{Depth: Range{Min: new(int64(9))}}}); err != nil ||
+		res.Total != 1 {
 		t.Errorf("a stale index was used: %v, %v", res, err)
 	}
 	if _, err := x.Query(t.Context(), Query{Limit: 3, Cursor: before.Next}); !errors.Is(err, ErrOldCursor) {

@@ -32,9 +32,10 @@ type Filter struct {
 	Changes    []page.Change
 	Generation *int // the last check
 
-	URL      string // exactly this URL
-	Prefix   string // URLs that begin so
-	Contains string // URLs with this text; letters of ASCII match in either case, and other characters in their escaped form
+	URL    string // exactly this URL
+	Prefix string // URLs that begin so
+	// URLs with this text; letters of ASCII match in either case, and other characters in their escaped form
+	Contains string
 }
 
 // Range is a range of numbers with both ends. Nil is no bound.
@@ -63,7 +64,8 @@ const (
 )
 
 func orderNames() [numOrders]string {
-	return [...]string{ByURL: "url", ByStatus: "status", ByDepth: "depth", ByClickDepth: "click_depth", ByBytes: "content_length", ByMillis: "response_time", ByChecked: "checked_at"}
+	return [...]string{ByURL: "url", ByStatus: "status", ByDepth: "depth", ByClickDepth: "click_depth",
+		ByBytes: "content_length", ByMillis: "response_time", ByChecked: "checked_at"}
 }
 
 func (o Order) String() string {
@@ -397,8 +399,8 @@ func (m *matcher) url(url []byte) bool {
 	return (m.exact == nil || bytes.Equal(url, m.exact)) && (m.prefix == nil || bytes.HasPrefix(url, m.prefix))
 }
 
-// Lines is the filter for pages that are in no index yet, such as those of a running crawl. It must not ask for problems or click depths, which are not known of them.
-// The function is not safe for concurrent use.
+// Lines is the filter for pages that are in no index yet, such as those of a running crawl. It must not ask for
+// problems or click depths, which are not known of them. The function is not safe for concurrent use.
 func (f *Filter) Lines() (passes func(*page.Line) bool, err error) {
 	m, err := f.compile(&Index{})
 	if err != nil {
@@ -435,7 +437,8 @@ func (x *Index) Counts(ctx context.Context, f *Filter) (*Counts, error) {
 	var outcomes, changes [256]int64
 	var classes [10]int64
 	var found [64]int64
-	c := &Counts{Outcomes: map[page.Outcome]int64{}, Classes: map[int]int64{}, Changes: map[page.Change]int64{}, Problems: map[problems.Code]int64{}}
+	c := &Counts{Outcomes: map[page.Outcome]int64{}, Classes: map[int]int64{}, Changes: map[page.Change]int64{},
+		Problems: map[problems.Code]int64{}}
 	err = x.each(ctx, match, func(_ uint32, row stored, _ []byte) bool {
 		c.Total++
 		if row.has(flagIndexable) {

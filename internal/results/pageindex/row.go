@@ -69,8 +69,10 @@ const (
 
 // rowOf reads what the index has of a line, but its place in the files.
 func rowOf(l *page.Line) Row {
-	r := Row{Bytes: -1, Millis: -1, ClickDepth: -1, CheckedAt: l.CheckedAt.Time, Status: uint16(l.StatusCode), Depth: uint16(min(l.Depth, math.MaxUint16)),
-		Generation: uint16(min(l.Generation, math.MaxUint16)), Indexable: l.Indexable, Unlinked: l.Unlinked, Stale: l.Stale > 0}
+	r := Row{Bytes: -1, Millis: -1, ClickDepth: -1, CheckedAt: l.CheckedAt.Time, Status: uint16(l.StatusCode),
+		Depth:      uint16(min(l.Depth, math.MaxUint16)),
+		Generation: uint16(min(l.Generation, math.MaxUint16)), Indexable: l.Indexable, Unlinked: l.Unlinked,
+		Stale: l.Stale > 0}
 	if l.ContentLength != nil {
 		r.Bytes = *l.ContentLength
 	}
@@ -153,9 +155,13 @@ func (s stored) millis() int64 {
 // row reads all fields.
 func (s stored) row() Row {
 	r := Row{
-		Offset: int64(binary.LittleEndian.Uint64(s[atOffset:])), Length: int64(binary.LittleEndian.Uint32(s[atLength:])), Problems: s.problems(), Bytes: s.bytes(), Millis: s.millis(), Rank: s.rank(),
-		Status: s.status(), Depth: s.depth(), ClickDepth: s.clickDepth(), Generation: s.generation(), Outcome: s.outcome(), Change: s.change(),
-		Indexable: s.has(flagIndexable), Unlinked: s.has(flagUnlinked), Stale: s.has(flagStale), urlAt: int64(binary.LittleEndian.Uint64(s[atURL:])),
+		Offset: int64(binary.LittleEndian.Uint64(s[atOffset:])),
+		Length: int64(binary.LittleEndian.Uint32(s[atLength:])), Problems: s.problems(), Bytes: s.bytes(),
+		Millis: s.millis(), Rank: s.rank(),
+		Status: s.status(), Depth: s.depth(), ClickDepth: s.clickDepth(), Generation: s.generation(),
+		Outcome: s.outcome(), Change: s.change(),
+		Indexable: s.has(flagIndexable), Unlinked: s.has(flagUnlinked), Stale: s.has(flagStale),
+		urlAt: int64(binary.LittleEndian.Uint64(s[atURL:])),
 	}
 	if at := int64(binary.LittleEndian.Uint64(s[atChecked:])); at != math.MinInt64 {
 		r.CheckedAt = time.UnixMilli(at).UTC()

@@ -8,7 +8,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// sections sums up sections. The URLs of a directory come together, and those of an origin too, so that only one directory and the root around it are summed at a time.
+// sections sums up sections. The URLs of a directory come together, and those of an origin too, so that only one
+// directory and the root around it are summed at a time.
 type sections struct {
 	root, directory open
 	total           int64

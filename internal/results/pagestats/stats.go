@@ -1,5 +1,5 @@
-// Package pagestats computes the figures behind the charts of a report in one pass over the pages of a crawl: sections of the site, response times, and pages
-// over time. Its memory does not depend on the number of pages.
+// Package pagestats computes the figures behind the charts of a report in one pass over the pages of a crawl: sections
+// of the site, response times, and pages over time. Its memory does not depend on the number of pages.
 //
 // Make a Collector, give See every page in the order of sitemap.jsonl, then ask for Figures.
 package pagestats
@@ -29,7 +29,8 @@ type ResponseTimes struct {
 	Buckets []Bucket `json:"buckets"`
 }
 
-// Bucket counts the URLs whose response time is at most UpTo and above that of the bucket before. The last has no bound.
+// Bucket counts the URLs whose response time is at most UpTo and above that of the bucket before. The last has no
+// bound.
 type Bucket struct {
 	UpTo int64 `json:"up_to_ms,omitempty"`
 	URLs int64 `json:"urls"`
@@ -42,7 +43,8 @@ type Sections struct {
 	Items []Section `json:"items"`
 }
 
-// Section is a part of the site: the URLs of one origin with the same first directory. URLs beside the directories belong to the section of the root.
+// Section is a part of the site: the URLs of one origin with the same first directory. URLs beside the directories
+// belong to the section of the root.
 type Section struct {
 	Section   string `json:"section"` // an address that ends in a slash
 	URLs      int64  `json:"urls"`
@@ -62,7 +64,8 @@ type Collector struct {
 
 // NewCollector makes a collector for pages of a crawl whose last generation is given.
 func NewCollector(generation uint32) *Collector {
-	return &Collector{generation: int(generation), timeline: timeline{buckets: map[int64]*Moment{}, ms: steps()[0].Milliseconds()}}
+	return &Collector{generation: int(generation), timeline: timeline{buckets: map[int64]*Moment{},
+		ms: steps()[0].Milliseconds()}}
 }
 
 // See takes one page. Pages come in the order of sitemap.jsonl: those of one host together, by URL.

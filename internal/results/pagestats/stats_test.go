@@ -14,7 +14,8 @@ import (
 )
 
 func line(url string, ms int64, found, crawled time.Time) *page.Line {
-	l := &page.Line{URL: url, Outcome: "ok", Indexable: ms%2 == 0, DiscoveredAt: page.Time{Time: found}, CheckedAt: page.Time{Time: crawled}}
+	l := &page.Line{URL: url, Outcome: "ok", Indexable: ms%2 == 0, DiscoveredAt: page.Time{Time: found},
+		CheckedAt: page.Time{Time: crawled}}
 	if ms >= 0 {
 		l.ResponseTime = new(page.Millis(time.Duration(ms) * time.Millisecond))
 		l.ContentLength = new(10 * ms)
@@ -45,15 +46,18 @@ func TestAgainstSimpleComputation(t *testing.T) {
 	start := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
 	for round := range 20 {
 		var pages []*page.Line
-		span := time.Duration(1+random.IntN(1000)) * time.Duration([]time.Duration{time.Millisecond, time.Second, time.Hour}[round%3])
+		span := time.Duration(1+random.IntN(1000)) * time.Duration([]time.Duration{time.Millisecond, time.Second,
+			time.Hour}[round%3])
 		for i := range 2000 {
 			origin := []string{"http://a.test", "https://a.test", "https://a.test:8443"}[random.IntN(3)]
-			path := []string{"/", "/p%d", "/a/p%d", "/a-b/p%d", "/a/b/p%d", "/z?x=/y/%d", fmt.Sprintf("/s%d/", random.IntN(150)) + "p%d"}[random.IntN(7)]
+			path := []string{"/", "/p%d", "/a/p%d", "/a-b/p%d", "/a/b/p%d", "/z?x=/y/%d",
+				fmt.Sprintf("/s%d/", random.IntN(150)) + "p%d"}[random.IntN(7)]
 			if strings.Contains(path, "%d") {
 				path = fmt.Sprintf(path, i)
 			}
 			found := start.Add(time.Duration(random.Int64N(int64(span))))
-			pages = append(pages, line(origin+path, random.Int64N(5000)-1000, found, found.Add(time.Duration(random.Int64N(int64(span))))))
+			pages = append(pages, line(origin+path, random.Int64N(5000)-1000, found,
+				found.Add(time.Duration(random.Int64N(int64(span))))))
 		}
 		slices.SortFunc(pages, func(a, b *page.Line) int { return strings.Compare(a.URL, b.URL) })
 		c := NewCollector(0)
@@ -111,8 +115,10 @@ func compareTimes(t *testing.T, got *ResponseTimes, pages []*page.Line) {
 			all = append(all, time.Duration(*l.ResponseTime).Milliseconds())
 		}
 	}
-	if got.Count != int64(len(all)) || got.P50 != rank(all, 50) || got.P95 != rank(all, 95) || got.Max != slices.Max(all) {
-		t.Errorf("response times are %+v, want %d with the quantiles %d and %d", got, len(all), rank(all, 50), rank(all, 95))
+	if got.Count != int64(len(all)) || got.P50 != rank(all, 50) || got.P95 != rank(all, 95) ||
+		got.Max != slices.Max(all) {
+		t.Errorf("response times are %+v, want %d with the quantiles %d and %d", got, len(all), rank(all, 50),
+			rank(all, 95))
 	}
 	sum := int64(0)
 	for _, b := range got.Buckets {
@@ -167,13 +173,15 @@ func asJSON(t *testing.T, v any) string {
 func TestTimelineOfARecrawl(t *testing.T) {
 	first, second := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)
 	c := NewCollector(1)
-	old, unchecked, fresh := line("https://a.test/a", 1, first, second), line("https://a.test/b", 1, first, first), line("https://a.test/c", 1, second, second.Add(time.Minute))
+	old, unchecked, fresh := line("https://a.test/a", 1, first, second), line("https://a.test/b", 1, first, first),
+		line("https://a.test/c", 1, second, second.Add(time.Minute))
 	old.Generation, old.Change, fresh.Generation, fresh.Change = 1, "unchanged", 1, "new"
 	for _, l := range []*page.Line{old, unchecked, fresh} {
 		c.See(l)
 	}
 	got := c.Figures().Timeline
-	if len(got.Moments) != 2 || got.Moments[0].Found != 1 || got.Moments[0].Crawled != 1 || got.Moments[1].Crawled != 1 {
+	if len(got.Moments) != 2 || got.Moments[0].Found != 1 || got.Moments[0].Crawled != 1 ||
+		got.Moments[1].Crawled != 1 {
 		t.Errorf("the timeline is %+v", got)
 	}
 }
@@ -188,7 +196,8 @@ func TestNothing(t *testing.T) {
 func TestVeryLongTime(t *testing.T) {
 	c := NewCollector(0)
 	c.See(line("https://a.test/", 1<<40, time.Time{}, time.Time{}))
-	if got := c.Figures().ResponseTimes; got.Max != 1<<40 || got.P95 != longest || got.Buckets[len(got.Buckets)-1].URLs != 1 {
+	if got := c.Figures().ResponseTimes; got.Max != 1<<40 || got.P95 != longest ||
+		got.Buckets[len(got.Buckets)-1].URLs != 1 {
 		t.Errorf("response times are %+v", got)
 	}
 }

@@ -21,7 +21,8 @@ type Moment struct {
 	Crawled int64     `json:"crawled"` // URLs that were settled
 }
 
-// timeline counts by spaces of time that begin at multiples of their length since 1970. The result does not depend on the order of pages.
+// timeline counts by spaces of time that begin at multiples of their length since 1970. The result does not depend on
+// the order of pages.
 type timeline struct {
 	step    int   // of steps
 	ms      int64 // its length
@@ -29,12 +30,14 @@ type timeline struct {
 	low, hi int64 // the range of keys of buckets
 }
 
-// maxBuckets is how many spaces of time there may be between the first and the last. If there are more, they are made longer.
+// maxBuckets is how many spaces of time there may be between the first and the last. If there are more, they are made
+// longer.
 const maxBuckets = 240
 
 // steps are the lengths that spaces of time may have. Each is a multiple of the one before.
 func steps() []time.Duration {
-	all := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	all := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
+		10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 		time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 	for all[len(all)-1] < 100*365*24*time.Hour {
 		all = append(all, 2*all[len(all)-1])

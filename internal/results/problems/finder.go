@@ -39,8 +39,9 @@ type Host struct {
 	Probe        *page.Hash // of the text of that answer, if its status was 200; else nil
 }
 
-// A Finder finds the problems of a site. See or Skip is called for each page in the order of sitemap.jsonl, then Join. If Targets is not 0 then, SeeLinks is called for each page once more.
-// At last comes Finish. Close may be called at any time. Its memory does not grow with the number of pages. It is not safe for concurrent use.
+// A Finder finds the problems of a site. See or Skip is called for each page in the order of sitemap.jsonl, then Join.
+// If Targets is not 0 then, SeeLinks is called for each page once more. At last comes Finish. Close may be called at
+// any time. Its memory does not grow with the number of pages. It is not safe for concurrent use.
 type Finder struct {
 	o    Options
 	line int64 // number of pages seen
@@ -184,15 +185,18 @@ func isBroken(l *page.Line) bool {
 	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String():
 		return true
 	case page.HTTPError.String():
-		return l.StatusCode >= 400 && l.StatusCode < 500 && !slices.Contains([]int{401, 403, 407, 429, 451}, l.StatusCode)
+		return l.StatusCode >= 400 && l.StatusCode < 500 && !slices.Contains([]int{401, 403, 407, 429, 451},
+			l.StatusCode)
 	}
 	return false
 }
 
-// isSettled reports whether it is known what the URL answers. Of a URL that was not requested it is, if robots.txt forbids it.
+// isSettled reports whether it is known what the URL answers. Of a URL that was not requested it is, if robots.txt
+// forbids it.
 func isSettled(l *page.Line) bool {
 	switch l.Outcome {
-	case page.Pending.String(), page.HostBlocked.String(), page.Throttled.String(), page.Trap.String(), page.Crashed.String(), page.RefusedAddress.String():
+	case page.Pending.String(), page.HostBlocked.String(), page.Throttled.String(), page.Trap.String(),
+		page.Crashed.String(), page.RefusedAddress.String():
 		return false
 	}
 	return true

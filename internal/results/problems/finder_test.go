@@ -16,7 +16,8 @@ import (
 
 // pageOf is an indexable page with n words.
 func pageOf(url string, words int) *page.Line {
-	l := &page.Line{URL: url, Outcome: page.OK.String(), StatusCode: 200, Source: page.SourceName(page.SourceLink), Linked: true, Indexable: true}
+	l := &page.Line{URL: url, Outcome: page.OK.String(), StatusCode: 200, Source: page.SourceName(page.SourceLink),
+		Linked: true, Indexable: true}
 	l.ContentType, l.WordCount, l.TextHash = "text/html", new(words), new(page.Hash(hashOf(url)))
 	l.Title, l.Description, l.H1 = "Title of "+url, "Description of "+url, "Heading"
 	return l
@@ -56,8 +57,10 @@ func found(t *testing.T, o Options, pages ...*page.Line) (map[string][]string, *
 	}
 	t.Cleanup(r.Close)
 	for _, p := range r.Problems {
-		if p.Count != int64(len(urls[p.Code])) || (p.Result == Found) != (p.Count > 0) || p.Cut != p.Count-int64(len(p.Items)) {
-			t.Errorf("%s: %s, %d items and %d cut, but %d lines", p.Code, p.Result, len(p.Items), p.Cut, len(urls[p.Code]))
+		if p.Count != int64(len(urls[p.Code])) || (p.Result == Found) != (p.Count > 0) ||
+			p.Cut != p.Count-int64(len(p.Items)) {
+			t.Errorf("%s: %s, %d items and %d cut, but %d lines", p.Code, p.Result, len(p.Items), p.Cut,
+				len(urls[p.Code]))
 		}
 	}
 	return urls, r, lines
@@ -89,7 +92,8 @@ func TestNearDuplicates(t *testing.T) {
 	var want []string
 	for _, a := range pages {
 		near := slices.ContainsFunc(pages, func(b *page.Line) bool {
-			return *b.WordCount >= NearWords && *a.TextHash != *b.TextHash && parser.Distance(uint64(*a.SimHash), uint64(*b.SimHash)) <= NearDistance
+			return *b.WordCount >= NearWords && *a.TextHash != *b.TextHash &&
+				parser.Distance(uint64(*a.SimHash), uint64(*b.SimHash)) <= NearDistance
 		})
 		if near && *a.WordCount >= NearWords {
 			want = append(want, a.URL)
@@ -117,12 +121,15 @@ func TestSortsInFiles(t *testing.T) {
 	for i := range 400 {
 		l := pageOf(fmt.Sprintf("https://example.com/%03d", i), 50+i)
 		l.Title = fmt.Sprint("Title ", i%350)
-		l.Links = []page.Link{{To: "https://example.com/gone", Text: fmt.Sprint("text ", i)}, {To: "https://example.com/gone"}, {To: fmt.Sprintf("https://example.com/%03d", i/2)}}
-		l.Hreflang = []page.Alternate{{Lang: "de", URL: fmt.Sprintf("https://example.com/%03d", (i+200)%400)}, {Lang: "fr", URL: "https://example.com/000"}}
+		l.Links = []page.Link{{To: "https://example.com/gone", Text: fmt.Sprint("text ", i)},
+			{To: "https://example.com/gone"}, {To: fmt.Sprintf("https://example.com/%03d", i/2)}}
+		l.Hreflang = []page.Alternate{{Lang: "de", URL: fmt.Sprintf("https://example.com/%03d", (i+200)%400)},
+			{Lang: "fr", URL: "https://example.com/000"}}
 		l.Canonical = l.URL
 		pages = append(pages, l)
 	}
-	gone := &page.Line{URL: "https://example.com/gone", Outcome: page.HTTPError.String(), StatusCode: 404, Source: "link"}
+	gone := &page.Line{URL: "https://example.com/gone", Outcome: page.HTTPError.String(), StatusCode: 404,
+		Source: "link"}
 	copied := pageOf("https://example.com/copy", 500)
 	copied.Canonical, copied.Indexable, copied.IndexableReason = gone.URL, false, page.NotCanon
 	pages = append(pages, copied, gone)
@@ -131,7 +138,8 @@ func TestSortsInFiles(t *testing.T) {
 	if !maps.EqualFunc(got, small, slices.Equal) || fmt.Sprint(lines) != fmt.Sprint(sameLines) {
 		t.Error("sorts in files find something else")
 	}
-	for code, want := range map[string]int{"broken_link": 1, "canonical_bad": 1, "title_duplicate": 100, "orphan": 200, "hreflang_no_return": 398, "thin": 50} {
+	for code, want := range map[string]int{"broken_link": 1, "canonical_bad": 1, "title_duplicate": 100, "orphan": 200,
+		"hreflang_no_return": 398, "thin": 50} {
 		if len(got[code]) != want {
 			t.Errorf("%s: %d URLs, want %d", code, len(got[code]), want)
 		}
@@ -146,8 +154,10 @@ func TestSortsInFiles(t *testing.T) {
 			}
 		}
 	}
-	if first := r.Problems[BrokenLink].Items[0]; linking != 400 || parts != 4 || len(first.Related) != 100 || first.RelatedCut != 300 || first.Value != "404" {
-		t.Errorf("%d pages link to it, in %d lines; the report has %d and %d more, value %q", linking, parts, len(first.Related), first.RelatedCut, first.Value)
+	if first := r.Problems[BrokenLink].Items[0]; linking != 400 || parts != 4 || len(first.Related) != 100 ||
+		first.RelatedCut != 300 || first.Value != "404" {
+		t.Errorf("%d pages link to it, in %d lines; the report has %d and %d more, value %q", linking, parts,
+			len(first.Related), first.RelatedCut, first.Value)
 	}
 	marks := 0
 	for m, err := range r.Marks(t.Context()) {
@@ -180,20 +190,30 @@ func TestSinglePages(t *testing.T) {
 	millis := func(n int) *page.Millis { return new(page.Millis(time.Duration(n) * time.Millisecond)) }
 	failed := func(o page.Outcome, status int) func(*page.Line) {
 		return func(l *page.Line) {
-			l.Outcome, l.StatusCode, l.Indexable, l.IndexableReason, l.WordCount = o.String(), status, false, page.NotStatus, nil
+			l.Outcome, l.StatusCode, l.Indexable, l.IndexableReason, l.WordCount = o.String(), status, false,
+				page.NotStatus, nil
 		}
 	}
 	probe := new(page.Hash(7))
-	got, r, _ := found(t, Options{Host: func(weburl.URL) (Host, error) { return Host{SitemapsRead: true, Probed: true, Probe: probe}, nil }},
-		line("slow", func(l *page.Line) { l.ResponseTime = millis(3001) }), line("quick", func(l *page.Line) { l.ResponseTime = millis(3000) }),
-		line("large", func(l *page.Line) { l.ContentLength = new(int64(2<<20 + 1)) }), line("fits", func(l *page.Line) { l.ContentLength = new(int64(2 << 20)) }),
+	got, r, _ := found(t, Options{Host: func(weburl.URL) (Host,
+		error) {
+		return Host{SitemapsRead: true, Probed: true, Probe: probe}, nil
+	}},
+		line("slow", func(l *page.Line) { l.ResponseTime = millis(3001) }),
+		line("quick", func(l *page.Line) { l.ResponseTime = millis(3000) }),
+		line("large", func(l *page.Line) { l.ContentLength = new(int64(2<<20 + 1)) }),
+		line("fits", func(l *page.Line) { l.ContentLength = new(int64(2 << 20)) }),
 		line("too-large", func(l *page.Line) { failed(page.TooLarge, 200)(l) }),
-		line("thin", func(l *page.Line) { l.WordCount = new(99) }), line("words", func(l *page.Line) { l.WordCount = new(100) }),
-		line("title60", func(l *page.Line) { l.Title = strings.Repeat("é", 60) }), line("title61", func(l *page.Line) { l.Title = strings.Repeat("é", 61) }),
+		line("thin", func(l *page.Line) { l.WordCount = new(99) }),
+		line("words", func(l *page.Line) { l.WordCount = new(100) }),
+		line("title60", func(l *page.Line) { l.Title = strings.Repeat("é", 60) }),
+		line("title61", func(l *page.Line) { l.Title = strings.Repeat("é", 61) }),
 		line("spaces", func(l *page.Line) { l.Title = "  " + strings.Repeat("a \n ", 30) }),
 		line("soft", func(l *page.Line) { l.TextHash = probe }),
-		line("500", failed(page.HTTPError, 500)), line("timeout", failed(page.Timeout, 0)), line("cut", failed(page.ReadError, 200)),
-		line("404", failed(page.HTTPError, 404)), line("403", failed(page.HTTPError, 403)), line("tls", failed(page.TLSError, 0)),
+		line("500", failed(page.HTTPError, 500)), line("timeout", failed(page.Timeout, 0)),
+		line("cut", failed(page.ReadError, 200)),
+		line("404", failed(page.HTTPError, 404)), line("403", failed(page.HTTPError, 403)),
+		line("tls", failed(page.TLSError, 0)),
 		line("listed", func(l *page.Line) { failed(page.HTTPError, 404)(l); l.InSitemap, l.Linked = true, false }),
 		line("throttled", func(l *page.Line) { failed(page.Throttled, 429)(l); l.InSitemap = true }),
 		line("blocked", func(l *page.Line) {
@@ -214,7 +234,8 @@ func TestSinglePages(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		"slow": {"slow"}, "large": {"large", "too-large"}, "thin": {"thin"}, "title_long": {"title61"}, "soft_404": {"soft"}, "server_error": {"500", "cut", "timeout"},
+		"slow": {"slow"}, "large": {"large", "too-large"}, "thin": {"thin"}, "title_long": {"title61"},
+		"soft_404": {"soft"}, "server_error": {"500", "cut", "timeout"},
 		"broken_link": {"404", "tls"}, "sitemap_not_ok": {"listed"}, "sitemap_not_indexable": {"blocked"},
 	}
 	if !maps.EqualFunc(got, want, slices.Equal) {
@@ -229,8 +250,10 @@ func TestSinglePages(t *testing.T) {
 func TestNotChecked(t *testing.T) {
 	lonely := pageOf("https://example.com/lonely", 200)
 	lonely.Linked, lonely.Source = false, page.SourceName(page.SourceCT)
-	_, r, _ := found(t, Options{NotChecked: map[Code]string{Slow: "because"}, Notes: map[Code]string{TitleMissing: "a note"}}, lonely)
-	for code, want := range map[Code]string{Slow: "because", Orphan: "1 page,", NotInSitemap: "no host", SitemapNotOK: "no sitemap", SoftNotFound: "no origin"} {
+	_, r, _ := found(t, Options{NotChecked: map[Code]string{Slow: "because"},
+		Notes: map[Code]string{TitleMissing: "a note"}}, lonely)
+	for code, want := range map[Code]string{Slow: "because", Orphan: "1 page,", NotInSitemap: "no host",
+		SitemapNotOK: "no sitemap", SoftNotFound: "no origin"} {
 		if p := r.Problems[code]; p.Result != NotChecked || !strings.Contains(p.Why, want) {
 			t.Errorf("%s: %s (%s)", p.Code, p.Result, p.Why)
 		}
@@ -240,7 +263,8 @@ func TestNotChecked(t *testing.T) {
 	}
 }
 
-// Texts that have the same hash are compared, in memory and in temporary files: each group has one text, and nothing is a group that one page has alone.
+// Texts that have the same hash are compared, in memory and in temporary files: each group has one text, and nothing is
+// a group that one page has alone.
 func TestGroupsOfTexts(t *testing.T) {
 	for _, limit := range []int{1, 1000, 1 << 20} {
 		d := newDuplicates(&Options{Dir: t.TempDir(), Pattern: "sort-*", Limit: limit})
@@ -248,8 +272,10 @@ func TestGroupsOfTexts(t *testing.T) {
 		for line := range int64(100) {
 			text := fmt.Sprintf("text %d", line/3) // three pages have each, but the last
 			hash := uint64(line / 6)               // two texts have each hash, but the last two
-			own := texts{Line: line, URL: fmt.Sprintf("http://x.test/%02d", 99-line), Texts: [numKinds]string{kindDescription: text, kindTitle: "unlike " + text}}
-			for _, err := range []error{d.texts.Add(own), d.hashes.Add(hashed{kindDescription, hash, line}), d.hashes.Add(hashed{kindTitle, uint64(line) << 32, line})} {
+			own := texts{Line: line, URL: fmt.Sprintf("http://x.test/%02d", 99-line),
+				Texts: [numKinds]string{kindDescription: text, kindTitle: "unlike " + text}}
+			for _, err := range []error{d.texts.Add(own), d.hashes.Add(hashed{kindDescription, hash, line}),
+				d.hashes.Add(hashed{kindTitle, uint64(line) << 32, line})} {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +298,8 @@ func TestGroupsOfTexts(t *testing.T) {
 }
 
 func TestCollapse(t *testing.T) {
-	for _, text := range []string{"", " ", "a", "a b", "a  b", " a", "a ", "a\tb", "a\u00a0b", "a\u2003 b", "ä ö", "a\nb", "a b c d", "\x7f a"} {
+	for _, text := range []string{"", " ", "a", "a b", "a  b", " a", "a ", "a\tb", "a\u00a0b", "a\u2003 b", "ä ö",
+		"a\nb", "a b c d", "\x7f a"} {
 		if got, want := collapse(text), strings.Join(strings.Fields(text), " "); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

@@ -85,7 +85,8 @@ func readMember(r *extsort.Reader) member {
 	return member{Code(r.Byte()), r.Uint64(), r.Text(), r.Text(), int64(r.Uint64())}
 }
 
-// duplicates finds the texts that several pages have. Most texts are those of one page, so first only their hashes are compared.
+// duplicates finds the texts that several pages have. Most texts are those of one page, so first only their hashes are
+// compared.
 type duplicates struct {
 	hashes   *extsort.Sorter[hashed]
 	repeated *extsort.Sorter[repeated]
@@ -95,7 +96,8 @@ type duplicates struct {
 }
 
 func newDuplicates(o *Options) *duplicates {
-	d := &duplicates{hashes: newSorter(o, appendHashed, readHashed), repeated: newSorter(o, appendRepeated, readRepeated), members: newSorter(o, appendMember, readMember)}
+	d := &duplicates{hashes: newSorter(o, appendHashed, readHashed),
+		repeated: newSorter(o, appendRepeated, readRepeated), members: newSorter(o, appendMember, readMember)}
 	d.texts = newSorter(o, appendTexts, d.readTexts)
 	return d
 }

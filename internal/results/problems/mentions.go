@@ -33,7 +33,8 @@ const (
 )
 
 func appendSubject(dst []byte, s *subject) []byte {
-	dst = append(extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, s.Hash), s.URL), uint64(s.Line)), s.Is)
+	dst = append(extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, s.Hash), s.URL), uint64(s.Line)),
+		s.Is)
 	return extsort.AppendTexts(extsort.AppendText(dst, s.Value), s.Hops)
 }
 
@@ -56,8 +57,9 @@ const (
 	mentionLinked                  // another page has a link to it
 	mentionRedirected              // another URL redirects to it
 	mentionCanonical               // a page names it as its canonical address
-	mentionNames                   // it names a language version: no mention, but what those that name it are compared with
-	mentionNamedBy                 // a page names it as a language version
+	// it names a language version: no mention, but what those that name it are compared with
+	mentionNames
+	mentionNamedBy // a page names it as a language version
 )
 
 func appendMention(dst []byte, m *mention) []byte {
@@ -69,7 +71,8 @@ func readMention(r *extsort.Reader) mention {
 	return mention{To: r.Uint64(), Kind: r.Byte(), URL: r.Text(), Peer: r.Uint64(), Line: int64(r.Uint64())}
 }
 
-// recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power of two.
+// recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power
+// of two.
 const recentLinks = 1 << 18
 
 // relate notes what a page is to others, and others to it.
@@ -252,7 +255,8 @@ func (j *joining) end() {
 // targets are the hashes of URLs whose linking pages are reported, in order.
 type targets struct{ broken, moved []uint64 }
 
-// Targets is how many URLs there are of which the pages that link to them are to be found by SeeLinks. It may be called after Join.
+// Targets is how many URLs there are of which the pages that link to them are to be found by SeeLinks. It may be called
+// after Join.
 func (f *Finder) Targets() int {
 	if !f.o.Links {
 		return 0
@@ -282,7 +286,8 @@ func (f *Finder) SeeLinks(l *page.Line) error {
 			seen = map[uint64]bool{}
 		}
 		seen[to] = true
-		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{l.URL}, Texts: []string{link.Text}})
+		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{l.URL},
+			Texts: []string{link.Text}})
 	}
 	return f.err
 }

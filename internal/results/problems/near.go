@@ -37,9 +37,10 @@ func appendPair(dst []byte, p *pair) []byte {
 
 func readPair(r *extsort.Reader) pair { return pair{Of: r.Uint64(), URL: r.Text(), Text: r.Uint64()} }
 
-// nearness finds pages whose simhashes differ in few bits, without comparing each with each: of two values that differ in at most 3 bits, one of four parts is equal. So the
-// values are sorted by each of four parts, and compared if they have that part in common. Of values that are still too many to compare, the bits that are left are divided into
-// four parts in the same way, and so on. DESIGN.md has the costs.
+// nearness finds pages whose simhashes differ in few bits, without comparing each with each: of two values that differ
+// in at most 3 bits, one of four parts is equal. So the values are sorted by each of four parts, and compared if they
+// have that part in common. Of values that are still too many to compare, the bits that are left are divided into four
+// parts in the same way, and so on. DESIGN.md has the costs.
 type nearness struct {
 	o     *Options
 	pages *extsort.Sorter[likeness]
@@ -63,7 +64,8 @@ func (n *nearness) close() {
 func (n *nearness) add(l likeness) error { return n.pages.Add(l) }
 
 // join reports the pages that are near others.
-func (n *nearness) join(ctx context.Context, add func(c Code, url string, line int64, value string, related ...string)) error {
+func (n *nearness) join(ctx context.Context, add func(c Code, url string, line int64, value string,
+	related ...string)) error {
 	distinct := newDivision(n, ^uint64(0))
 	defer distinct.close()
 	for first, err := range n.firsts(ctx) {
@@ -168,10 +170,12 @@ func newDivision(n *nearness, mask uint64) *division {
 		part := d.parts[i]
 		o := *n.o
 		o.Limit /= 4
-		d.sorts[i] = newSorter(&o, func(dst []byte, l *likeness) []byte { return appendLikeness(extsort.AppendNumbers(dst, l.Sim&part), l) }, func(r *extsort.Reader) likeness {
-			r.Uint64()
-			return readLikeness(r)
-		})
+		d.sorts[i] = newSorter(&o,
+			func(dst []byte, l *likeness) []byte { return appendLikeness(extsort.AppendNumbers(dst, l.Sim&part), l) },
+			func(r *extsort.Reader) likeness {
+				r.Uint64()
+				return readLikeness(r)
+			})
 	}
 	return d
 }
@@ -243,7 +247,8 @@ func (n *nearness) compare(values []likeness) error {
 	counts := make([]int, len(values))
 	for i := range values {
 		for k := range i {
-			if counts[i] >= maxNear && counts[k] >= maxNear || bits.OnesCount64(values[i].Sim^values[k].Sim) > NearDistance {
+			if counts[i] >= maxNear && counts[k] >= maxNear ||
+				bits.OnesCount64(values[i].Sim^values[k].Sim) > NearDistance {
 				continue
 			}
 			for _, p := range [2][2]int{{i, k}, {k, i}} {

@@ -1,4 +1,5 @@
-// Package problems says what is wrong with a site: which problems there are, what each means and what to do about it, and which pages of a crawl have them.
+// Package problems says what is wrong with a site: which problems there are, what each means and what to do about it,
+// and which pages of a crawl have them.
 //
 // The table of codes is the only list of problems. Reports, documents and pages for people are made from it.
 package problems
@@ -20,8 +21,9 @@ type Problem struct {
 
 // Item is one URL that has a problem.
 type Item struct {
-	URL     string   `json:"url"`
-	Value   string   `json:"value,omitempty"`   // what is wrong, in the form that the code's entry in docs/problems.md names
+	URL string `json:"url"`
+	// what is wrong, in the form that the code's entry in docs/problems.md names
+	Value   string   `json:"value,omitempty"`
 	Related []string `json:"related,omitempty"` // other URLs that the problem is about
 	Texts   []string `json:"texts,omitempty"`   // of links: the text of the link on each of Related
 	// RelatedCut is how many related URLs are not in Related; problems.jsonl has all.

@@ -10,7 +10,8 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// finding is that a URL has a problem, or one part of what is to be said of it. Findings of one code and URL become one item.
+// finding is that a URL has a problem, or one part of what is to be said of it. Findings of one code and URL become one
+// item.
 type finding struct {
 	Code    Code
 	URL     string
@@ -30,10 +31,12 @@ func appendFinding(dst []byte, f *finding) []byte {
 }
 
 func readFinding(r *extsort.Reader) finding {
-	return finding{Code: Code(r.Byte()), URL: r.Text(), Seq: r.Byte(), Related: r.Texts(), Line: int64(r.Uint64()), Value: r.Text(), Texts: r.Texts()}
+	return finding{Code: Code(r.Byte()), URL: r.Text(), Seq: r.Byte(), Related: r.Texts(), Line: int64(r.Uint64()),
+		Value: r.Text(), Texts: r.Texts()}
 }
 
-// Entry is a line of problems.jsonl. An item with more related URLs than MaxRelated has several lines, one after the other.
+// Entry is a line of problems.jsonl. An item with more related URLs than MaxRelated has several lines, one after the
+// other.
 type Entry struct {
 	Code string `json:"code"`
 	Item
@@ -128,7 +131,8 @@ func (f *Finder) judge(c Code, count int64) (result, why string) {
 		result = None
 	}
 	if c == Orphan && f.unjudged > 0 {
-		why = fmt.Sprintf("whether others link to it is not known of %s, because links were not recorded (--links)", words.Count(f.unjudged, "page"))
+		why = fmt.Sprintf("whether others link to it is not known of %s, because links were not recorded (--links)",
+			words.Count(f.unjudged, "page"))
 	}
 	return result, why
 }

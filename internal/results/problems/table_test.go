@@ -23,7 +23,8 @@ func TestTableIsWhole(t *testing.T) {
 		if !slices.Contains(Severities(), d.Severity) {
 			t.Errorf("%s has the severity %q", d.Name, d.Severity)
 		}
-		if n := strings.Count(d.Explain, "."); n < 2 || !strings.HasSuffix(d.Explain, ".") || !strings.HasSuffix(d.Fix, ".") || d.Rule == "" || d.Title == "" {
+		if n := strings.Count(d.Explain, "."); n < 2 || !strings.HasSuffix(d.Explain, ".") ||
+			!strings.HasSuffix(d.Fix, ".") || d.Rule == "" || d.Title == "" {
 			t.Errorf("%s is not explained in two sentences, or has no fix, rule or title", d.Name)
 		}
 		if c, ok := Parse(d.Name); !ok || c != d.Code || c.String() != d.Name {

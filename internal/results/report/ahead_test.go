@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// What is read ahead comes in its order, with its error at the end, and nothing goes on reading after the reader has had enough.
+// What is read ahead comes in its order, with its error at the end, and nothing goes on reading after the reader has
+// had enough.
 func TestAhead(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {

@@ -22,7 +22,8 @@ func Generation(s Store) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(string(text), 10, 32)
 	if err != nil {
-		return 0, &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("the generation is recorded as %q", text)}
+		return 0, &state.CorruptError{What: "the state directory",
+			Reason: fmt.Sprintf("the generation is recorded as %q", text)}
 	}
 	return uint32(n), nil
 }
@@ -41,7 +42,8 @@ func Export(ctx context.Context, s Store, types []string, o export.Options) (*ex
 	return export.Write(ctx, Pages(s, types), o)
 }
 
-// Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first. Only those of one kind are read unless it is NoChange.
+// Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first.
+// Only those of one kind are read unless it is NoChange.
 func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
 	return func(yield func(*recrawl.Line, error) bool) {
 		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), s.Dir(), sortBytes) {
@@ -57,7 +59,8 @@ func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.
 	}
 }
 
-// changedPages are the changes, in the order of keys. Their values are the generation, four bytes, the change, one byte, and the differences.
+// changedPages are the changes, in the order of keys. Their values are the generation, four bytes, the change, one
+// byte, and the differences.
 func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		for c, err := range s.Changes(ctx, since) {
@@ -80,7 +83,8 @@ func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) 
 func urlOf(ctx context.Context, s Store, c state.Change) (u weburl.URL, err error) {
 	p, known, err := s.Page(ctx, c.Key)
 	if err == nil && (!known || p.Link.URL.IsZero()) {
-		err = &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}
+		err = &state.CorruptError{What: "the state directory",
+			Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}
 	}
 	return p.Link.URL, err
 }

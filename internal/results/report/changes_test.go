@@ -51,7 +51,8 @@ func newSite(t *testing.T) *site {
 func (s *site) begin() {
 	s.generation++
 	s.at = s.at.AddDate(0, 0, 7)
-	s.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: FactGeneration, Value: []byte{'0' + byte(s.generation)}}}})
+	s.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: FactGeneration,
+		Value: []byte{'0' + byte(s.generation)}}}})
 }
 
 func (s *site) commit(r frontier.Record) {
@@ -138,7 +139,10 @@ func (s *site) complete(status Status) (*Report, map[string]page.Line, map[strin
 	lines, changes := map[string]page.Line{}, map[string]recrawl.Line{}
 	readJSON(s.t, s.dir.JSONL(), func(l page.Line) { lines[strings.TrimPrefix(l.URL, "https://x.test/")] = l })
 	if s.generation > 0 {
-		readJSON(s.t, s.dir.Changes(), func(l recrawl.Line) { changes[strings.TrimPrefix(l.URL, "https://x.test/")] = l })
+		readJSON(s.t, s.dir.Changes(), func(l recrawl.Line) {
+			changes[strings.TrimPrefix(l.URL,
+				"https://x.test/")] = l
+		})
 	}
 	return rep, lines, changes
 }
@@ -160,7 +164,8 @@ func readJSON[T any](t *testing.T, path string, each func(T)) {
 
 // text is the answer of a page that was read.
 func text(hash uint64, change ...func(*page.Facts)) recrawl.Answer {
-	f := &page.Facts{ContentType: "text/html", Title: "T", ContentHash: new(page.Hash(hash)), TextHash: new(page.Hash(hash)), ETag: `"e"`, ResponseTime: new(page.Millis(time.Millisecond))}
+	f := &page.Facts{ContentType: "text/html", Title: "T", ContentHash: new(page.Hash(hash)),
+		TextHash: new(page.Hash(hash)), ETag: `"e"`, ResponseTime: new(page.Millis(time.Millisecond))}
 	for _, c := range change {
 		c(f)
 	}
@@ -174,7 +179,8 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.commit(r)
 	s.visit("", text(1), "same", "changes", "gone", "moves", "fails", "unlinked", "dated")
 	dated := func(f *page.Facts) {
-		f.LastModifiedHeader, f.LastModified = "Sun, 01 Feb 2026 10:00:00 GMT", page.Time{Time: time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC)}
+		f.LastModifiedHeader, f.LastModified = "Sun, 01 Feb 2026 10:00:00 GMT",
+			page.Time{Time: time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC)}
 	}
 	for _, path := range []string{"same", "changes", "gone", "moves", "fails", "unlinked"} {
 		s.visit(path, text(10))
@@ -184,7 +190,8 @@ func TestRecrawlOutputs(t *testing.T) {
 	if rep.Generation != 0 || rep.Changes != nil || slices.Contains(rep.Files, "changes.jsonl") {
 		t.Errorf("the report of a first crawl: %+v", rep)
 	}
-	if l := lines["same"]; l.Generation != 0 || l.Change != "" || !l.FirstSeenAt.Equal(firstCrawl) || !l.CheckedAt.Equal(firstCrawl) || !l.ChangedAt.IsZero() || l.TextHash == nil {
+	if l := lines["same"]; l.Generation != 0 || l.Change != "" || !l.FirstSeenAt.Equal(firstCrawl) ||
+		!l.CheckedAt.Equal(firstCrawl) || !l.ChangedAt.IsZero() || l.TextHash == nil {
 		t.Errorf("a line of a first crawl: %+v", l)
 	}
 	first := readFile(t, filepath.Join(string(s.dir), "sitemap.xml"))
@@ -195,16 +202,19 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.visit("same", recrawl.Answer{Status: 304, Conditional: true})
 	s.visit("changes", text(11, func(f *page.Facts) { f.Title = "U" }))
 	s.visit("gone", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
-	s.visit("moves", recrawl.Answer{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{RedirectTo: "https://x.test/changes"}})
+	s.visit("moves", recrawl.Answer{Outcome: page.Redirect, Status: 301,
+		Facts: &page.Facts{RedirectTo: "https://x.test/changes"}})
 	s.visit("fails", recrawl.Answer{Outcome: page.HTTPError, Status: 503})
 	s.visit("unlinked", text(10))
 	s.visit("new", text(12))
 	rep, lines, changes := s.complete(Complete)
 
-	if want := map[string]int64{"new": 1, "changed": 3, "gone": 1, "unchanged": 2, "stale": 1, "not_checked": 1}; rep.Generation != 1 || !maps.Equal(rep.Changes, want) {
+	if want := map[string]int64{"new": 1, "changed": 3, "gone": 1, "unchanged": 2, "stale": 1,
+		"not_checked": 1}; rep.Generation != 1 || !maps.Equal(rep.Changes, want) {
 		t.Errorf("generation %d, changes %v, want %v", rep.Generation, rep.Changes, want)
 	}
-	if want := map[string]int64{"text_hash": 2, "title": 1, "outcome": 1, "status_code": 1, "redirect_to": 1}; !maps.Equal(rep.ChangedFields, want) || rep.Unlinked != 1 {
+	if want := map[string]int64{"text_hash": 2, "title": 1, "outcome": 1, "status_code": 1,
+		"redirect_to": 1}; !maps.Equal(rep.ChangedFields, want) || rep.Unlinked != 1 {
 		t.Errorf("fields %v, %d unlinked", rep.ChangedFields, rep.Unlinked)
 	}
 	if !slices.Contains(rep.Files, "changes.jsonl") {
@@ -227,10 +237,12 @@ func TestRecrawlOutputs(t *testing.T) {
 		"new":      {"new", second, time.Time{}, 0, false, "ok"},
 	} {
 		l := lines[path]
-		if l.Generation != 1 || l.Change != want.change || !l.CrawledAt.Equal(want.crawled) || !l.ChangedAt.Equal(want.changedAt) || !l.CheckedAt.Equal(second) {
+		if l.Generation != 1 || l.Change != want.change || !l.CrawledAt.Equal(want.crawled) ||
+			!l.ChangedAt.Equal(want.changedAt) || !l.CheckedAt.Equal(second) {
 			t.Errorf("/%s: %+v", path, l)
 		}
-		if l.Stale != want.stale || l.Unlinked != want.unlinked || l.Outcome != want.outcome || (l.Error != "") != (want.stale > 0) {
+		if l.Stale != want.stale || l.Unlinked != want.unlinked || l.Outcome != want.outcome ||
+			(l.Error != "") != (want.stale > 0) {
 			t.Errorf("/%s: %+v", path, l)
 		}
 	}
@@ -240,15 +252,19 @@ func TestRecrawlOutputs(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(changes)); !slices.Equal(got, []string{"", "changes", "gone", "moves", "new"}) {
 		t.Errorf("changes.jsonl has %q", got)
 	}
-	want := recrawl.Line{SchemaVersion: 1, URL: "https://x.test/changes", Generation: 1, Change: "changed", CheckedAt: page.Time{Time: second},
-		Fields: map[string]recrawl.Values{"title": {Before: "T", After: "U"}, "text_hash": {Before: "000000000000000a", After: "000000000000000b"}}}
+	want := recrawl.Line{SchemaVersion: 1, URL: "https://x.test/changes", Generation: 1, Change: "changed",
+		CheckedAt: page.Time{Time: second},
+		Fields: map[string]recrawl.Values{"title": {Before: "T", After: "U"},
+			"text_hash": {Before: "000000000000000a", After: "000000000000000b"}}}
 	if got := changes["changes"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	xml := readFile(t, filepath.Join(string(s.dir), "sitemap.xml"))
 	for _, entry := range []string{
-		"<loc>https://x.test/same</loc></url>", "<loc>https://x.test/fails</loc></url>", "<loc>https://x.test/new</loc></url>",
-		"<loc>https://x.test/changes</loc><lastmod>2026-03-08T12:00:00Z</lastmod>", "<loc>https://x.test/dated</loc><lastmod>2026-02-01T10:00:00Z</lastmod>",
+		"<loc>https://x.test/same</loc></url>", "<loc>https://x.test/fails</loc></url>",
+		"<loc>https://x.test/new</loc></url>",
+		"<loc>https://x.test/changes</loc><lastmod>2026-03-08T12:00:00Z</lastmod>",
+		"<loc>https://x.test/dated</loc><lastmod>2026-02-01T10:00:00Z</lastmod>",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(xml), ""), entry) {
 			t.Errorf("no %s in\n%s", entry, xml)
@@ -262,7 +278,8 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.begin()
 	s.visit("same", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
 	rep, _, _ = s.complete(Failed)
-	if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != xml || rep.Changes["gone"] != 1 || len(rep.Warnings) == 0 || !slices.Equal(rep.Files, []string{"report.json", "report.html"}) {
+	if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != xml || rep.Changes["gone"] != 1 ||
+		len(rep.Warnings) == 0 || !slices.Equal(rep.Files, []string{"report.json", "report.html"}) {
 		t.Errorf("after a recrawl that failed: %+v", rep)
 	}
 	if first == xml {
@@ -283,7 +300,8 @@ func TestRecrawlOutputs(t *testing.T) {
 		}
 		gone = append(gone, strings.TrimPrefix(l.URL, "https://x.test/"))
 	}
-	if !slices.Equal(all, []string{"", "changes", "gone", "moves", "new", "same"}) || !slices.Equal(gone, []string{"gone", "same"}) {
+	if !slices.Equal(all, []string{"", "changes", "gone", "moves", "new", "same"}) ||
+		!slices.Equal(gone, []string{"gone", "same"}) {
 		t.Errorf("changes %q, gone %q", all, gone)
 	}
 }
@@ -306,7 +324,8 @@ func TestSiteDown(t *testing.T) {
 		}
 		rep, lines, changes := s.complete(Complete)
 		if i < 3 {
-			if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != before || rep.Changes["stale"] != 3 || lines["a"].Stale != i+1 || len(changes) > 0 {
+			if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != before || rep.Changes["stale"] != 3 ||
+				lines["a"].Stale != i+1 || len(changes) > 0 {
 				t.Errorf("generation %d: %v, %+v", i+1, rep.Changes, lines["a"])
 			}
 		} else if rep.Indexable != 0 || rep.Changes["changed"] != 3 || lines["a"].StatusCode != 500 {
@@ -374,7 +393,8 @@ func TestSitemapLastMod(t *testing.T) {
 		"between, and never before":   {time.Time{}, day(3), time.Time{}},
 		"before the facts were found": {time.Time{}, day(0), day(0)},
 	} {
-		rec := &state.Page{Link: frontier.Link{LastMod: c.first}, Listed: state.NamedIn{LastMod: c.again}, FactsAt: day(0), Finish: &frontier.Finish{CheckedAt: day(7)}}
+		rec := &state.Page{Link: frontier.Link{LastMod: c.first}, Listed: state.NamedIn{LastMod: c.again},
+			FactsAt: day(0), Finish: &frontier.Finish{CheckedAt: day(7)}}
 		if got := sitemapLastMod(rec); !got.Equal(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

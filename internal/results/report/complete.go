@@ -43,7 +43,8 @@ type Crawl struct {
 	Settings *config.Settings
 	// Unnamed means that sitemaps list more URLs than several machines of an earlier version could note.
 	Unnamed bool
-	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but limits, and no command.
+	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but
+	// limits, and no command.
 	Given  map[string]bool
 	Starts []datadir.Start
 	Dir    datadir.Dir
@@ -107,7 +108,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	rep.Settings = shownSettings(c.Settings, c.Given)
 	if o.DryRun {
-		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced"+c.advice("export", "", "writes what is recorded"))
+		rep.Warnings = append(rep.Warnings,
+			"this recrawl failed, so the outputs of the crawl before it were not replaced"+c.advice("export", "",
+				"writes what is recorded"))
 	}
 	if err := c.follow(ctx, rep); err != nil {
 		return err
@@ -118,7 +121,8 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	defer found.Close()
 	if !o.DryRun {
-		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths, Problems: found.Marks(ctx)}); errors.Is(err, export.ErrNotOurs) {
+		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths, Problems: found.Marks(ctx)}); errors.Is(err,
+			export.ErrNotOurs) {
 			rep.Warnings = append(rep.Warnings, err.Error())
 		} else if err != nil {
 			return err
@@ -140,10 +144,11 @@ func (c *Crawl) advice(command, flag, helps string) string {
 	return ": '" + c.Dir.Command(command) + flag + "' " + helps
 }
 
-// isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a certificate, before plain http.
-// Then the http URL shows what became of the name.
+// isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a
+// certificate, before plain http. Then the http URL shows what became of the name.
 func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool) bool {
-	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !bare[l.URL] && l.Source != page.SourceName(page.SourceCT) {
+	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !bare[l.URL] &&
+		l.Source != page.SourceName(page.SourceCT) {
 		return false
 	}
 	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(weburl.MustCanonical("http"+l.URL[len("https"):])))
@@ -225,12 +230,13 @@ func Read(dir datadir.Dir) (*Report, error) {
 	return rep, nil
 }
 
-// ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first start's
-// origin, unless the settings name another.
+// ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first
+// start's origin, unless the settings name another.
 func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) export.Options {
 	base := s.BaseURL
 	if base == "" && len(starts) > 0 {
 		base = starts[0].URL.Origin() + "/"
 	}
-	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images, CSV: s.CSV, Links: s.Links}
+	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
+		CSV: s.CSV, Links: s.Links}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// ClickDepths are URLs by the clicks that lead to them from the nearest start page, over the recorded links; a redirect adds nothing.
+// ClickDepths are URLs by the clicks that lead to them from the nearest start page, over the recorded links; a redirect
+// adds nothing.
 type ClickDepths struct {
 	Known bool   `json:"known"`
 	Why   string `json:"why,omitempty"` // why they are not known
@@ -88,8 +89,9 @@ func countDepths(depths []uint16) *ClickDepths {
 	return c
 }
 
-// shownSettings are the limits of a crawl, and the settings that differ from the defaults of its profile, without secrets. The names are those of a configuration file.
-// If given is not nil, the others are of the operator of a service, and are not shown.
+// shownSettings are the limits of a crawl, and the settings that differ from the defaults of its profile, without
+// secrets. The names are those of a configuration file. If given is not nil, the others are of the operator of a
+// service, and are not shown.
 func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 	shown := map[string]any{}
 	usual := config.Defaults(s.Profile).Table()

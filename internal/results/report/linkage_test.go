@@ -13,15 +13,16 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// What an earlier version knew of listed and linked URLs, by evidence or by a checkpoint, is put on record. A second time
-// changes nothing, and nothing takes the place of what a later generation has recorded.
+// What an earlier version knew of listed and linked URLs, by evidence or by a checkpoint, is put on record. A second
+// time changes nothing, and nothing takes the place of what a later generation has recorded.
 func TestLinkageIsRecorded(t *testing.T) {
 	hash := func(path string) uint64 { return xxhash.Sum64String("https://x.test/" + path) }
 	evidence := []frontier.Evidence{
 		{Kind: evidenceSitemapLists, Subject: hash("listed")}, {Kind: evidenceSitemapLists, Subject: hash("both")},
 		{Kind: evidencePageLinks, Subject: hash("both")}, {Kind: evidencePageLinks, Subject: hash("later")},
 		{Kind: evidenceSitemapLists, Subject: hash("found")}, {Kind: evidencePageLinks, Subject: hash("found")},
-		{Kind: evidenceSitemapLists, Subject: hash("unknown")}, {Kind: frontier.EvidenceDomainFailed, Subject: hash("none")},
+		{Kind: evidenceSitemapLists, Subject: hash("unknown")},
+		{Kind: frontier.EvidenceDomainFailed, Subject: hash("none")},
 	}
 	backwards := slices.Clone(evidence)
 	slices.Reverse(backwards)
@@ -41,7 +42,8 @@ func TestLinkageIsRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			links := map[string]uint8{"listed": page.SourceSitemap, "both": page.SourceSitemap, "later": page.SourceSitemap, "found": page.SourceLink, "none": page.SourceLink}
+			links := map[string]uint8{"listed": page.SourceSitemap, "both": page.SourceSitemap,
+				"later": page.SourceSitemap, "found": page.SourceLink, "none": page.SourceLink}
 			r := frontier.Record{}
 			for path, source := range links {
 				u := s.url(path)
@@ -61,7 +63,8 @@ func TestLinkageIsRecorded(t *testing.T) {
 					t.Error("it is not on record that sitemaps list URLs")
 				}
 				for path, want := range map[string][2]state.NamedIn{
-					"listed": {}, "both": {1: {Named: true}}, "later": {1: {Named: true, Generation: 2}}, "found": {0: {Named: true}}, "none": {},
+					"listed": {}, "both": {1: {Named: true}}, "later": {1: {Named: true, Generation: 2}},
+					"found": {0: {Named: true}}, "none": {},
 				} {
 					p, _, err := s.store.Page(t.Context(), s.store.Hasher().Key(s.url(path)))
 					if got := [2]state.NamedIn{p.Listed, p.Linked}; got != want || err != nil {
@@ -75,7 +78,8 @@ func TestLinkageIsRecorded(t *testing.T) {
 		t.Error("a cut snapshot is taken for a whole one")
 	}
 	s := newSite(t)
-	if known, err := (&Linkage{}).Record(t.Context(), s.store); known || err != nil || s.store.Facts()[frontier.FactListed] != nil {
+	if known, err := (&Linkage{}).Record(t.Context(), s.store); known || err != nil ||
+		s.store.Facts()[frontier.FactListed] != nil {
 		t.Error("a crawl without such evidence is taken for one with", err)
 	}
 }

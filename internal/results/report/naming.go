@@ -9,8 +9,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// naming finds the URLs that nothing seems to name any more. It cannot be exact: the links of a page that is unchanged are not read again, and only the page that
-// first linked to a URL is on record. A URL is marked only if that page is still there and was read again, so that most marks are true.
+// naming finds the URLs that nothing seems to name any more. It cannot be exact: the links of a page that is unchanged
+// are not read again, and only the page that first linked to a URL is on record. A URL is marked only if that page is
+// still there and was read again, so that most marks are true.
 type naming struct {
 	store   Store
 	hasher  weburl.Hasher

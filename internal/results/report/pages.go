@@ -14,7 +14,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
+// Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with
+// outcomes settled that only the whole crawl can tell.
 func Pages(s Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types) })
@@ -52,14 +53,15 @@ func readPages(ctx context.Context, s Store, types []string) iter.Seq2[*page.Lin
 	}
 }
 
-// checkCounts compares how many pages were read with how many were counted when they were recorded. Each is recorded once, so
-// that fewer means that some are lost: Badger takes a block that it cannot read for the end of its table.
+// checkCounts compares how many pages were read with how many were counted when they were recorded. Each is recorded
+// once, so that fewer means that some are lost: Badger takes a block that it cannot read for the end of its table.
 func checkCounts(recorded *state.Counters, found, finished uint64) error {
 	if found >= recorded.Discovered && finished >= recorded.Finished {
 		return nil
 	}
-	return &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("%d URLs are recorded as found and %d as finished, but %d and %d can be read",
-		recorded.Discovered, recorded.Finished, found, finished)}
+	return &state.CorruptError{What: "the state directory",
+		Reason: fmt.Sprintf("%d URLs are recorded as found and %d as finished, but %d and %d can be read",
+			recorded.Discovered, recorded.Finished, found, finished)}
 }
 
 // pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.
@@ -83,7 +85,9 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	outcome, status := page.Pending, 0
 	l := &rec.Link
 	line := &page.Line{
-		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered}, FirstSeenAt: page.Time{Time: l.Discovered},
+		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(),
+		Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered},
+		FirstSeenAt: page.Time{Time: l.Discovered},
 	}
 	if f := rec.Finish; f != nil {
 		if err := line.Facts.Decode(f.Facts); err != nil {
@@ -92,7 +96,8 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		outcome = page.Outcome(f.Outcome)
 		status = int(f.Status)
 		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: rec.FactsAt}, status, int(f.Attempts)
-		line.Generation, line.CheckedAt, line.ChangedAt = int(f.Generation), page.Time{Time: f.CheckedAt}, page.Time{Time: f.ChangedAt}
+		line.Generation, line.CheckedAt, line.ChangedAt = int(f.Generation), page.Time{Time: f.CheckedAt},
+			page.Time{Time: f.ChangedAt}
 		line.Change, line.Stale = page.Change(f.Change).String(), int(f.Failures)
 		if outcome == page.Redirect {
 			hops, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
@@ -128,11 +133,12 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 }
 
 // namedBy says whether a sitemap of the last generation lists a URL, and whether a page links to it or a redirect leads
-// to it. Names of start URLs in the first crawl do not count: links to them are recorded only after the first sitemap was
-// read.
+// to it. Names of start URLs in the first crawl do not count: links to them are recorded only after the first sitemap
+// was read.
 func (p *pageReader) namedBy(rec *state.Page) (listed, linked bool) {
 	source := rec.Link.Source
-	listed = rec.Listed.Named && rec.Listed.Generation == p.generation || p.generation == 0 && source == page.SourceSitemap
+	listed = rec.Listed.Named && rec.Listed.Generation == p.generation || p.generation == 0 &&
+		source == page.SourceSitemap
 	linked = source == page.SourceLink || source == page.SourceRedirect ||
 		rec.Linked.Named && (source != page.SourceStart || rec.Linked.Generation > 0)
 	return listed, linked
@@ -153,8 +159,9 @@ func addVisit(line *page.Line, rec *state.Page) error {
 	return nil
 }
 
-// sitemapLastMod is what a sitemap says of the last modification. A moment between two checks that found the same is not true; then what the first crawl read counts.
-// It says nothing of a change that was found after the sitemap listed the page last.
+// sitemapLastMod is what a sitemap says of the last modification. A moment between two checks that found the same is
+// not true; then what the first crawl read counts. It says nothing of a change that was found after the sitemap listed
+// the page last.
 func sitemapLastMod(rec *state.Page) time.Time {
 	f, at, listed := rec.Finish, rec.Listed.LastMod, rec.Listed.Generation
 	if at.IsZero() || f != nil && at.After(rec.FactsAt) && !at.After(f.CheckedAt) {
@@ -179,11 +186,12 @@ func (p *pageReader) hostBlocked(ctx context.Context, id weburl.HostID) (bool, e
 	return p.blocked, nil
 }
 
-// walk follows the redirects from a page on and says whether they ever end: dedup hides a loop from the crawl, since every
-// page of it is fetched once.
+// walk follows the redirects from a page on and says whether they ever end: dedup hides a loop from the crawl, since
+// every page of it is fetched once.
 func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, endless bool, err error) {
 	seen := map[string]bool{from: true}
-	for range scope.MaxHops + 1 { // the last page of a chain that is as long as it may be leads to one that is not there
+	// the last page of a chain that is as long as it may be leads to one that is not there
+	for range scope.MaxHops + 1 {
 		hops = append(hops, to)
 		if seen[to] {
 			return hops, true, nil
@@ -213,8 +221,10 @@ type Search struct {
 	Until  time.Time             // when the search ends, with what it has found; zero means never
 }
 
-// Find reads the pages that a search selects, as far as they are recorded. Next is the key to go on behind; more is false if there are no pages behind it.
-func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
+// Find reads the pages that a search selects, as far as they are recorded. Next is the key to go on behind; more is
+// false if there are no pages behind it.
+func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines []*page.Line, next frontier.Key,
+	more bool, err error) {
 	p := newPageReader(s, types)
 	next = w.After
 	for rec, err := range s.PagesAfter(ctx, w.After) {

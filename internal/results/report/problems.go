@@ -24,7 +24,8 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Fin
 	hasher := c.Store.Hasher()
 	not, notes := c.notChecked()
 	return problems.New(problems.Options{
-		Dir: c.Store.Dir(), Pattern: state.TempPattern, Links: c.Settings.Links, FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
+		Dir: c.Store.Dir(), Pattern: state.TempPattern, Links: c.Settings.Links,
+		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
 		NotChecked: not, Notes: notes,
 		Host: func(u weburl.URL) (h problems.Host, err error) {
 			h.SitemapsRead = read[hasher.HostID(u.Host())]
@@ -36,7 +37,8 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Fin
 	}), nil
 }
 
-// judgedInflight is how many requests of one host may be under way at once, while its response times still say something about its pages.
+// judgedInflight is how many requests of one host may be under way at once, while its response times still say
+// something about its pages.
 const judgedInflight = 8
 
 // notChecked says which problems the settings do not allow to look for, and what else must be known of others.
@@ -48,7 +50,8 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
 	}
 	if c.Unnamed {
-		why := "several machines crawled, with an earlier version of Mapwright, and sitemaps list more than 2,000,000 URLs"
+		why := "several machines crawled, with an earlier version of Mapwright, and sitemaps list more than " +
+			"2,000,000 URLs"
 		not[problems.NotInSitemap] = why
 		if !s.Links {
 			not[problems.Orphan] = "links were not recorded (--links), " + why
@@ -61,17 +64,20 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 		not[problems.SoftNotFound] = "no host was asked for a page that does not exist (--check-soft-404)"
 	}
 	if s.Profile == config.OwnSite && s.MaxInflightPerHost > judgedInflight {
-		not[problems.Slow] = fmt.Sprintf("up to %d requests of a host were under way at once (--max-inflight-per-host), so that response times say little about single pages", s.MaxInflightPerHost)
+		not[problems.Slow] = fmt.Sprintf("up to %d requests of a host were under way at once "+
+			"(--max-inflight-per-host), so that response times say little about single pages", s.MaxInflightPerHost)
 	}
 	if !s.Seeds("sitemap") {
-		for _, code := range []problems.Code{problems.SitemapNotOK, problems.SitemapNotIndexable, problems.NotInSitemap} {
+		for _, code := range []problems.Code{problems.SitemapNotOK, problems.SitemapNotIndexable,
+			problems.NotInSitemap} {
 			not[code] = "sitemaps were not read (--seeding-strategy, or --max-depth 0)"
 		}
 	}
 	return not, notes
 }
 
-// sitemapsRead are the hosts that have sitemaps, if all of these were read to their ends in the generation. Sitemaps at the usual places that are not there are none.
+// sitemapsRead are the hosts that have sitemaps, if all of these were read to their ends in the generation. Sitemaps at
+// the usual places that are not there are none.
 func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[frontier.HostID]bool, error) {
 	read := map[frontier.HostID]bool{}
 	var keys []frontier.Key
@@ -129,7 +135,8 @@ func wasRead(m *state.Sitemap, generation uint32) (whole, counts bool) {
 // sourceGuessed is the source of a sitemap at one of the usual places, as package seeding stores it.
 const sourceGuessed uint8 = 1
 
-// find finds what single pages do not tell, fills in the report and writes problems.jsonl, unless the outputs are not to be replaced.
+// find finds what single pages do not tell, fills in the report and writes problems.jsonl, unless the outputs are not
+// to be replaced.
 func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, dryRun bool) (*problems.Result, error) {
 	if err := finder.Join(ctx); err != nil {
 		return nil, err

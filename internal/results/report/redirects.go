@@ -16,8 +16,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. See each page, then call lists once, and close in any case. They are
-// sorted in temporary files, so that memory does not grow with their number. URLs are compared by 64 bits of xxhash.
+// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. See each page, then
+// call lists once, and close in any case. They are sorted in temporary files, so that memory does not grow with their
+// number. URLs are compared by 64 bits of xxhash.
 type redirects struct {
 	dir     string // of temporary files
 	limit   int    // about the bytes that each sort holds in memory
@@ -63,7 +64,8 @@ func readTexts(r *extsort.Reader, v redirect) redirect {
 	return v
 }
 
-// The rank of a redirect is its place in the export. In a loop that nothing leads to, a URL by which the crawl entered it comes before others, and both come after chains.
+// The rank of a redirect is its place in the export. In a loop that nothing leads to, a URL by which the crawl entered
+// it comes before others, and both come after chains.
 const (
 	rankEntered    int64 = 1 << 61 // found as a start, a link or in a sitemap
 	rankRedirected int64 = 1 << 62 // found as the target of a redirect
@@ -75,12 +77,14 @@ const redirectBytes = 8 << 20
 func newRedirects(dir string, limit int) *redirects {
 	r := &redirects{dir: dir, limit: limit}
 	r.items, r.firsts = newSorter(r, appendByHash, readByHash), newSorter(r, appendByRank, readByRank)
-	r.targets = newSorter(r, func(dst []byte, hash *uint64) []byte { return binary.BigEndian.AppendUint64(dst, *hash) }, (*extsort.Reader).Uint64)
+	r.targets = newSorter(r, func(dst []byte, hash *uint64) []byte { return binary.BigEndian.AppendUint64(dst, *hash) },
+		(*extsort.Reader).Uint64)
 	return r
 }
 
 func newSorter[T any](r *redirects, add func([]byte, *T) []byte, read func(*extsort.Reader) T) *extsort.Sorter[T] {
-	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Append: add, Read: read})
+	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Append: add,
+		Read: read})
 }
 
 // close removes temporary files.
@@ -96,7 +100,8 @@ func (r *redirects) see(l *page.Line) {
 		return
 	}
 	// Copies, since the strings of a page may be parts of a larger text.
-	item := redirect{Hash: xxhash.Sum64String(l.URL), URL: strings.Clone(l.URL), To: strings.Clone(l.RedirectTo), FoundOn: strings.Clone(l.ParentURL), Rank: r.n + rankEntered}
+	item := redirect{Hash: xxhash.Sum64String(l.URL), URL: strings.Clone(l.URL), To: strings.Clone(l.RedirectTo),
+		FoundOn: strings.Clone(l.ParentURL), Rank: r.n + rankEntered}
 	item.Endless = l.Outcome == page.RedirectLoop.String() || len(l.Hops) > scope.MaxHops
 	if l.Source == page.SourceName(page.SourceRedirect) {
 		item.Rank = r.n + rankRedirected
@@ -107,8 +112,8 @@ func (r *redirects) see(l *page.Line) {
 	}
 }
 
-// lists are the whole chains: each begins with a URL that no other redirect leads to, or, in a loop that nothing leads to, with the URL by
-// which the crawl entered it. Hops holds only the first target.
+// lists are the whole chains: each begins with a URL that no other redirect leads to, or, in a loop that nothing leads
+// to, with the URL by which the crawl entered it. Hops holds only the first target.
 func (r *redirects) lists(ctx context.Context) (chains, loops *List[Chain], err error) {
 	if err := cmp.Or(r.err, r.findFirsts(ctx)); err != nil {
 		return nil, nil, fmt.Errorf("sort redirects: %w", err)
@@ -147,7 +152,8 @@ func (r *redirects) findFirsts(ctx context.Context) error {
 			item.Rank %= rankEntered
 			err = r.firsts.Add(item)
 		case item.Endless:
-			err = loops.add(hop{Item: item, Next: xxhash.Sum64String(item.To), Best: item.Rank, Joined: named > 1 || item.To == item.URL})
+			err = loops.add(hop{Item: item, Next: xxhash.Sum64String(item.To), Best: item.Rank, Joined: named > 1 ||
+				item.To == item.URL})
 		}
 		if err != nil {
 			return err
@@ -191,10 +197,11 @@ type round struct {
 }
 
 func newRound(r *redirects) *round {
-	byHash := newSorter(r, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) }, func(in *extsort.Reader) hop {
-		in.Uint64()
-		return readHop(in)
-	})
+	byHash := newSorter(r, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
+		func(in *extsort.Reader) hop {
+			in.Uint64()
+			return readHop(in)
+		})
 	return &round{r, byHash, newSorter(r, func(dst []byte, h *hop) []byte { return h.append(dst) }, readHop)}
 }
 
@@ -205,9 +212,10 @@ func (d *round) close() {
 
 func (d *round) add(h hop) error { return cmp.Or(d.byHash.Add(h), d.byNext.Add(h)) }
 
-// double adds to each hop what the hop at Next has looked at. A hop that leads out of the loops is left out. If a round changes nothing, each hop has looked at its whole loop: then no
-// Best is larger than that of the hop at Next, so those of the hops that follow each other in this way around the loop are equal, and together these hops have looked at all of it.
-// The receiver is empty afterwards.
+// double adds to each hop what the hop at Next has looked at. A hop that leads out of the loops is left out. If a round
+// changes nothing, each hop has looked at its whole loop: then no Best is larger than that of the hop at Next, so those
+// of the hops that follow each other in this way around the loop are equal, and together these hops have looked at all
+// of it. The receiver is empty afterwards.
 func (d *round) double(ctx context.Context) (doubled *round, changed bool, err error) {
 	doubled = newRound(d.r)
 	next, stop := iter.Pull2(d.byHash.Sorted(ctx))

@@ -12,7 +12,8 @@ import (
 
 // redirectLine is the line of a URL that redirects, as an export gives it.
 func redirectLine(url string, leads map[string]string, source uint8) *page.Line {
-	l := &page.Line{URL: url, ParentURL: "found on " + url, Source: page.SourceName(source), Outcome: page.Redirect.String()}
+	l := &page.Line{URL: url, ParentURL: "found on " + url, Source: page.SourceName(source),
+		Outcome: page.Redirect.String()}
 	l.RedirectTo = leads[url]
 	seen := map[string]bool{url: true}
 	for to := leads[url]; to != "" && len(l.Hops) <= scope.MaxHops; to = leads[to] {

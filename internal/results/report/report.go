@@ -1,4 +1,5 @@
-// Package report makes the outputs of a crawl and its report: what became of the pages, and what is wrong with the site.
+// Package report makes the outputs of a crawl and its report: what became of the pages, and what is wrong with the
+// site.
 package report
 
 import (
@@ -21,8 +22,8 @@ import (
 // Status is what a crawl amounted to.
 type Status string
 
-// The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the run ended
-// without recording how.
+// The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the
+// run ended without recording how.
 const (
 	Running     Status = "running"
 	Interrupted Status = "interrupted"
@@ -71,11 +72,13 @@ type Report struct {
 	StatusClasses map[string]int64 `json:"status_classes"`
 	Indexable     int64            `json:"indexable"`
 	NotIndexable  map[string]int64 `json:"not_indexable,omitempty"`
-	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links that do not belong to the crawl, by reason, as of the last reading of each page
-	Traps         map[string]int64 `json:"traps,omitempty"`
+	// links that do not belong to the crawl, by reason, as of the last reading of each page
+	SkippedLinks map[string]int64 `json:"skipped_links,omitempty"`
+	Traps        map[string]int64 `json:"traps,omitempty"`
 
-	Generation    uint32           `json:"generation"`               // 0 is the first crawl, 1 the first recrawl
-	Changes       map[string]int64 `json:"changes,omitempty"`        // of a recrawl: URLs by what it found; stale if the check failed, not_checked if there was none
+	Generation uint32 `json:"generation"` // 0 is the first crawl, 1 the first recrawl
+	// of a recrawl: URLs by what it found; stale if the check failed, not_checked if there was none
+	Changes       map[string]int64 `json:"changes,omitempty"`
 	ChangedFields map[string]int64 `json:"changed_fields,omitempty"` // of a recrawl: changed URLs by what differs
 	Unlinked      int64            `json:"unlinked,omitempty"`       // of a recrawl: URLs that nothing names any more
 
@@ -119,12 +122,13 @@ type Machine struct {
 	ID         string    `json:"id"`
 	JoinedAt   page.Time `json:"joined_at"`
 	LastBeatAt page.Time `json:"last_beat_at"`
-	Sessions   int       `json:"sessions"`  // how often it joined
-	Pages      uint64    `json:"pages"`     // that it fetched, also those whose record was refused; a process that was killed counts up to its last beat
-	Batches    uint64    `json:"batches"`   // that it committed
-	Takeovers  uint64    `json:"takeovers"` // partitions that it took over from machines that had not closed them
-	Fenced     uint64    `json:"fenced"`    // its sessions that ended because others had taken its partitions over
-	Lost       bool      `json:"lost"`      // its last session ended without leaving, as by a kill
+	Sessions   int       `json:"sessions"` // how often it joined
+	// that it fetched, also those whose record was refused; a process that was killed counts up to its last beat
+	Pages     uint64 `json:"pages"`
+	Batches   uint64 `json:"batches"`   // that it committed
+	Takeovers uint64 `json:"takeovers"` // partitions that it took over from machines that had not closed them
+	Fenced    uint64 `json:"fenced"`    // its sessions that ended because others had taken its partitions over
+	Lost      bool   `json:"lost"`      // its last session ended without leaving, as by a kill
 }
 
 // List is a list of which only the first were kept.
@@ -199,7 +203,8 @@ type summary struct {
 
 // newSummary makes an empty summary, whose temporary files are in dir.
 func newSummary(dir string) *summary {
-	return &summary{redirects: newRedirects(dir, redirectBytes), outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+	return &summary{redirects: newRedirects(dir, redirectBytes), outcomes: map[string]int64{},
+		classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
 }
 
 // see takes one page.
@@ -221,12 +226,14 @@ func (s *summary) see(l *page.Line) {
 	case page.Redirect.String(), page.RedirectLoop.String():
 		s.redirects.see(l)
 	case page.BlockedByRobots.String():
-		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) || l.Source == page.SourceName(page.SourceRedirect)) {
+		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) ||
+			l.Source == page.SourceName(page.SourceRedirect)) {
 			s.lostStarts.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
 		}
 	case page.HTTPError.String():
 		s.loseStart(l, "status "+strconv.Itoa(l.StatusCode))
-	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
+	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(),
+		page.ReadError.String(), page.TooLarge.String():
 		s.loseStart(l, l.Outcome)
 	}
 	s.hosts.see(l)
@@ -247,7 +254,8 @@ func (s *summary) isFailedProbe(l *page.Line) bool { return s.isProbe != nil && 
 func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
-	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields, s.changes.unlinked
+	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields,
+		s.changes.unlinked
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
 	r.Redirects, r.Loops, err = s.redirects.lists(ctx)
@@ -264,8 +272,10 @@ func (s *summary) warnings(r *Report, advice func(command, flag, helps string) s
 		}
 	}
 	if n := s.hosts.blockedHosts; n > 0 {
-		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked)",
-			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was", "URLs were"))+advice("resume", "", "tries again"))
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome "+
+			"host_blocked)",
+			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was",
+				"URLs were"))+advice("resume", "", "tries again"))
 	}
 	if n := s.outcomes[page.Crashed.String()]; n > 0 {
 		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed)",
@@ -283,9 +293,11 @@ const MaxStartsNamed = 10
 // ForbiddenText says of a URL that robots.txt does not allow it, and what to do.
 func ForbiddenText(url string, ev *page.Robots) string {
 	if ev.Low {
-		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that as a prohibition", url)
+		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that "+
+			"as a prohibition", url)
 	}
-	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, and --ignore-robots fetches it if the site is yours", url, ev.Rule, url)
+	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, "+
+		"and --ignore-robots fetches it if the site is yours", url, ev.Rule, url)
 }
 
 // mostCommon writes the three largest counts.

@@ -10,7 +10,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// sortBytes is how much memory the pages of one partition may take before they are sorted and written to a temporary file. A usual page takes 500 bytes.
+// sortBytes is how much memory the pages of one partition may take before they are sorted and written to a temporary
+// file. A usual page takes 500 bytes.
 const sortBytes = 24 << 20
 
 // entry is what is recorded of a URL.
@@ -33,11 +34,13 @@ func readEntry(r *extsort.Reader) (e entry) {
 	return e
 }
 
-// sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL and value. URLs of one host differ in scheme and port too.
-// The entries come by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging sorted runs of a temporary file in dir.
+// sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL
+// and value. URLs of one host differ in scheme and port too. The entries come by partition already. One partition is
+// sorted in memory, or, if it is larger than limit bytes, by merging sorted runs of a temporary file in dir.
 func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], dir string, limit int) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		s := extsort.New(extsort.Options[entry]{Dir: dir, Pattern: state.TempPattern, Limit: limit, Append: func(dst []byte, e *entry) []byte { return e.append(dst) }, Read: readEntry})
+		s := extsort.New(extsort.Options[entry]{Dir: dir, Pattern: state.TempPattern, Limit: limit,
+			Append: func(dst []byte, e *entry) []byte { return e.append(dst) }, Read: readEntry})
 		defer s.Close()
 		sorted := func(e entry, err error) bool {
 			if err != nil {
@@ -65,7 +68,8 @@ func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], dir string,
 }
 
 // sortPages sorts the pages of a store by partition, host name and URL.
-func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error], dir string, limit int) iter.Seq2[state.Page, error] {
+func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error], dir string, limit int) iter.Seq2[state.Page,
+	error] {
 	return func(yield func(state.Page, error) bool) {
 		for e, err := range sortByURL(ctx, pageEntries(pages), dir, limit) {
 			var p state.Page

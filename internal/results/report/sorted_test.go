@@ -12,13 +12,15 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Pages of crawls with different seeds come in the same order, whether they fit into memory or not, and nothing is lost on the way.
+// Pages of crawls with different seeds come in the same order, whether they fit into memory or not, and nothing is lost
+// on the way.
 func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_123).UTC()
 	dir := t.TempDir()
 	fill := func(seed uint64) *state.Store {
 		t.Helper()
-		s, err := state.Open(t.TempDir()+"/state", state.Options{Mode: state.CreateOnly, Seed: seed, MinFree: state.Off})
+		s, err := state.Open(t.TempDir()+"/state", state.Options{Mode: state.CreateOnly, Seed: seed,
+			MinFree: state.Off})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,9 +34,11 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := frontier.Record{Links: []frontier.Link{{Key: s.Hasher().Key(u), URL: u, Depth: uint16(i % 5), Discovered: now}}}
+			r := frontier.Record{Links: []frontier.Link{{Key: s.Hasher().Key(u), URL: u, Depth: uint16(i % 5),
+				Discovered: now}}}
 			if i%4 != 0 {
-				r.Finish = &frontier.Finish{Key: r.Links[0].Key, Status: uint16(200 + i%3), CheckedAt: now, Facts: []byte{byte(i), 1}}
+				r.Finish = &frontier.Finish{Key: r.Links[0].Key, Status: uint16(200 + i%3), CheckedAt: now,
+					Facts: []byte{byte(i), 1}}
 			}
 			if _, err := s.Commit(r); err != nil {
 				t.Fatal(err)

@@ -30,11 +30,13 @@ func save(t *testing.T, rep *report.Report) string {
 	return path
 }
 
-// A page with everything, one with hostile texts and one of a crawl that failed are shown without faults at every size, in dark and light, with and without scripts.
+// A page with everything, one with hostile texts and one of a crawl that failed are shown without faults at every size,
+// in dark and light, with and without scripts.
 func TestBrowserShowsReports(t *testing.T) {
 	for name, rep := range map[string]*report.Report{
 		"report-everything": sample(12, plainURL), "report-hostile": sample(8, hostile),
-		"report-failed": {Status: report.Failed, Reason: "no start URL answered", StartURLs: []string{"https://a.test/"}, Errors: []string{"https://a.test/: no answer"}},
+		"report-failed": {Status: report.Failed, Reason: "no start URL answered",
+			StartURLs: []string{"https://a.test/"}, Errors: []string{"https://a.test/: no answer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := save(t, rep)
@@ -51,11 +53,13 @@ func TestBrowserShowsReports(t *testing.T) {
 						tab.Axe()
 					}
 					ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
-					if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
+					if want := map[bool]string{false: "rgb(255, 255, 255)",
+						true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
 						t.Errorf("the background is %s, want %s", ground, want)
 					}
 					scripts := browsertest.Eval[int](tab, "document.querySelectorAll('script').length")
-					if images := browsertest.Eval[int](tab, "document.querySelectorAll('img, iframe, object, embed').length"); scripts != 1 || images > 0 {
+					if images := browsertest.Eval[int](tab,
+						"document.querySelectorAll('img, iframe, object, embed').length"); scripts != 1 || images > 0 {
 						t.Errorf("%d scripts and %d images or frames", scripts, images)
 					}
 				})
@@ -67,7 +71,8 @@ func TestBrowserShowsReports(t *testing.T) {
 // On paper nothing is cut off at the right: a table cannot be scrolled there.
 func TestBrowserPrintsReports(t *testing.T) {
 	b := browsertest.Start(t)
-	for name, rep := range map[string]*report.Report{"print-everything": sample(12, plainURL), "print-hostile": sample(8, hostile)} {
+	for name, rep := range map[string]*report.Report{"print-everything": sample(12, plainURL),
+		"print-hostile": sample(8, hostile)} {
 		t.Run(name, func(t *testing.T) {
 			tab := b.Tab(t, browsertest.Look{Width: 718, Height: 1000}) // A4 with usual margins
 			tab.OpenFile(save(t, rep))
@@ -87,9 +92,11 @@ func TestBrowserSortsTables(t *testing.T) {
 			.find(t => t.caption.textContent === "Sections by size").tBodies[0].rows].map(r => Number(r.cells[1].dataset.key))`)
 	}
 	before := column()
-	browsertest.Eval[chromedp.Void](tab, `[...document.querySelectorAll("table.sortable")].find(t => t.caption.textContent === "Sections by size").tHead.rows[0].cells[0].querySelector("button").focus()`)
+	browsertest.Eval[chromedp.Void](tab,
+		`[...document.querySelectorAll("table.sortable")].find(t => t.caption.textContent === "Sections by size").tHead.rows[0].cells[0].querySelector("button").focus()`)
 	tab.Do(chromedp.KeyEvent(kb.Tab)) // from the first column to the second
-	if outline := browsertest.Eval[string](tab, "getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
+	if outline := browsertest.Eval[string](tab,
+		"getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
 		t.Errorf("the outline of the element with the focus is %q", outline)
 	}
 	tab.Do(chromedp.KeyEvent(kb.Enter))
@@ -101,7 +108,8 @@ func TestBrowserSortsTables(t *testing.T) {
 	if down := column(); !slices.Equal(down, before) {
 		t.Errorf("sorted downwards: %v", down)
 	}
-	if sorted := browsertest.Eval[string](tab, `document.activeElement.parentElement.getAttribute("aria-sort")`); sorted != "descending" {
+	if sorted := browsertest.Eval[string](tab,
+		`document.activeElement.parentElement.getAttribute("aria-sort")`); sorted != "descending" {
 		t.Errorf("aria-sort is %q", sorted)
 	}
 }

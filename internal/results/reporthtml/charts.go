@@ -36,12 +36,14 @@ func Charts(rep *report.Report) []template.HTML {
 
 func statusClasses(rep *report.Report) template.HTML {
 	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class",
-		Desc: "How many URLs answered with each class of status, and how many had no answer.", None: "No URL was found."}, First: "Status class"}
+		Desc: "How many URLs answered with each class of status, and how many had no answer.",
+		None: "No URL was found."}, First: "Status class"}
 	none := rep.URLs
 	for _, class := range []struct {
 		name, label string
 		tone        chart.Tone
-	}{{"1xx", "1xx", chart.Muted}, {"2xx", "2xx success", chart.Good}, {"3xx", "3xx redirect", chart.Info}, {"4xx", "4xx client error", chart.Warn}, {"5xx", "5xx server error", chart.Bad}} {
+	}{{"1xx", "1xx", chart.Muted}, {"2xx", "2xx success", chart.Good}, {"3xx", "3xx redirect", chart.Info},
+		{"4xx", "4xx client error", chart.Warn}, {"5xx", "5xx server error", chart.Bad}} {
 		n := rep.StatusClasses[class.name]
 		none -= n
 		if n > 0 {
@@ -57,8 +59,10 @@ func statusClasses(rep *report.Report) template.HTML {
 // reasonText says in words why pages are not indexable.
 func reasonText(reason string) string {
 	texts := map[string]string{
-		page.NotFetched: "not fetched", page.NotReached: "no whole answer", page.NotStatus: "status is not 200", page.NotRobots: "blocked by robots.txt", page.NotRedirect: "redirects",
-		page.NotType: "not a page (content type)", page.NotNoIndex: "noindex", page.NotCanon: "another URL is canonical", page.NotLength: "URL is too long",
+		page.NotFetched: "not fetched", page.NotReached: "no whole answer", page.NotStatus: "status is not 200",
+		page.NotRobots: "blocked by robots.txt", page.NotRedirect: "redirects",
+		page.NotType: "not a page (content type)", page.NotNoIndex: "noindex",
+		page.NotCanon: "another URL is canonical", page.NotLength: "URL is too long",
 	}
 	if text := texts[reason]; text != "" {
 		return text
@@ -71,10 +75,12 @@ func notIndexable(rep *report.Report) template.HTML {
 	if rep.URLs == 0 {
 		none = "No URL was found."
 	}
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason.",
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable",
+		Desc: "URLs that do not belong into an XML sitemap, by reason.",
 		None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
 	for _, reason := range words.ByCount(rep.NotIndexable) {
-		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason), Values: []float64{float64(rep.NotIndexable[reason])}})
+		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason),
+			Values: []float64{float64(rep.NotIndexable[reason])}})
 	}
 	return c.HTML()
 }
@@ -83,7 +89,8 @@ func notIndexable(rep *report.Report) template.HTML {
 const maxDepths = 20
 
 func clickDepths(d *report.ClickDepths) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth", Desc: "URLs by the number of clicks from the nearest start page."},
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth",
+		Desc: "URLs by the number of clicks from the nearest start page."},
 		First: "Clicks", Name: "URLs", Tone: chart.First}
 	more := 0.0
 	for _, at := range d.Depths {
@@ -103,7 +110,8 @@ func clickDepths(d *report.ClickDepths) template.HTML {
 }
 
 func responseTimes(t *pagestats.ResponseTimes) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times", Desc: "URLs by the time from the start of the request to the last byte."},
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times",
+		Desc: "URLs by the time from the start of the request to the last byte."},
 		First: "Response time", Name: "URLs", Tone: chart.Third}
 	for i, b := range t.Buckets {
 		label := "≤" + short(b.UpTo)
@@ -152,19 +160,22 @@ func sectionLabel(s *pagestats.Sections) func(string) string {
 
 func sectionTimes(s *pagestats.Sections) template.HTML {
 	c := &chart.Bars{Caption: chart.Caption{ID: "chart-section-times", Title: "Response time by section",
-		Desc: "Median and 95th percentile of the response time in the largest sections of the site.", Format: ui.Millis},
+		Desc:   "Median and 95th percentile of the response time in the largest sections of the site.",
+		Format: ui.Millis},
 		First: "Section", Series: []chart.Series{{Name: "p50", Tone: chart.First}, {Name: "p95", Tone: chart.Second}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
 		if item.P50 != nil && item.P95 != nil {
-			c.Rows = append(c.Rows, chart.Row{Label: label(item.Section), Values: []float64{float64(*item.P50), float64(*item.P95)}})
+			c.Rows = append(c.Rows, chart.Row{Label: label(item.Section),
+				Values: []float64{float64(*item.P50), float64(*item.P95)}})
 		}
 	}
 	return c.HTML()
 }
 
 func sectionSizes(s *pagestats.Sections) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections", Desc: "URLs in the largest sections of the site."}, First: "Section",
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections",
+		Desc: "URLs in the largest sections of the site."}, First: "Section",
 		Series: []chart.Series{{Name: "URLs", Tone: chart.First}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
@@ -174,7 +185,8 @@ func sectionSizes(s *pagestats.Sections) template.HTML {
 }
 
 func discovery(rep *report.Report, t *pagestats.Timeline) template.HTML {
-	c := &chart.Lines{Caption: chart.Caption{ID: "chart-discovery", Title: "Found and settled over time", Desc: "How many URLs had been found, and how many had an outcome, at each moment."},
+	c := &chart.Lines{Caption: chart.Caption{ID: "chart-discovery", Title: "Found and settled over time",
+		Desc: "How many URLs had been found, and how many had an outcome, at each moment."},
 		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Settled", Tone: chart.Second}}}
 	if rep.Generation > 0 {
 		c.Title = "New and checked URLs over time"

@@ -40,12 +40,15 @@ func findProblems(rep *report.Report) (v found) {
 	if len(all) == 0 {
 		v.NothingToFix = "This report has no checks for problems."
 	}
-	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"}, {Name: "URLs", Class: "num"}, {Name: "Note"}}}
+	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"},
+		{Name: "URLs", Class: "num"}, {Name: "Note"}}}
 	for i := range all {
 		p := &all[i]
 		v.Checks.Add(ui.Text(Heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
 		if p.Result == problems.Found {
-			v.Findings = append(v.Findings, finding{*p, Heading(p.Code), badge(p.Severity), Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more", nil)})
+			v.Findings = append(v.Findings, finding{*p, Heading(p.Code), badge(p.Severity),
+				Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more",
+					nil)})
 		}
 	}
 	v.AllProblems = "problems.jsonl has all."
@@ -95,7 +98,8 @@ func result(r string) ui.Cell {
 	return ui.Badge("not checked", "", 1)
 }
 
-// Items is the table of a problem's first URLs. Inside is the address of the page about a URL on the same server; nil if there is none, and URLs lead to the site.
+// Items is the table of a problem's first URLs. Inside is the address of the page about a URL on the same server; nil
+// if there is none, and URLs lead to the site.
 func Items(p *problems.Problem, caption, more string, inside func(url string) string) *ui.Table {
 	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: more}
 	d := problems.Definition{}
@@ -132,7 +136,8 @@ func Items(p *problems.Problem, caption, more string, inside func(url string) st
 	return t
 }
 
-// valueColumn is the column of a problem's values, which the table of problems describes, and how a value is written in it.
+// valueColumn is the column of a problem's values, which the table of problems describes, and how a value is written in
+// it.
 func valueColumn(value string) (ui.Column, func(text string) ui.Cell) {
 	if value == "" {
 		return ui.Column{}, ui.Text
@@ -169,23 +174,27 @@ func Verdict(rep *report.Report) (text, tone string) {
 			notChecked++
 		}
 	}
-	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial", report.Cancelled: "The crawl was cancelled",
-		report.Failed: "The crawl failed"}[rep.Status]
+	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial",
+		report.Cancelled: "The crawl was cancelled",
+		report.Failed:    "The crawl failed"}[rep.Status]
 	how = cmp.Or(how, "The crawl is "+string(rep.Status))
 	if rep.Status != report.Complete && rep.Reason != "" {
 		how += " (" + rep.Reason + ")"
 	}
-	text = how + ": " + words.Count(rep.URLs, "URL was found", "URLs were found") + ", " + humanize.Comma(rep.Indexable) + " of them indexable"
+	text = how + ": " + words.Count(rep.URLs, "URL was found", "URLs were found") + ", " +
+		humanize.Comma(rep.Indexable) + " of them indexable"
 	switch {
 	case rep.Status == report.Failed:
 		return text + ".", "bad"
 	case len(rep.Problems) == 0:
 		tone = "good"
 	case kinds[problems.Error] > 0:
-		text += ", and " + words.Count(int64(kinds[problems.Error]), "kind of error needs", "kinds of errors need") + " attention"
+		text += ", and " + words.Count(int64(kinds[problems.Error]), "kind of error needs", "kinds of errors need") +
+			" attention"
 		tone = "bad"
 	case kinds[problems.Warning] > 0:
-		text += ", with no errors and " + words.Count(int64(kinds[problems.Warning]), "kind of warning", "kinds of warnings")
+		text += ", with no errors and " + words.Count(int64(kinds[problems.Warning]), "kind of warning",
+			"kinds of warnings")
 		tone = "warn"
 	case notChecked > 0:
 		text += ", and the checks that could be made found no errors or warnings"

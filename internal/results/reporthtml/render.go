@@ -70,10 +70,13 @@ func Render(rep *report.Report) ([]byte, error) {
 		return nil, err
 	}
 	style, script := ui.StyleSheet(), ui.SortScript()
-	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script), Title: title(rep)}, found: findProblems(rep)}
-	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) + "; base-uri 'none'; form-action 'none'"
+	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script),
+		Title: title(rep)}, found: findProblems(rep)}
+	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) +
+		"; base-uri 'none'; form-action 'none'"
 	v.Verdict, v.Tone = Verdict(rep)
-	for _, m := range []message{{Title: "Errors of the crawl", Texts: rep.Errors}, {Title: "Warnings of the crawl", Texts: rep.Warnings}} {
+	for _, m := range []message{{Title: "Errors of the crawl", Texts: rep.Errors},
+		{Title: "Warnings of the crawl", Texts: rep.Warnings}} {
 		if shown := min(len(m.Texts), maxMessages); shown > 0 {
 			v.Messages = append(v.Messages, message{m.Title, m.Texts[:shown], int64(len(m.Texts) - shown)})
 		}
@@ -99,7 +102,8 @@ func Render(rep *report.Report) ([]byte, error) {
 	if rep.Cluster != nil {
 		v.Machines = machines(rep.Cluster)
 	}
-	v.Starts = &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "report.json has all"}
+	v.Starts = &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}},
+		More: "report.json has all"}
 	for _, u := range rep.StartURLs {
 		v.Starts.Add(ui.Link(u))
 	}
@@ -122,7 +126,8 @@ func Write(dir datadir.Dir, rep *report.Report) error {
 	return export.ReplaceFile(dir.ReportHTML(), export.Public, text)
 }
 
-// Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports whether there is a report.json.
+// Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports
+// whether there is a report.json.
 func Rewrite(from, to datadir.Dir) (bool, error) {
 	rep, err := report.Read(from)
 	if rep == nil || err != nil {
@@ -155,7 +160,8 @@ func numbers(rep *report.Report) []number {
 		{"Received", ui.Size(rep.Bytes)},
 	}
 	if t := rep.ResponseTimes; t != nil {
-		all = append(all, number{"Median response", ui.Millis(float64(t.P50))}, number{"95\u00A0% response", ui.Millis(float64(t.P95))})
+		all = append(all, number{"Median response", ui.Millis(float64(t.P50))},
+			number{"95\u00A0% response", ui.Millis(float64(t.P95))})
 	}
 	all = append(all, number{"Crawl time", ui.Seconds(rep.Elapsed)})
 	if rep.Runs > 1 {
@@ -168,9 +174,11 @@ func numbers(rep *report.Report) []number {
 	return all
 }
 
-// Counts is a table of names and how many URLs or links each has, the largest first, with the shares of all of them. Address is where a name leads; nil if nowhere.
+// Counts is a table of names and how many URLs or links each has, the largest first, with the shares of all of them.
+// Address is where a name leads; nil if nowhere.
 func Counts(caption, name, counted string, of map[string]int64, address func(name string) string) *ui.Table {
-	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: counted, Class: "num"}, {Name: "Share", Class: "num"}}, More: "report.json has all"}
+	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: counted, Class: "num"},
+		{Name: "Share", Class: "num"}}, More: "report.json has all"}
 	whole := int64(0)
 	for _, n := range of {
 		whole += n
@@ -185,9 +193,11 @@ func Counts(caption, name, counted string, of map[string]int64, address func(nam
 	return t
 }
 
-// ChangedFields is the table of what changed in a recrawl. A URL may have several changed fields, so that there are no shares.
+// ChangedFields is the table of what changed in a recrawl. A URL may have several changed fields, so that there are no
+// shares.
 func ChangedFields(rep *report.Report) *ui.Table {
-	t := &ui.Table{Caption: "Changed URLs by what differs", Columns: []ui.Column{{Name: "Field"}, {Name: "URLs", Class: "num"}}}
+	t := &ui.Table{Caption: "Changed URLs by what differs", Columns: []ui.Column{{Name: "Field"},
+		{Name: "URLs", Class: "num"}}}
 	for _, field := range words.ByCount(rep.ChangedFields) {
 		t.Add(ui.Word(field), ui.Number(rep.ChangedFields[field]))
 	}
@@ -198,10 +208,13 @@ func sections(rep *report.Report) *ui.Table {
 	if rep.Figures.Sections == nil {
 		return nil
 	}
-	t := &ui.Table{Caption: "Sections by size", More: "sitemap.jsonl has every URL", Columns: []ui.Column{{Name: "Section", Class: "url"}, {Name: "URLs", Class: "num"},
-		{Name: "Indexable", Class: "num"}, {Name: "Bytes", Class: "num"}, {Name: "p50", Class: "num"}, {Name: "p95", Class: "num"}}}
+	t := &ui.Table{Caption: "Sections by size", More: "sitemap.jsonl has every URL",
+		Columns: []ui.Column{{Name: "Section", Class: "url"}, {Name: "URLs", Class: "num"},
+			{Name: "Indexable", Class: "num"}, {Name: "Bytes", Class: "num"}, {Name: "p50", Class: "num"},
+			{Name: "p95", Class: "num"}}}
 	for _, s := range rep.Figures.Sections.Items {
-		t.Add(ui.Link(s.Section), ui.Number(s.URLs), ui.Number(s.Indexable), ui.Bytes(s.Bytes), quantile(s.P50), quantile(s.P95))
+		t.Add(ui.Link(s.Section), ui.Number(s.URLs), ui.Number(s.Indexable), ui.Bytes(s.Bytes), quantile(s.P50),
+			quantile(s.P95))
 	}
 	t.Cut += rep.Figures.Sections.Cut
 	return t
@@ -218,21 +231,25 @@ func quantile(ms *int64) ui.Cell {
 func hosts(rep *report.Report) []titled {
 	var all []titled
 	if len(rep.BlockedHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts that were given up", Columns: []ui.Column{{Name: "Host"}, {Name: "URLs not fetched", Class: "num"}, {Name: "Why"}}}
+		t := &ui.Table{Caption: "Hosts that were given up", Columns: []ui.Column{{Name: "Host"},
+			{Name: "URLs not fetched", Class: "num"}, {Name: "Why"}}}
 		for _, h := range rep.BlockedHosts {
 			t.Add(ui.Text(h.Host), ui.Number(h.Waiting), ui.Text(h.Why))
 		}
 		all = append(all, titled{"Blocked hosts", t})
 	}
 	if len(rep.ThrottledHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts that refused requests because there were too many", Columns: []ui.Column{{Name: "Host"}, {Name: "Throttled URLs", Class: "num"}}}
+		t := &ui.Table{Caption: "Hosts that refused requests because there were too many",
+			Columns: []ui.Column{{Name: "Host"}, {Name: "Throttled URLs", Class: "num"}}}
 		for _, h := range rep.ThrottledHosts {
 			t.Add(ui.Text(h.Host), ui.Number(h.Throttled))
 		}
 		all = append(all, titled{"Throttled hosts", t})
 	}
 	if len(rep.SlowestHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts by mean response time, the slowest first", Columns: []ui.Column{{Name: "Host"}, {Name: "Answers", Class: "num"}, {Name: "Mean response time", Class: "num"}}}
+		t := &ui.Table{Caption: "Hosts by mean response time, the slowest first",
+			Columns: []ui.Column{{Name: "Host"}, {Name: "Answers", Class: "num"},
+				{Name: "Mean response time", Class: "num"}}}
 		for _, h := range rep.SlowestHosts {
 			t.Add(ui.Text(h.Host), ui.Number(h.Pages), ui.Time(h.MeanResponseMS))
 		}
@@ -243,20 +260,23 @@ func hosts(rep *report.Report) []titled {
 
 func machines(c *report.Cluster) *ui.Table {
 	t := &ui.Table{Caption: "Machines that worked on the crawl", More: "report.json has all", Columns: []ui.Column{
-		{Name: "Machine"}, {Name: "Pages", Class: "num"}, {Name: "Sessions", Class: "num"}, {Name: "Partitions taken over", Class: "num"}, {Name: "Fenced", Class: "num"}, {Name: "End"},
+		{Name: "Machine"}, {Name: "Pages", Class: "num"}, {Name: "Sessions", Class: "num"},
+		{Name: "Partitions taken over", Class: "num"}, {Name: "Fenced", Class: "num"}, {Name: "End"},
 	}}
 	for i := range c.Machines {
 		m, end := &c.Machines[i], "left"
 		if m.Lost {
 			end = "lost"
 		}
-		t.Add(ui.Text(m.Name), ui.Number(int64(m.Pages)), ui.Number(int64(m.Sessions)), ui.Number(int64(m.Takeovers)), ui.Number(int64(m.Fenced)), ui.Text(end))
+		t.Add(ui.Text(m.Name), ui.Number(int64(m.Pages)), ui.Number(int64(m.Sessions)), ui.Number(int64(m.Takeovers)),
+			ui.Number(int64(m.Fenced)), ui.Text(end))
 	}
 	return t
 }
 
 func settings(rep *report.Report) *ui.Table {
-	t := &ui.Table{Caption: "Settings and limits", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}, More: "crawl.json has all"}
+	t := &ui.Table{Caption: "Settings and limits", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}},
+		More: "crawl.json has all"}
 	for _, name := range slices.Sorted(maps.Keys(rep.Settings)) {
 		value, err := json.Marshal(rep.Settings[name])
 		if err != nil {

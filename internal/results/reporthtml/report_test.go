@@ -25,45 +25,56 @@ import (
 
 // hostile is a text that must be shown as text.
 func hostile(i int) string {
-	return fmt.Sprintf("https://a.test/%d</td><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202Egnp", i) + strings.Repeat("x", 10_000)
+	return fmt.Sprintf("https://a.test/%d</td><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202Egnp", i) +
+		strings.Repeat("x", 10_000)
 }
 
 // sample is a report with something of everything. With a text of its own, every text is that.
 func sample(rows int, text func(int) string) *report.Report {
 	at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
 	rep := &report.Report{
-		SchemaVersion: 1, Version: "1.2.3", Status: report.Complete, Success: true, Reason: "nothing left to fetch", StartURLs: []string{text(0)}, Profile: "polite",
-		StartedAt: page.Time{Time: at}, EndedAt: page.Time{Time: at.Add(time.Hour)}, Elapsed: 3600, CrawlSeconds: 3500, URLs: 1000, Pages: 900, PagesPerSec: 0.3, Bytes: 123456789, Indexable: 700,
-		Outcomes: map[string]int64{"ok": 800, "redirect": 100, "http_error": 60, "pending": 40}, StatusClasses: map[string]int64{"2xx": 800, "3xx": 100, "4xx": 50, "5xx": 10},
-		NotIndexable: map[string]int64{"status": 60, "redirect": 100, "noindex": 100, "not_fetched": 40}, SkippedLinks: map[string]int64{"out_of_scope": 12}, Traps: map[string]int64{"calendar": 3},
+		SchemaVersion: 1, Version: "1.2.3", Status: report.Complete, Success: true, Reason: "nothing left to fetch",
+		StartURLs: []string{text(0)}, Profile: "polite",
+		StartedAt: page.Time{Time: at}, EndedAt: page.Time{Time: at.Add(time.Hour)}, Elapsed: 3600, CrawlSeconds: 3500,
+		URLs: 1000, Pages: 900, PagesPerSec: 0.3, Bytes: 123456789, Indexable: 700,
+		Outcomes:      map[string]int64{"ok": 800, "redirect": 100, "http_error": 60, "pending": 40},
+		StatusClasses: map[string]int64{"2xx": 800, "3xx": 100, "4xx": 50, "5xx": 10},
+		NotIndexable:  map[string]int64{"status": 60, "redirect": 100, "noindex": 100, "not_fetched": 40},
+		SkippedLinks:  map[string]int64{"out_of_scope": 12}, Traps: map[string]int64{"calendar": 3},
 		Generation: 1, Changes: map[string]int64{"new": 5, "gone": 2}, ChangedFields: map[string]int64{"title": 4},
 		ClickDepths: &report.ClickDepths{Known: true, Unreachable: 7},
 		Settings:    map[string]any{"max_urls": 0, "include": []string{text(1)}},
 		Files:       []string{"sitemap.jsonl", "report.json", "problems.jsonl", "report.html"},
 		Cluster: &report.Cluster{Name: text(0), Machines: []report.Machine{
-			{Name: text(1), Sessions: 1, Pages: 654321}, {Name: text(2), Sessions: 3, Takeovers: 85, Fenced: 2, Lost: true},
+			{Name: text(1), Sessions: 1, Pages: 654321}, {Name: text(2), Sessions: 3, Takeovers: 85, Fenced: 2,
+				Lost: true},
 		}},
 	}
 	for i := range 25 {
 		rep.ClickDepths.Depths = append(rep.ClickDepths.Depths, report.ClickDepth{Clicks: i, URLs: int64(i)})
 	}
-	times := &pagestats.ResponseTimes{Count: 960, P50: 120, P95: 2400, Max: 9000, Buckets: []pagestats.Bucket{{UpTo: 50, URLs: 100}, {UpTo: 1000, URLs: 800}, {URLs: 60}}}
+	times := &pagestats.ResponseTimes{Count: 960, P50: 120, P95: 2400, Max: 9000,
+		Buckets: []pagestats.Bucket{{UpTo: 50, URLs: 100}, {UpTo: 1000, URLs: 800}, {URLs: 60}}}
 	sections := &pagestats.Sections{Total: int64(rows) + 5, Cut: 5}
 	timeline := &pagestats.Timeline{Seconds: 60}
 	for i := range rows {
 		rep.Errors = append(rep.Errors, text(i))
 		rep.Warnings = append(rep.Warnings, text(i))
-		sections.Items = append(sections.Items, pagestats.Section{Section: text(i), URLs: int64(1000 - i), Indexable: 10, Bytes: 1000, P50: new(int64(i)), P95: new(int64(2 * i))})
-		timeline.Moments = append(timeline.Moments, pagestats.Moment{At: page.Time{Time: at.Add(time.Duration(i) * time.Minute)}, Found: 7, Crawled: 5})
+		sections.Items = append(sections.Items, pagestats.Section{Section: text(i), URLs: int64(1000 - i),
+			Indexable: 10, Bytes: 1000, P50: new(int64(i)), P95: new(int64(2 * i))})
+		timeline.Moments = append(timeline.Moments,
+			pagestats.Moment{At: page.Time{Time: at.Add(time.Duration(i) * time.Minute)}, Found: 7, Crawled: 5})
 		rep.SlowestHosts = append(rep.SlowestHosts, report.HostFigure{Host: text(i), Pages: 1, MeanResponseMS: 1500})
 		rep.BlockedHosts = append(rep.BlockedHosts, report.HostFigure{Host: text(i), Waiting: 2, Why: text(i)})
 		rep.ThrottledHosts = append(rep.ThrottledHosts, report.HostFigure{Host: text(i), Throttled: 2})
 	}
 	rep.Figures = pagestats.Figures{ResponseTimes: times, Sections: sections, Timeline: timeline}
 	for i, d := range problems.Table() {
-		p := problems.Problem{Code: d.Name, Severity: d.Severity, Result: problems.Found, Count: int64(rows) + 900, Cut: 900, Explain: d.Explain, Fix: d.Fix}
+		p := problems.Problem{Code: d.Name, Severity: d.Severity, Result: problems.Found, Count: int64(rows) + 900,
+			Cut: 900, Explain: d.Explain, Fix: d.Fix}
 		for k := range rows {
-			p.Items = append(p.Items, problems.Item{URL: text(k), Value: text(k), Related: []string{text(k), text(k + 1)}[:k%3%2+1]})
+			p.Items = append(p.Items, problems.Item{URL: text(k), Value: text(k),
+				Related: []string{text(k), text(k + 1)}[:k%3%2+1]})
 		}
 		switch i % 3 {
 		case 1:
@@ -205,7 +216,8 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 		if got := sizes[label(s.Section)]; len(got) != 1 || count(t, got[0]) != s.URLs {
 			t.Errorf("section %s has %v on the chart, want %d", s.Section, got, s.URLs)
 		}
-		if got := times[label(s.Section)]; s.P50 != nil && !slices.Equal(got, []string{ui.Millis(float64(*s.P50)), ui.Millis(float64(*s.P95))}) {
+		if got := times[label(s.Section)]; s.P50 != nil && !slices.Equal(got,
+			[]string{ui.Millis(float64(*s.P50)), ui.Millis(float64(*s.P95))}) {
 			t.Errorf("section %s has the times %v on the chart, want %d and %d ms", s.Section, got, *s.P50, *s.P95)
 		}
 	}
@@ -215,7 +227,8 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 	}
 	last := []string{}
 	for _, cells := range figure(t, root, "chart-discovery") {
-		if len(last) == 0 || count(t, cells[0]) > count(t, last[0]) || count(t, cells[0]) == count(t, last[0]) && count(t, cells[1]) > count(t, last[1]) {
+		if len(last) == 0 || count(t, cells[0]) > count(t, last[0]) || count(t, cells[0]) == count(t, last[0]) &&
+			count(t, cells[1]) > count(t, last[1]) {
 			last = cells
 		}
 	}
@@ -236,7 +249,8 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
 		got := tables["Checks"][Heading(p.Code)]
-		if len(got) != 4 || count(t, got[2]) != p.Count || got[0] != p.Severity || strings.ReplaceAll(got[1], " ", "_") != p.Result || got[3] != p.Why {
+		if len(got) != 4 || count(t, got[2]) != p.Count || got[0] != p.Severity ||
+			strings.ReplaceAll(got[1], " ", "_") != p.Result || got[3] != p.Why {
 			t.Errorf("the check %s is %v, in the report %s %s %d %s", p.Code, got, p.Severity, p.Result, p.Count, p.Why)
 		}
 	}
@@ -247,7 +261,8 @@ func TestAgreesWithReport(t *testing.T) {
 	text, root := render(t, rep)
 	checkAgrees(t, rep, root)
 	sentence, _ := Verdict(rep)
-	for _, want := range []string{sentence, "Machines that worked on the crawl", "654,321", ">lost<", "900 more rows are not shown here", "What to do:"} {
+	for _, want := range []string{sentence, "Machines that worked on the crawl", "654,321", ">lost<",
+		"900 more rows are not shown here", "What to do:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not contain %q", want)
 		}
@@ -268,7 +283,8 @@ func TestAgreesWithReport(t *testing.T) {
 
 // The page has a policy that allows its own style and script and nothing else, loads nothing, and has each id once.
 func TestSelfContained(t *testing.T) {
-	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(150, hostile), "empty": {Status: report.Failed}} {
+	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(150, hostile),
+		"empty": {Status: report.Failed}} {
 		text, root := render(t, rep)
 		policy := ""
 		for _, m := range elements(root, "meta") {
@@ -284,7 +300,8 @@ func TestSelfContained(t *testing.T) {
 		ids := map[string]bool{}
 		for n := range root.Descendants() {
 			for _, a := range n.Attr {
-				if a.Key == "src" || a.Key == "style" || strings.HasPrefix(a.Key, "on") || a.Key == "href" && n.Data != "a" {
+				if a.Key == "src" || a.Key == "style" || strings.HasPrefix(a.Key, "on") || a.Key == "href" &&
+					n.Data != "a" {
 					t.Errorf("%s: element %s has the attribute %s", name, n.Data, a.Key)
 				}
 				if a.Key == "id" && ids[a.Val] {
@@ -306,7 +323,8 @@ func TestSelfContained(t *testing.T) {
 }
 
 func TestWellFormed(t *testing.T) {
-	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(5, hostile), "empty": {Status: report.Failed}} {
+	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(5, hostile),
+		"empty": {Status: report.Failed}} {
 		text, _ := render(t, rep)
 		if err := htmltest.Check(text); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -324,9 +342,11 @@ func TestVerdict(t *testing.T) {
 			URLs: 1, Indexable: 1, Problems: []problems.Problem{{Result: problems.None}}},
 		"warn: The crawl is complete: 2 URLs were found, 1 of them indexable, with no errors and 1 kind of warning.": {Status: report.Complete,
 			URLs: 2, Indexable: 1, Problems: found(problems.Warning)},
-		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind of error needs attention.": {Status: report.Partial,
+		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind " +
+			"of error needs attention.": {Status: report.Partial,
 			Reason: "Reached max_urls limit of 2", URLs: 2, Indexable: 1, Problems: found(problems.Error)},
-		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made found no errors or warnings.": {Status: report.Cancelled,
+		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made " +
+			"found no errors or warnings.": {Status: report.Cancelled,
 			URLs: 2, Indexable: 1, Problems: []problems.Problem{{Result: problems.NotChecked}}},
 	} {
 		if text, tone := Verdict(rep); tone+": "+text != want {
@@ -369,7 +389,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// The largest page is under 5 MB: every list of the report is full, and every text is long and grows when it is written as HTML.
+// The largest page is under 5 MB: every list of the report is full, and every text is long and grows when it is written
+// as HTML.
 func TestLargestPage(t *testing.T) {
 	for _, letter := range []string{"&", "\u00e4", "\u202E"} {
 		texts := make([]string, 1000)
@@ -406,9 +427,11 @@ func TestItems(t *testing.T) {
 		problems.Thin:       {"Words", "1234", "1,234", "1234"},
 		problems.BrokenLink: {"Status code, or outcome", "404", "404", ""},
 	} {
-		table := Items(&problems.Problem{Code: code.String(), Items: []problems.Item{{URL: "https://a.test/", Value: want.value}}}, "", "", nil)
+		table := Items(&problems.Problem{Code: code.String(),
+			Items: []problems.Item{{URL: "https://a.test/", Value: want.value}}}, "", "", nil)
 		column, cell := table.Columns[1], table.Rows[0][1]
-		if column.Name != want.column || (column.Class == "num") != (want.key != "") || cell.Text != want.text || cell.Key != want.key {
+		if column.Name != want.column || (column.Class == "num") != (want.key != "") || cell.Text != want.text ||
+			cell.Key != want.key {
 			t.Errorf("%s: the column is %+v, the cell %+v, want %+v", code, column, cell, want)
 		}
 	}

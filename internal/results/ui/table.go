@@ -32,7 +32,8 @@ const (
 	maxBytes = 100 << 10
 )
 
-// Add adds a row, or only counts it if the table is full. The rows are the first ones: after one that has no space, no other is added.
+// Add adds a row, or only counts it if the table is full. The rows are the first ones: after one that has no space, no
+// other is added.
 func (t *Table) Add(cells ...Cell) {
 	for i := range cells {
 		if !t.full {
@@ -112,7 +113,8 @@ func Link(url string) Cell { return Cell{Kind: "link", Text: url} }
 // maxAnchors is how many addresses a cell shows.
 const maxAnchors = 3
 
-// Links is a cell with the first of several addresses, each with the text of its link, if there are texts. More is how many there are beside them.
+// Links is a cell with the first of several addresses, each with the text of its link, if there are texts. More is how
+// many there are beside them.
 func Links(urls, texts []string, more int64) Cell {
 	c := Cell{Kind: "links", More: more}
 	for i, url := range urls {

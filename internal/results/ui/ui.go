@@ -1,6 +1,8 @@
-// Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of html/template. Everything is embedded.
+// Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of
+// html/template. Everything is embedded.
 //
-// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size, seconds, millis, decimal, when); a user adds the templates of its own pages.
+// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size,
+// seconds, millis, decimal, when); a user adds the templates of its own pages.
 package ui
 
 import (
@@ -36,7 +38,8 @@ func read(name string) string {
 	return string(text)
 }
 
-// Source is a script or style sheet as a source of a Content-Security-Policy: its hash in quotes. The element must contain the text unchanged.
+// Source is a script or style sheet as a source of a Content-Security-Policy: its hash in quotes. The element must
+// contain the text unchanged.
 func Source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -53,13 +56,15 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": shown, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma,
-		"size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
+		"show": shown, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink,
+		"comma": humanize.Comma,
+		"size":  Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
 		"lower": strings.ToLower,
 	}
 }
 
-// maxShown is how many characters of a text are shown, maxWhole how many where all of it matters, and maxLink the length of the longest address that is made a link.
+// maxShown is how many characters of a text are shown, maxWhole how many where all of it matters, and maxLink the
+// length of the longest address that is made a link.
 const (
 	maxShown = 300
 	maxWhole = 4000

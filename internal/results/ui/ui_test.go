@@ -73,16 +73,19 @@ func TestContrast(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	table := &Table{Caption: "Pages", Columns: []Column{{"URL", "url"}, {"Count", "num"}, {"State", ""}}, More: "sitemap.jsonl has all"}
+	table := &Table{Caption: "Pages", Columns: []Column{{"URL", "url"}, {"Count", "num"}, {"State", ""}},
+		More: "sitemap.jsonl has all"}
 	hostile := "https://a.test/<script>alert(1)</script>\u202E" + strings.Repeat("x", 10_000)
 	table.Add(Link("https://a.test/?a=1&b=2"), Number(1234567), Badge("ok", "good", 1))
 	table.Add(Link("javascript:alert(1)"), Number(2), Badge(`"><script>alert(1)</script>`, "bad", 2))
 	table.Add(Link(hostile), Bytes(2048), Time(1500))
-	table.Add(Links([]string{"https://a.test/1", "javascript:alert(1)", "https://a.test/3", "https://a.test/4"}, []string{"one", "<b>two</b>"}, 5), Number(1), Word("b"))
+	table.Add(Links([]string{"https://a.test/1", "javascript:alert(1)", "https://a.test/3", "https://a.test/4"},
+		[]string{"one", "<b>two</b>"}, 5), Number(1), Word("b"))
 	for range 200 {
 		table.Add(Link("https://a.test/"), Number(0), Word("a"))
 	}
-	set, err := Parse(fstest.MapFS{"page.tmpl": {Data: []byte(`{{define "page"}}{{template "table" .}}{{end}}`)}}, "*.tmpl")
+	set, err := Parse(fstest.MapFS{"page.tmpl": {Data: []byte(`{{define "page"}}{{template "table" .}}{{end}}`)}},
+		"*.tmpl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,8 @@ func TestTable(t *testing.T) {
 	if rows != 101 || links != 99 { // with the head; three addresses are not links
 		t.Errorf("the table has %d rows and %d links", rows, links)
 	}
-	for _, want := range []string{"1,234,567", "2.0 KiB", "1.5 s", "and 6 more", "“<bdi>one</bdi>”", "&lt;b&gt;two&lt;/b&gt;", "104 more rows are not shown here: sitemap.jsonl has all."} {
+	for _, want := range []string{"1,234,567", "2.0 KiB", "1.5 s", "and 6 more", "“<bdi>one</bdi>”",
+		"&lt;b&gt;two&lt;/b&gt;", "104 more rows are not shown here: sitemap.jsonl has all."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table does not contain %q", want)
 		}
@@ -137,7 +141,8 @@ func TestSource(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for seconds, want := range map[float64]string{0: "0 ms", 0.565: "565 ms", 1.96: "2.0 s", 13.74: "13.7 s", 59.7: "1m0s", 86.4: "1m26s", 3600: "1h0m0s"} {
+	for seconds, want := range map[float64]string{0: "0 ms", 0.565: "565 ms", 1.96: "2.0 s", 13.74: "13.7 s",
+		59.7: "1m0s", 86.4: "1m26s", 3600: "1h0m0s"} {
 		if got := Seconds(seconds); got != want {
 			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
 		}

@@ -60,9 +60,11 @@ func (a accountRoutes) createKey(c *call) error {
 	}
 	in.Account = cmp.Or(in.Account, c.caller.Account.ID)
 	if in.Account != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
-		return refuse(service.ErrInvalid, "the body has faults", service.FieldError{Field: "account", Code: "not_allowed", Detail: "other accounts need the scope admin"})
+		return refuse(service.ErrInvalid, "the body has faults",
+			service.FieldError{Field: "account", Code: "not_allowed", Detail: "other accounts need the scope admin"})
 	}
-	key, err := a.accounts().CreateKey(c.r.Context(), c.caller, service.Key{Account: in.Account, Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
+	key, err := a.accounts().CreateKey(c.r.Context(), c.caller,
+		service.Key{Account: in.Account, Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,8 @@ func (a accountRoutes) putPlan(c *call) error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	p := service.Plan{Name: c.r.PathValue("name"), Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls, MaxQueued: in.MaxQueued, MaxPriority: 9,
+	p := service.Plan{Name: c.r.PathValue("name"), Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls,
+		MaxQueued: in.MaxQueued, MaxPriority: 9,
 		PagesPerMonth: in.PagesPerMonth, DiskBytes: in.DiskBytes, Refused: in.Refused}
 	if in.MaxPriority != nil {
 		p.MaxPriority = *in.MaxPriority

@@ -51,7 +51,8 @@ func TestAnswersOfAnEndedCrawl(t *testing.T) {
 	if text := f.want(404, "GET", at+"/sitemap.csv", key, ""); !strings.Contains(text, "the setting csv") {
 		t.Errorf("sitemap.csv: %s", text)
 	}
-	if text := f.want(422, "GET", at+"/pages?sort=-size", key, ""); !strings.Contains(text, "content_length") || !strings.Contains(text, "response_time") {
+	if text := f.want(422, "GET", at+"/pages?sort=-size", key, ""); !strings.Contains(text, "content_length") ||
+		!strings.Contains(text, "response_time") {
 		t.Errorf("a wrong order: %s", text)
 	}
 	f.http = &http.Client{} // the other one compares answers with the document, and does not know compressed ones
@@ -60,22 +61,26 @@ func TestAnswersOfAnEndedCrawl(t *testing.T) {
 		_, header, text := f.do("GET", path, key, "", "Accept-Encoding", "br;q=1, gzip;q=0.5")
 		unzipped, err := gzip.NewReader(strings.NewReader(text))
 		if header.Get("Content-Encoding") != "gzip" || err != nil || len(text) >= len(plain) {
-			t.Fatalf("%s: encoding %q, %d of %d bytes, %v", path, header.Get("Content-Encoding"), len(text), len(plain), err)
+			t.Fatalf("%s: encoding %q, %d of %d bytes, %v", path, header.Get("Content-Encoding"), len(text), len(plain),
+				err)
 		}
 		if got, err := io.ReadAll(unzipped); err != nil || string(got) != plain {
 			t.Errorf("%s: %d bytes unzipped, want %d: %v", path, len(got), len(plain), err)
 		}
-		if _, header, _ := f.do("GET", path, key, "", "Accept-Encoding", "gzip;q=0"); header.Get("Content-Encoding") != "" {
+		if _, header, _ := f.do("GET", path, key, "", "Accept-Encoding",
+			"gzip;q=0"); header.Get("Content-Encoding") != "" {
 			t.Errorf("%s is compressed for a client that refuses it", path)
 		}
 		if etag := header.Get("ETag"); etag != "" {
 			f.want(304, "GET", path, key, "", "Accept-Encoding", "gzip", "If-None-Match", etag)
 		}
 	}
-	if _, header, _ := f.do("GET", at+"/runs", key, "", "Accept-Encoding", "gzip"); header.Get("Content-Encoding") != "" {
+	if _, header, _ := f.do("GET", at+"/runs", key, "", "Accept-Encoding",
+		"gzip"); header.Get("Content-Encoding") != "" {
 		t.Error("a short answer is compressed")
 	}
-	for _, want := range []string{"msg=crawl.started crawl=" + id, "msg=crawl.finished crawl=" + id, `\"state\":\"complete\"`} {
+	for _, want := range []string{"msg=crawl.started crawl=" + id, "msg=crawl.finished crawl=" + id,
+		`\"state\":\"complete\"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %q:\n%s", want, log)
 		}
@@ -91,9 +96,11 @@ func TestCursors(t *testing.T) {
 	if err := json.Unmarshal([]byte(hook), &made); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"crawls", "queue", "schedules", "webhooks", "webhooks/" + made.ID + "/deliveries", "keys", "accounts", "plans", "hosts", "audit"} {
+	for _, name := range []string{"crawls", "queue", "schedules", "webhooks", "webhooks/" + made.ID + "/deliveries",
+		"keys", "accounts", "plans", "hosts", "audit"} {
 		for _, cursor := range []string{"none", "Zm9v", "06gudk50ia9ifbtmihiakii3", "%00", "~"} {
-			if text := f.want(422, "GET", "/v1/"+name+"?cursor="+cursor, key, ""); !strings.Contains(text, `"field":"cursor"`) {
+			if text := f.want(422, "GET", "/v1/"+name+"?cursor="+cursor, key, ""); !strings.Contains(text,
+				`"field":"cursor"`) {
 				t.Errorf("%s?cursor=%s: %s", name, cursor, text)
 			}
 		}
@@ -104,7 +111,8 @@ func TestCursors(t *testing.T) {
 	seen, next := map[string]bool{}, ""
 	for range 10 {
 		var part service.List[service.Key]
-		if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/keys?limit=2&cursor="+next, key, "")), &part); err != nil {
+		if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/keys?limit=2&cursor="+next, key, "")),
+			&part); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range part.Items {
@@ -126,8 +134,10 @@ func TestAllow(t *testing.T) {
 	id := "06gudk50ia9ifbtmihiakii3"
 	f.http = &http.Client{} // the document does not name HEAD
 	for path, want := range map[string]string{
-		"/v1/crawls": "GET, HEAD, POST", "/v1/crawls/" + id: "GET, HEAD, PATCH, DELETE", "/v1/crawls/" + id + "/pause": "POST",
-		"/v1/crawls/" + id + "/recrawl": "POST", "/v1/crawls/" + id + "/report": "GET, HEAD", "/v1/crawls/" + id + "/sitemap.csv": "GET, HEAD",
+		"/v1/crawls": "GET, HEAD, POST", "/v1/crawls/" + id: "GET, HEAD, PATCH, DELETE", "/v1/crawls/" + id +
+			"/pause": "POST",
+		"/v1/crawls/" + id + "/recrawl": "POST", "/v1/crawls/" + id + "/report": "GET, HEAD", "/v1/crawls/" + id +
+			"/sitemap.csv": "GET, HEAD",
 		"/v1/hosts/a.test/deny": "PUT, DELETE", "/healthz": "GET, HEAD",
 	} {
 		allowed := strings.Split(want, ", ")
@@ -160,9 +170,12 @@ func TestProblemTypes(t *testing.T) {
 		}
 	}
 	for _, code := range []service.ErrorCode{
-		service.ErrInvalid, service.ErrNotFound, service.ErrState, service.ErrUnauthorized, service.ErrForbidden, service.ErrReused,
-		service.ErrExists, service.ErrInUse, service.ErrPlanLimit, service.ErrRateLimit, service.ErrUnavailable, service.ErrMethod,
-		service.ErrMediaType, service.ErrTooLarge, service.ErrHost, service.ErrBody, service.ErrTimeout, service.ErrRange, service.ErrInternal,
+		service.ErrInvalid, service.ErrNotFound, service.ErrState, service.ErrUnauthorized, service.ErrForbidden,
+		service.ErrReused,
+		service.ErrExists, service.ErrInUse, service.ErrPlanLimit, service.ErrRateLimit, service.ErrUnavailable,
+		service.ErrMethod,
+		service.ErrMediaType, service.ErrTooLarge, service.ErrHost, service.ErrBody, service.ErrTimeout,
+		service.ErrRange, service.ErrInternal,
 	} {
 		if code.Title() == "" || code.Explanation() == "" {
 			t.Errorf("%s has no title or explanation", code)
@@ -189,8 +202,10 @@ func TestPlaceOfAStartURL(t *testing.T) {
 // Tenants are not told of the operator's settings.
 func TestSettingsOfTenants(t *testing.T) {
 	f := newFixture(t, nil)
-	tenant, admin := f.want(200, "GET", "/v1/settings", f.key("one", service.ScopeWrite), ""), f.want(200, "GET", "/v1/settings", f.key("two", service.ScopeAdmin), "")
-	if strings.Contains(tenant, `"operator"`) || !strings.Contains(tenant, `"max_urls"`) || !strings.Contains(admin, `"operator"`) {
+	tenant, admin := f.want(200, "GET", "/v1/settings", f.key("one", service.ScopeWrite), ""),
+		f.want(200, "GET", "/v1/settings", f.key("two", service.ScopeAdmin), "")
+	if strings.Contains(tenant, `"operator"`) || !strings.Contains(tenant, `"max_urls"`) ||
+		!strings.Contains(admin, `"operator"`) {
 		t.Errorf("a tenant sees %s", tenant)
 	}
 }

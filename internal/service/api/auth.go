@@ -31,7 +31,8 @@ func credentialOf(r *http.Request) (credential, error) {
 	if cookie, err := r.Cookie(cookieName); err == nil && cookie.Value != "" {
 		return credential{secret: cookie.Value, session: true}, nil
 	}
-	return credential{}, refuse(service.ErrUnauthorized, "send a key as 'Authorization: Bearer KEY'; 'mapwright keys create' makes one")
+	return credential{}, refuse(service.ErrUnauthorized,
+		"send a key as 'Authorization: Bearer KEY'; 'mapwright keys create' makes one")
 }
 
 // caller finds the account and the scopes of a credential.
@@ -47,8 +48,8 @@ func (s *Server) caller(r *http.Request, c *credential) (*service.Caller, error)
 	return session.Caller, nil
 }
 
-// authenticate finds the caller of a request, within the rate limits: those of the key or, without a valid one, those of the address. A valid key is not held
-// back by others behind the same address.
+// authenticate finds the caller of a request, within the rate limits: those of the key or, without a valid one, those
+// of the address. A valid key is not held back by others behind the same address.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.Caller, credential, error) {
 	remote := s.remote(r)
 	cred, err := credentialOf(r)

@@ -55,7 +55,8 @@ func (c *connecting) longest() *connection {
 	return nil
 }
 
-// connectingHeap has the client with the most waiting connections at the top; of equal ones, that which has waited longest.
+// connectingHeap has the client with the most waiting connections at the top; of equal ones, that which has waited
+// longest.
 type connectingHeap []*connecting
 
 func (h connectingHeap) Len() int { return len(h) }
@@ -87,7 +88,8 @@ func (h *connectingHeap) Pop() any {
 
 // Limit bounds the connections of a listener.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	return &connections{Listener: l, most: s.most, trusted: s.trusted, log: s.log, addresses: map[netip.Prefix]*connecting{}}
+	return &connections{Listener: l, most: s.most, trusted: s.trusted, log: s.log,
+		addresses: map[netip.Prefix]*connecting{}}
 }
 
 // Accept waits for a connection for which there is room.
@@ -109,8 +111,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// address is what a peer is counted under: its address, or for IPv6 the network that one customer usually has. It is not
-// valid if the peer is a trusted proxy.
+// address is what a peer is counted under: its address, or for IPv6 the network that one customer usually has. It is
+// not valid if the peer is a trusted proxy.
 func (l *connections) address(peer net.Addr) netip.Prefix {
 	from, err := netip.ParseAddrPort(peer.String())
 	if addr := from.Addr().Unmap(); err == nil && !l.trusted(addr) {
@@ -150,8 +152,8 @@ func (l *connections) add(plain net.Conn) *connection {
 	return c
 }
 
-// makeRoomLocked closes a connection of some clients, of which the first is the one with the most waiting connections. It
-// returns false if there is none to close.
+// makeRoomLocked closes a connection of some clients, of which the first is the one with the most waiting connections.
+// It returns false if there is none to close.
 func (l *connections) makeRoomLocked(of []*connecting) bool {
 	if len(of) == 0 {
 		return false

@@ -38,7 +38,8 @@ func TestConnectionsThatWait(t *testing.T) {
 		long = "Transfer-Encoding: chunked\r\n\r\n4\r\nkey="
 	)
 	for name, sends := range map[string]string{
-		"nothing": "", "half a head": "GET /healthz HTT", "no body": form + "Content-Length: 900\r\n\r\n", "half a body": form + long,
+		"nothing": "", "half a head": "GET /healthz HTT", "no body": form + "Content-Length: 900\r\n\r\n",
+		"half a body":            form + long,
 		"a body that is refused": "PUT /v1/plans/x HTTP/1.1\r\nHost: localhost\r\n" + long,
 		"a body at no address":   "GET /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 70000\r\n\r\n",
 		"a body of another host": "POST / HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 7\r\n\r\n",
@@ -116,7 +117,8 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 		}
 		open("one more", "192.0.2.30:1", request)
 		open("too many", "192.0.2.31:1", "")
-		want := []string{"1 of four", "2 of four", "3 of four", "first of two", "4 of four", "second of two", "5 of four", "too many"}
+		want := []string{"1 of four", "2 of four", "3 of four", "first of two", "4 of four", "second of two",
+			"5 of four", "too many"}
 		if !slices.Equal(closed, want) || len(answered) > 0 {
 			t.Errorf("closed: %q, answered: %q", closed, answered)
 		}
@@ -158,7 +160,8 @@ func TestRefusedBodies(t *testing.T) {
 				if _, err := io.Copy(io.Discard, res.Body); err != nil {
 					t.Fatal(err)
 				}
-				if res.StatusCode != http.StatusUnauthorized || res.Close != c.closed || time.Since(began) >= time.Second {
+				if res.StatusCode != http.StatusUnauthorized || res.Close != c.closed ||
+					time.Since(began) >= time.Second {
 					t.Errorf("status %d, close %v, after %s", res.StatusCode, res.Close, time.Since(began))
 				}
 				if c.closed {
@@ -198,7 +201,8 @@ func TestSlowBodies(t *testing.T) {
 				conn, sent := p.dial(), make(chan struct{})
 				go func() {
 					defer close(sent)
-					_, err := fmt.Fprintf(conn, "POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", size)
+					_, err := fmt.Fprintf(conn,
+						"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", size)
 					for left := size; left > 0 && err == nil; left -= rate {
 						time.Sleep(time.Second)
 						_, err = io.WriteString(conn, strings.Repeat("x", min(rate, left)))

@@ -15,7 +15,8 @@ func (a crawlRoutes) crawls() *service.Crawls { return a.server.service.Crawls }
 
 func (a crawlRoutes) list(c *call) error {
 	q := c.query()
-	f := service.CrawlFilter{Label: q.text("label"), Name: q.text("q"), Schedule: q.text("schedule"), Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
+	f := service.CrawlFilter{Label: q.text("label"), Name: q.text("q"), Schedule: q.text("schedule"),
+		Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
 	f.Account = c.account(q)
 	for name := range strings.SplitSeq(q.text("state"), ",") {
 		if state := service.State(name); slices.Contains(service.States(), state) {
@@ -30,7 +31,8 @@ func (a crawlRoutes) list(c *call) error {
 	return c.crawlList(a.crawls().List(c.r.Context(), c.caller, f))
 }
 
-// account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or name. Empty means all.
+// account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or
+// name. Empty means all.
 func (c *call) account(q *query) string {
 	text := q.text("account")
 	switch {
@@ -62,7 +64,8 @@ func (c *call) crawlList(list *service.List[*service.Crawl], err error) error {
 
 func (a crawlRoutes) queue(c *call) error {
 	q := c.query()
-	f := service.CrawlFilter{Account: c.account(q), Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
+	f := service.CrawlFilter{Account: c.account(q), Cursor: q.text("cursor"),
+		Limit: q.number("limit", 1, mostItems, someItems)}
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -77,7 +80,8 @@ func (a crawlRoutes) submit(c *call) error {
 	const most = 255
 	key := c.r.Header.Get("Idempotency-Key")
 	if len(key) > most {
-		return refuse(service.ErrInvalid, "the request has faults", service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
+		return refuse(service.ErrInvalid, "the request has faults",
+			service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
 	}
 	return c.accepted(a.crawls().Submit(c.r.Context(), c.caller, s, key))
 }
@@ -96,7 +100,8 @@ func (c *call) accepted(crawl *service.Crawl, err error) error {
 func (c *call) addLinks(crawl *service.Crawl) {
 	self := c.link("/v1/crawls/" + crawl.ID)
 	crawl.Links = map[string]string{"self": self}
-	for _, name := range []string{"pages", "events", "log", "runs", "problems", "report", "report.html", "pages.jsonl", "sitemap.xml", "links", "changes"} {
+	for _, name := range []string{"pages", "events", "log", "runs", "problems", "report", "report.html", "pages.jsonl",
+		"sitemap.xml", "links", "changes"} {
 		crawl.Links[name] = self + "/" + name
 	}
 }

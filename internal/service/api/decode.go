@@ -25,8 +25,8 @@ const (
 	maxFaults = 100      // of a request that a refusal names
 )
 
-// readBody reads the body of a request into dst, a pointer to a struct. It names every field that is unknown or has the wrong type. An optional
-// body may be empty.
+// readBody reads the body of a request into dst, a pointer to a struct. It names every field that is unknown or has the
+// wrong type. An optional body may be empty.
 func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	allowed := []string{"application/json"}
@@ -46,7 +46,8 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 		return refuse(service.ErrTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return refuse(service.ErrTimeout, fmt.Sprintf("the body did not arrive within %s, and a second more for each %d bytes", bodyTime, bodyRate))
+		return refuse(service.ErrTimeout,
+			fmt.Sprintf("the body did not arrive within %s, and a second more for each %d bytes", bodyTime, bodyRate))
 	}
 	if err != nil {
 		return refuse(service.ErrBody, "the body did not arrive whole")
@@ -86,15 +87,18 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 		}
 		field, known := fields[name]
 		if !known {
-			faults = append(faults, service.FieldError{Field: shorten(prefix + name), Code: "unknown", Detail: "there is no such field; there are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")})
+			faults = append(faults, service.FieldError{Field: shorten(prefix + name), Code: "unknown",
+				Detail: "there is no such field; there are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")})
 			continue
 		}
 		value := object[name]
 		if string(value) == "null" {
-			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " + kindOf(field.Type()) + "; leave the field out if it is not meant to be given"})
+			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " +
+				kindOf(field.Type()) + "; leave the field out if it is not meant to be given"})
 			continue
 		}
-		if inner := field.Type(); inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct && !isText(inner.Elem()) {
+		if inner := field.Type(); inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct &&
+			!isText(inner.Elem()) {
 			field.Set(reflect.New(inner.Elem()))
 			faults = append(faults, fill(prefix+name+".", value, field.Elem())...)
 			continue
@@ -105,7 +109,8 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 			continue
 		}
 		if err := json.Unmarshal(value, field.Addr().Interface()); err != nil {
-			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " + kindOf(field.Type())})
+			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " +
+				kindOf(field.Type())})
 		}
 	}
 	return faults

@@ -31,7 +31,8 @@ func TestBodies(t *testing.T) {
 	}{
 		{json, `{"start_urls":["https://a.test/"],"priority":3}`, "", nil},
 		{json + "; charset=utf-8", ` {"start_urls":[]} `, "", nil},
-		{json, `{"Start_URLs":1,"name":5,"labels":"x","priority":"high","settings":[1],"more":{}}`, service.ErrInvalid, []string{"Start_URLs", "labels", "more", "name", "priority", "settings"}},
+		{json, `{"Start_URLs":1,"name":5,"labels":"x","priority":"high","settings":[1],"more":{}}`, service.ErrInvalid,
+			[]string{"Start_URLs", "labels", "more", "name", "priority", "settings"}},
 		{json, `{"priority":1.5}`, service.ErrInvalid, []string{"priority"}},
 		{json, `{"priority":99999999999999999999}`, service.ErrInvalid, []string{"priority"}},
 		{json, `[]`, service.ErrInvalid, []string{""}},
@@ -42,8 +43,10 @@ func TestBodies(t *testing.T) {
 		{json, `{"name":`, service.ErrBody, nil},
 		{json, strings.Repeat("[", 100_000), service.ErrBody, nil},
 		{json, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, service.ErrTooLarge, nil},
-		{json, `{"name":"` + strings.Repeat("x", maxText) + `","start_urls":["` + strings.Repeat("x", maxBody/2) + `"]}`, service.ErrInvalid, []string{"name"}},
-		{json, `{"labels":["` + strings.Repeat(`x","`, maxValue/4) + `"],"settings":{"` + strings.Repeat("x", maxValue) + `":1}}`, service.ErrInvalid, []string{"labels", "settings"}},
+		{json, `{"name":"` + strings.Repeat("x", maxText) + `","start_urls":["` + strings.Repeat("x", maxBody/2) +
+			`"]}`, service.ErrInvalid, []string{"name"}},
+		{json, `{"labels":["` + strings.Repeat(`x","`, maxValue/4) + `"],"settings":{"` +
+			strings.Repeat("x", maxValue) + `":1}}`, service.ErrInvalid, []string{"labels", "settings"}},
 		{"", `{}`, service.ErrMediaType, nil},
 		{"text/plain", `{}`, service.ErrMediaType, nil},
 		{"application/x-www-form-urlencoded", `name=x`, service.ErrMediaType, nil},
@@ -91,9 +94,11 @@ func TestOptionalBodies(t *testing.T) {
 // Objects inside of objects are checked too.
 func TestNestedFaults(t *testing.T) {
 	var s schedules.Input
-	err := readBody(httptest.NewRecorder(), bodyRequest("application/json", `{"submission":{"start_urls":7,"x":1},"recrawl":[]}`), &s, false)
+	err := readBody(httptest.NewRecorder(), bodyRequest("application/json",
+		`{"submission":{"start_urls":7,"x":1},"recrawl":[]}`), &s, false)
 	e, ok := errors.AsType[*service.Error](err)
-	if !ok || len(e.Fields) != 3 || e.Fields[0].Field != "recrawl" || e.Fields[1].Field != "submission.start_urls" || e.Fields[2].Field != "submission.x" {
+	if !ok || len(e.Fields) != 3 || e.Fields[0].Field != "recrawl" || e.Fields[1].Field != "submission.start_urls" ||
+		e.Fields[2].Field != "submission.x" {
 		t.Errorf("%+v", err)
 	}
 }
@@ -104,7 +109,8 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"name":null,"labels":[null],"\u0000":1}`))
 	f.Add([]byte(`{"a":1,"a":2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, dst := range []any{&service.Submission{}, &service.Edit{}, &schedules.Input{}, &keyInput{}, &planInput{}} {
+		for _, dst := range []any{&service.Submission{}, &service.Edit{}, &schedules.Input{}, &keyInput{},
+			&planInput{}} {
 			err := readBody(httptest.NewRecorder(), bodyRequest("application/json", string(body)), dst, false)
 			if err == nil {
 				continue

@@ -26,8 +26,8 @@ const (
 	eventKind   = "text/event-stream"
 )
 
-// streams are the clients of event streams. Durable events are read from the database after the last one that a client has, so a slow client loses
-// none and costs no memory. Of samples a client gets the newest of each crawl only.
+// streams are the clients of event streams. Durable events are read from the database after the last one that a client
+// has, so a slow client loses none and costs no memory. Of samples a client gets the newest of each crawl only.
 type streams struct {
 	server *Server
 
@@ -100,8 +100,10 @@ func (s *streams) sample(ctx context.Context) {
 	if len(clients) == 0 {
 		return
 	}
-	running, err := s.server.service.Crawls.List(ctx, &service.Caller{System: "monitor", Scopes: []service.Scope{service.ScopeAdmin}},
-		service.CrawlFilter{States: []service.State{service.Running, service.Pausing, service.Finishing}, Limit: mostItems})
+	running, err := s.server.service.Crawls.List(ctx, &service.Caller{System: "monitor",
+		Scopes: []service.Scope{service.ScopeAdmin}},
+		service.CrawlFilter{States: []service.State{service.Running, service.Pausing, service.Finishing},
+			Limit: mostItems})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.server.log.Error("cannot take samples of running crawls", "error", err)
@@ -131,16 +133,20 @@ func (s *streams) sample(ctx context.Context) {
 
 // sampleText is a sample as an event without id.
 func sampleText(id string, live *monitor.Live) []byte {
-	return unstored("", service.Event{Type: service.Sample, Crawl: id, Generation: live.Generation, Actor: service.Actor{System: "monitor"}}, live)
+	return unstored("", service.Event{Type: service.Sample, Crawl: id, Generation: live.Generation,
+		Actor: service.Actor{System: "monitor"}}, live)
 }
 
 // gapText tells a client that it does not get all events after the one that it has.
 func gapText(crawl string, has, from int64) []byte {
-	detail := "events after the one with the id has are not kept any more: read the crawls again; the stream goes on after the id from"
+	detail := "events after the one with the id has are not kept any more: read the crawls again; the stream goes on " +
+		"after the id from"
 	if has > from {
-		detail = "there is no event with the id has: the database may be an older copy. Read the crawls again; the stream goes on after the id from"
+		detail = "there is no event with the id has: the database may be an older copy. Read the crawls again; the " +
+			"stream goes on after the id from"
 	}
-	return unstored(fmt.Sprintf("retry: 1000\nid: %d\n", from), service.Event{Type: service.Gap, Crawl: crawl, Actor: service.Actor{System: "events"}},
+	return unstored(fmt.Sprintf("retry: 1000\nid: %d\n", from),
+		service.Event{Type: service.Gap, Crawl: crawl, Actor: service.Actor{System: "events"}},
 		map[string]any{"has": has, "from": from, "detail": detail})
 }
 
@@ -214,7 +220,8 @@ func (e eventRoutes) stream(c *call, one *stream) error {
 	}
 	one.owner, one.sampled, one.samples = c.caller.Account.ID, make(chan struct{}, 1), map[string][]byte{}
 	if !e.server.streams.add(one) {
-		return refuse(service.ErrUnavailable, "too many event streams are open: close some, or read all crawls by one stream of /v1/events")
+		return refuse(service.ErrUnavailable,
+			"too many event streams are open: close some, or read all crawls by one stream of /v1/events")
 	}
 	defer e.server.streams.remove(one)
 	h := c.w.Header()
@@ -222,7 +229,8 @@ func (e eventRoutes) stream(c *call, one *stream) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // for nginx
 	out := &eventWriter{w: c.w, control: http.NewResponseController(c.w)}
-	from, missing, err := e.server.service.Events.Gap(c.r.Context(), service.EventFilter{Account: one.account, Crawl: one.crawl, After: after})
+	from, missing, err := e.server.service.Events.Gap(c.r.Context(),
+		service.EventFilter{Account: one.account, Crawl: one.crawl, After: after})
 	if err != nil {
 		return err
 	}
@@ -283,7 +291,8 @@ func (e eventRoutes) after(c *call) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, refuse(service.ErrInvalid, "the query has faults", service.FieldError{Field: name, Code: "invalid", Detail: "must be the id of an event"})
+		return 0, refuse(service.ErrInvalid, "the query has faults",
+			service.FieldError{Field: name, Code: "invalid", Detail: "must be the id of an event"})
 	}
 	return n, nil
 }
@@ -294,7 +303,8 @@ type errGone struct{ error }
 // sendEvents sends the durable events that the client does not have, and returns the id of the last one.
 func (e eventRoutes) sendEvents(c *call, one *stream, out *eventWriter, after int64) (int64, error) {
 	for {
-		events, err := e.server.service.Events.Since(c.r.Context(), service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
+		events, err := e.server.service.Events.Since(c.r.Context(),
+			service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
 		if err != nil {
 			return after, err
 		}

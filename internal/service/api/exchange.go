@@ -10,8 +10,9 @@ import (
 
 const (
 	answerTime = 60 * time.Second // for an ordinary answer to be made and sent
-	bodyTime   = 30 * time.Second // for a body to arrive, and a second more for each bodyRate bytes of it that have arrived
-	bodyRate   = 32 << 10
+	// for a body to arrive, and a second more for each bodyRate bytes of it that have arrived
+	bodyTime = 30 * time.Second
+	bodyRate = 32 << 10
 
 	// A body that nothing has read is read for a moment before the answer: a client that has sent it whole can use the
 	// connection again, and others find theirs closed.
@@ -31,7 +32,8 @@ type answer struct {
 }
 
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
-	return &answer{ResponseWriter: w, control: http.NewResponseController(w), conn: connectionOf(r.Context()), status: http.StatusOK}
+	return &answer{ResponseWriter: w, control: http.NewResponseController(w), conn: connectionOf(r.Context()),
+		status: http.StatusOK}
 }
 
 // receive gives the body of a request its deadline. It returns false if the connection was closed: the request must not
@@ -41,15 +43,16 @@ func (a *answer) receive(r *http.Request) bool {
 		return a.arrived()
 	}
 	a.conn.hasHead()
-	a.body = &upload{ReadCloser: r.Body, answer: a, began: time.Now(), http1: r.ProtoMajor == 1, expects: r.Header.Get("Expect") != ""}
+	a.body = &upload{ReadCloser: r.Body, answer: a, began: time.Now(), http1: r.ProtoMajor == 1,
+		expects: r.Header.Get("Expect") != ""}
 	a.body.extend()
 	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
 	r.Body = a.body
 	return true
 }
 
-// arrived notes that the request has arrived whole. Answers that take long, such as files and streams, move the deadline
-// for writing themselves.
+// arrived notes that the request has arrived whole. Answers that take long, such as files and streams, move the
+// deadline for writing themselves.
 func (a *answer) arrived() bool {
 	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
 	a.counted = a.conn.begin()
@@ -131,7 +134,8 @@ func (u *upload) take(p []byte) (n int, err error) {
 	return n, u.err
 }
 
-// leave reads the rest of a body for a moment. It returns false if that is not all: the connection cannot be used again.
+// leave reads the rest of a body for a moment. It returns false if that is not all: the connection cannot be used
+// again.
 func (u *upload) leave() bool {
 	if u.err == nil && (!u.expects || u.read > 0) {
 		_ = u.answer.control.SetReadDeadline(time.Now().Add(leaveTime))

@@ -28,17 +28,21 @@ func NewFigures() *Figures {
 	buckets := prometheus.ExponentialBuckets(0.001, 2, 14)
 	f := &Figures{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "http_request_seconds",
-			Help: "Time that requests to the server took, without event streams.", Buckets: buckets}, []string{"method", "status"}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace,
+			Name: "http_request_seconds",
+			Help: "Time that requests to the server took, without event streams.", Buckets: buckets},
+			[]string{"method", "status"}),
 		writes: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "database_write_seconds",
 			Help: "Time that transactions of the database took which write.", Buckets: buckets}),
 	}
-	f.webhooks = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "service_webhook_attempts_total",
+	f.webhooks = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace,
+		Name: "service_webhook_attempts_total",
 		Help: "Attempts to deliver webhooks, by result."}, []string{"result"})
 	for _, result := range []string{"delivered", "failed"} {
 		f.webhooks.WithLabelValues(result)
 	}
-	f.registry.MustRegister(f.requests, f.writes, f.webhooks, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	f.registry.MustRegister(f.requests, f.writes, f.webhooks, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return f
 }
 

@@ -10,7 +10,8 @@ import (
 
 // Handlers of things that accounts have, such as schedules and webhooks. Each calls a method of what keeps them.
 
-// list is the handler of a list of the caller's account or, for an admin, of another. ID is the id of an item, by which the list is in order.
+// list is the handler of a list of the caller's account or, for an admin, of another. ID is the id of an item, by which
+// the list is in order.
 func list[T any](id func(T) string, load func(ctx context.Context, account string) ([]T, error)) func(*call) error {
 	return func(c *call) error {
 		q := c.query()
@@ -19,7 +20,8 @@ func list[T any](id func(T) string, load func(ctx context.Context, account strin
 	}
 }
 
-// listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor is that of the last item of the part before.
+// listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor
+// is that of the last item of the part before.
 func listed[T any](c *call, q *query, of func(T) string, load func(context.Context) ([]T, error)) error {
 	cursor, limit := q.cursor(), q.number("limit", 1, mostItems, someItems)
 	if err := q.done(); err != nil {
@@ -51,7 +53,8 @@ func (c *call) place() (cursor string, limit int, err error) {
 }
 
 // create is the handler that makes a thing of the body. Address is where it is then.
-func create[In, T any](address func(T) string, make func(context.Context, *service.Caller, In) (T, error)) func(*call) error {
+func create[In, T any](address func(T) string, make func(context.Context, *service.Caller, In) (T,
+	error)) func(*call) error {
 	return func(c *call) error {
 		var in In
 		if err := c.body(&in); err != nil {
@@ -72,7 +75,8 @@ func get[T any](find func(ctx context.Context, c *service.Caller, id string) (T,
 }
 
 // edit is the handler that changes it.
-func edit[In, T any](change func(ctx context.Context, c *service.Caller, id string, in In) (T, error)) func(*call) error {
+func edit[In, T any](change func(ctx context.Context, c *service.Caller, id string, in In) (T,
+	error)) func(*call) error {
 	return func(c *call) error {
 		var in In
 		if err := c.body(&in); err != nil {

@@ -17,14 +17,16 @@ import (
 
 // hostileValues are JSON values that a field may be given by a client that errs or means harm.
 func hostileValues() []string {
-	values := []string{"null", "true", "-1", "1.5", "1e400", "9223372036854775808", "[]", "{}", "[null]", `{"":null}`, `"\ud800"`, `"\u0000"`, "[" + strings.Repeat(`"x",`, 300) + `"x"]`}
+	values := []string{"null", "true", "-1", "1.5", "1e400", "9223372036854775808", "[]", "{}", "[null]", `{"":null}`,
+		`"\ud800"`, `"\u0000"`, "[" + strings.Repeat(`"x",`, 300) + `"x"]`}
 	for _, text := range []string{"", "../../service.db", "http://[::1", strings.Repeat("x", 5000)} {
 		values = append(values, must(json.Marshal(text)), must(json.Marshal([]string{text})))
 	}
 	return values
 }
 
-// No value in any field of any request makes the server fail: it answers with a problem document, or accepts what the document allows, and goes on.
+// No value in any field of any request makes the server fail: it answers with a problem document, or accepts what the
+// document allows, and goes on.
 func TestHostileBodies(t *testing.T) {
 	f := newFixture(t, func(o *service.Options) { o.MaxCrawls = 1 })
 	f.web.Hold(0) // the first crawl keeps the one slot, so that no other sends a request
@@ -122,7 +124,8 @@ func fieldsOf(schema *openapi3.SchemaRef) (names []string) {
 		names = append(names, name)
 		switch name {
 		case "settings":
-			names = append(names, "settings.max_urls", "settings.duration", "settings.include", "settings.header", "settings.no_such")
+			names = append(names, "settings.max_urls", "settings.duration", "settings.include", "settings.header",
+				"settings.no_such")
 		case "submission":
 			names = append(names, "submission.start_urls", "submission.settings")
 		}

@@ -17,7 +17,8 @@ const (
 // and closes it.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: withConnection,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what bad clients do
+		Handler: s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ConnContext: withConnection,
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what bad clients do
 	}
 }

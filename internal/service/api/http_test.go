@@ -88,7 +88,8 @@ func TestSlowClients(t *testing.T) {
 	}{
 		{"nothing", "", headerTime},
 		{"head", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", headerTime},
-		{"body", "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\n", bodyTime},
+		{"body", "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\n", bodyTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, _ *Server, p *pipes) {
@@ -162,10 +163,14 @@ func TestAddresses(t *testing.T) {
 		status         int
 	}{
 		{"GET", "/a/b/healthz", 200}, {"HEAD", "/a/b/healthz", 200}, {"GET", "/a/b/openapi.json", 200},
-		{"GET", "/a/b", 308}, {"GET", "/healthz", 404}, {"GET", "/a/bhealthz", 404}, {"GET", "/", 404}, {"GET", "/a/b/nothing", 404},
-		{"POST", "/a/b/healthz", 405}, {"DELETE", "/a/b/v1/crawls", 405}, {"PROPFIND", "/a/b/v1/crawls", 405}, {"OPTIONS", "/a/b/v1/crawls", 405},
-		{"GET", "/a/b/v1/../healthz", 404}, {"GET", "/a/b//healthz", 404}, {"GET", "/a/b/v1//crawls", 404}, {"GET", "/a/b/./healthz", 404}, {"GET", "/a/../a/b/healthz", 404},
-		{"GET", "/a/b/v1/crawls", 401}, {"GET", "/a/b/v1/crawls/%2e%2e", 404}, {"GET", "/a/b/v1/crawls/..%2f..%2fservice.db", 404}, {"GET", "/a/b/v1/crawls/x%00/pages", 401},
+		{"GET", "/a/b", 308}, {"GET", "/healthz", 404}, {"GET", "/a/bhealthz", 404}, {"GET", "/", 404},
+		{"GET", "/a/b/nothing", 404},
+		{"POST", "/a/b/healthz", 405}, {"DELETE", "/a/b/v1/crawls", 405}, {"PROPFIND", "/a/b/v1/crawls", 405},
+		{"OPTIONS", "/a/b/v1/crawls", 405},
+		{"GET", "/a/b/v1/../healthz", 404}, {"GET", "/a/b//healthz", 404}, {"GET", "/a/b/v1//crawls", 404},
+		{"GET", "/a/b/./healthz", 404}, {"GET", "/a/../a/b/healthz", 404},
+		{"GET", "/a/b/v1/crawls", 401}, {"GET", "/a/b/v1/crawls/%2e%2e", 404},
+		{"GET", "/a/b/v1/crawls/..%2f..%2fservice.db", 404}, {"GET", "/a/b/v1/crawls/x%00/pages", 401},
 	} {
 		w := ask(s, c.method, c.target, nil)
 		if w.Code != c.status {
@@ -177,7 +182,8 @@ func TestAddresses(t *testing.T) {
 		if w.Code == 405 && w.Header().Get("Allow") == "" {
 			t.Errorf("%s %s: no Allow", c.method, c.target)
 		}
-		for _, name := range []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy", "X-Frame-Options", "Strict-Transport-Security"} {
+		for _, name := range []string{"X-Content-Type-Options", "Referrer-Policy", "Content-Security-Policy",
+			"X-Frame-Options", "Strict-Transport-Security"} {
 			if w.Header().Get(name) == "" {
 				t.Errorf("%s %s: no header %s", c.method, c.target, name)
 			}
@@ -188,7 +194,8 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	if w := ask(s, "GET", "/a/b/healthz", func(r *http.Request) { r.Host = "evil.test" }); w.Code != http.StatusMisdirectedRequest {
+	if w := ask(s, "GET", "/a/b/healthz",
+		func(r *http.Request) { r.Host = "evil.test" }); w.Code != http.StatusMisdirectedRequest {
 		t.Errorf("another host name: status %d", w.Code)
 	}
 }

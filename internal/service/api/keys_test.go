@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// The keys of an account are replaced while a crawl runs. The crawl, the schedule and the usage belong to the account and do not change.
+// The keys of an account are replaced while a crawl runs. The crawl, the schedule and the usage belong to the account
+// and do not change.
 func TestKeysRotatedInMidCrawl(t *testing.T) {
 	f := newFixture(t, nil)
 	old := f.key("team", service.ScopeAdmin)
@@ -21,7 +22,8 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 	f.until(f.client(old), id, 0, service.CrawlStarted)
 	submission := must(json.Marshal(f.submission(1, nil)))
 	var schedule service.Schedule
-	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/schedules", old, `{"cron":"0 3 1 1 *","submission":`+submission+`}`)), &schedule); err != nil {
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/schedules", old,
+		`{"cron":"0 3 1 1 *","submission":`+submission+`}`)), &schedule); err != nil {
 		t.Fatal(err)
 	}
 
@@ -34,13 +36,15 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 	f.web.Release()
 	c := f.client(key.Secret)
 	f.until(c, id, 0, service.CrawlFinished)
-	if crawl, err := c.Crawl(t.Context(), id); err != nil || crawl.State != service.Complete || crawl.PagesCounted != 25 {
+	if crawl, err := c.Crawl(t.Context(), id); err != nil || crawl.State != service.Complete ||
+		crawl.PagesCounted != 25 {
 		t.Errorf("%+v, %v", crawl, err)
 	}
 
 	// The schedule that the old key made is due.
 	err := f.svc.Write(t.Context(), func(tx *service.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "UPDATE schedule SET next_at = ? WHERE id = ?", time.Now().UnixMilli(), schedule.ID)
+		_, err := tx.ExecContext(t.Context(), "UPDATE schedule SET next_at = ? WHERE id = ?", time.Now().UnixMilli(),
+			schedule.ID)
 		return err
 	})
 	if err != nil {
@@ -56,48 +60,58 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 	if err != nil || len(list.Items) != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if crawl := list.Items[0]; crawl.Schedule != schedule.ID || crawl.State != service.Complete || crawl.Account != key.Account {
+	if crawl := list.Items[0]; crawl.Schedule != schedule.ID || crawl.State != service.Complete ||
+		crawl.Account != key.Account {
 		t.Errorf("the crawl of the schedule: %+v", crawl)
 	}
 	var used service.Usage
-	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/usage", key.Secret, "")), &used); err != nil || used.Pages.Used != 50 || used.Pages.Granted != 0 {
+	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/usage", key.Secret, "")), &used); err != nil ||
+		used.Pages.Used != 50 || used.Pages.Granted != 0 {
 		t.Errorf("usage %+v, %v", used.Pages, err)
 	}
 }
 
-// What is stored of a request does not grow with what the request repeats, and a refusal names a hundred faults at most.
+// What is stored of a request does not grow with what the request repeats, and a refusal names a hundred faults at
+// most.
 func TestRequestsThatRepeat(t *testing.T) {
 	f := newFixture(t, nil)
 	admin := f.key("team", service.ScopeRead, service.ScopeWrite, service.ScopeAdmin)
 	list := func(text string) string { return `["` + strings.Repeat(text+`","`, 5000) + text + `"]` }
 	made := f.want(201, "POST", "/v1/keys", admin, `{"scopes":`+list("read")+`}`)
 	var key service.Key
-	if err := json.Unmarshal([]byte(made), &key); err != nil || !slices.Equal(key.Scopes, []service.Scope{service.ScopeRead}) {
+	if err := json.Unmarshal([]byte(made), &key); err != nil ||
+		!slices.Equal(key.Scopes, []service.Scope{service.ScopeRead}) {
 		t.Errorf("the key has scopes %v, %v", key.Scopes, err)
 	}
 	var hook service.Webhook
-	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/webhooks", admin, `{"url":"https://example.com/"}`)), &hook); err != nil {
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/webhooks", admin, `{"url":"https://example.com/"}`)),
+		&hook); err != nil {
 		t.Fatal(err)
 	}
-	f.want(200, "PATCH", "/v1/webhooks/"+hook.ID, admin, `{"events":["crawl.paused`+strings.Repeat(`","crawl.paused`, 3000)+`"]}`)
+	f.want(200, "PATCH", "/v1/webhooks/"+hook.ID, admin, `{"events":["crawl.paused`+strings.Repeat(`","crawl.paused`,
+		3000)+`"]}`)
 	if audit := f.want(200, "GET", "/v1/audit", admin, ""); len(audit) > 10_000 {
 		t.Errorf("the audit log has %d bytes", len(audit))
 	}
-	for method, body := range map[string]string{"POST /v1/keys": `{"scopes":` + list("x") + `}`, "POST /v1/schedules": `{"cron":"` + strings.Repeat("1,", 3000) + `1 * * * *","submission":{"start_urls":["https://a.test/"]}}`} {
+	for method, body := range map[string]string{"POST /v1/keys": `{"scopes":` + list("x") + `}`,
+		"POST /v1/schedules": `{"cron":"` + strings.Repeat("1,", 3000) +
+			`1 * * * *","submission":{"start_urls":["https://a.test/"]}}`} {
 		method, path, _ := strings.Cut(method, " ")
 		var problem service.Document
-		if err := json.Unmarshal([]byte(f.want(422, method, path, admin, body)), &problem); err != nil || len(problem.Errors) > 101 {
+		if err := json.Unmarshal([]byte(f.want(422, method, path, admin, body)), &problem); err != nil ||
+			len(problem.Errors) > 101 {
 			t.Errorf("%s names %d faults, %v", path, len(problem.Errors), err)
 		}
 	}
 }
 
-// A key makes and revokes only keys that can do no more than itself and end no later. A person who logged in by a link makes
-// keys that last.
+// A key makes and revokes only keys that can do no more than itself and end no later. A person who logged in by a link
+// makes keys that last.
 func TestKeysOfKeys(t *testing.T) {
 	f := newFixture(t, nil)
 	id := func(key string) string { return strings.Split(key, "_")[1] }
-	read, write, admin := f.key("team", service.ScopeRead), f.key("team", service.ScopeWrite), f.key("team", service.ScopeAdmin)
+	read, write, admin := f.key("team", service.ScopeRead), f.key("team", service.ScopeWrite),
+		f.key("team", service.ScopeAdmin)
 	other := f.key("others", service.ScopeRead)
 	f.want(403, "DELETE", "/v1/keys/"+id(write), read, "")
 	f.want(403, "DELETE", "/v1/keys/"+id(admin), write, "")
@@ -174,11 +188,13 @@ func TestHostsOfOthers(t *testing.T) {
 	id := f.submit(f.client(admin), f.submission(0, nil))
 	f.until(f.client(admin), id, 0, service.CrawlStarted)
 	at := "/v1/hosts/" + f.web.HostName(0)
-	if text := f.want(200, "GET", at, admin, ""); !strings.Contains(text, `"crawls"`) || !strings.Contains(text, `"pace"`) {
+	if text := f.want(200, "GET", at, admin, ""); !strings.Contains(text, `"crawls"`) ||
+		!strings.Contains(text, `"pace"`) {
 		t.Errorf("an admin sees %s", text)
 	}
 	asked := strings.ReplaceAll(f.want(200, "GET", at, tenant, ""), f.web.HostName(0), "")
-	if other := strings.ReplaceAll(f.want(200, "GET", "/v1/hosts/never.test", tenant, ""), "never.test", ""); asked != other {
+	if other := strings.ReplaceAll(f.want(200, "GET", "/v1/hosts/never.test", tenant, ""), "never.test",
+		""); asked != other {
 		t.Errorf("a host that others ask: %s, another: %s", asked, other)
 	}
 	f.web.Release()
@@ -195,7 +211,9 @@ func TestManyKeys(t *testing.T) {
 			return err
 		}
 		for i := range 9998 {
-			_, err := tx.ExecContext(t.Context(), "INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, '[\"read\"]', 1, 0)",
+			_, err := tx.ExecContext(t.Context(),
+				"INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, "+
+					"?, '[\"read\"]', 1, 0)",
 				service.NewID(), account, fmt.Sprintf("key %d", i), strings.Repeat("0", 64))
 			if err != nil {
 				return err
@@ -215,7 +233,8 @@ func TestManyKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for cursor, parts := "", 1; ; parts++ {
 		var list service.List[service.Key]
-		if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/keys?limit=1000&cursor="+cursor, last, "")), &list); err != nil {
+		if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/keys?limit=1000&cursor="+cursor, last, "")),
+			&list); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range list.Items {

@@ -32,7 +32,8 @@ type loginView struct {
 	Error  string
 }
 
-// show answers with the login page. Reading it changes nothing: programs that look at links in messages must not use the token up.
+// show answers with the login page. Reading it changes nothing: programs that look at links in messages must not use
+// the token up.
 func (l *logins) show(c *call) error {
 	q := c.query()
 	view := loginView{Token: q.text("token")}
@@ -52,7 +53,9 @@ func (l *logins) render(c *call, status int, view loginView) error {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+ui.Source(style)+"; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src "+ui.Source(style)+"; form-action 'self'; frame-ancestors 'none'; base-uri "+
+			"'none'")
 	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms have the origin null
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write([]byte(text.String())) // a client that has gone

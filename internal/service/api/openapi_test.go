@@ -40,7 +40,8 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// The service.Document has the operations of the server and no others. Only the pages by which people log in are not in it.
+// The service.Document has the operations of the server and no others. Only the pages by which people log in are not in
+// it.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	var described, served []string
 	for path, item := range document31(t, "").Paths.Map() {
@@ -59,7 +60,8 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 		if r.path != "/login" && r.path != "/logout" {
 			served = append(served, r.method+" "+r.path)
 		}
-		if open := []string{"/healthz", "/readyz", "/openapi.json", "/problems/{code}", "/login"}; (r.scope == public) != slices.Contains(open, r.path) {
+		if open := []string{"/healthz", "/readyz", "/openapi.json", "/problems/{code}",
+			"/login"}; (r.scope == public) != slices.Contains(open, r.path) {
 			t.Errorf("%s %s: scope %q", r.method, r.path, r.scope)
 		}
 		if r.scope == service.ScopeRead && r.method != "GET" && r.path != "/logout" {
@@ -86,14 +88,21 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 func TestSchemasHaveEveryField(t *testing.T) {
 	doc := document31(t, "")
 	for name, of := range map[string]reflect.Type{
-		"Crawl": reflect.TypeFor[service.Crawl](), "Run": reflect.TypeFor[service.Run](), "Waiting": reflect.TypeFor[service.Waiting](), "Submission": reflect.TypeFor[service.Submission](),
-		"Edit": reflect.TypeFor[service.Edit](), "Recrawl": reflect.TypeFor[service.Recrawl](), "Event": reflect.TypeFor[service.Event](), "Actor": reflect.TypeFor[service.Actor](),
-		"Account": reflect.TypeFor[service.Account](), "AccountEdit": reflect.TypeFor[service.AccountEdit](), "AccountInput": reflect.TypeFor[accountInput](),
-		"Key": reflect.TypeFor[service.Key](), "KeyInput": reflect.TypeFor[keyInput](), "Plan": reflect.TypeFor[service.Plan](), "PlanInput": reflect.TypeFor[planInput](),
-		"Usage": reflect.TypeFor[service.Usage](), "AuditEntry": reflect.TypeFor[service.AuditEntry](), "Schedule": reflect.TypeFor[service.Schedule](),
+		"Crawl": reflect.TypeFor[service.Crawl](), "Run": reflect.TypeFor[service.Run](),
+		"Waiting": reflect.TypeFor[service.Waiting](), "Submission": reflect.TypeFor[service.Submission](),
+		"Edit": reflect.TypeFor[service.Edit](), "Recrawl": reflect.TypeFor[service.Recrawl](),
+		"Event": reflect.TypeFor[service.Event](), "Actor": reflect.TypeFor[service.Actor](),
+		"Account": reflect.TypeFor[service.Account](), "AccountEdit": reflect.TypeFor[service.AccountEdit](),
+		"AccountInput": reflect.TypeFor[accountInput](),
+		"Key":          reflect.TypeFor[service.Key](), "KeyInput": reflect.TypeFor[keyInput](),
+		"Plan": reflect.TypeFor[service.Plan](), "PlanInput": reflect.TypeFor[planInput](),
+		"Usage": reflect.TypeFor[service.Usage](), "AuditEntry": reflect.TypeFor[service.AuditEntry](),
+		"Schedule":      reflect.TypeFor[service.Schedule](),
 		"ScheduleInput": reflect.TypeFor[schedules.Input](), "ScheduleEdit": reflect.TypeFor[schedules.Input](),
-		"WebhookInput": reflect.TypeFor[hooks.Input](), "WebhookEdit": reflect.TypeFor[hooks.Input](), "Host": reflect.TypeFor[hostAnswer](), "Webhook": reflect.TypeFor[service.Webhook](),
-		"Delivery": reflect.TypeFor[service.Delivery](), "Me": reflect.TypeFor[me](), "Error": reflect.TypeFor[service.Document](), "SiteProblem": reflect.TypeFor[problems.Problem](),
+		"WebhookInput": reflect.TypeFor[hooks.Input](), "WebhookEdit": reflect.TypeFor[hooks.Input](),
+		"Host": reflect.TypeFor[hostAnswer](), "Webhook": reflect.TypeFor[service.Webhook](),
+		"Delivery": reflect.TypeFor[service.Delivery](), "Me": reflect.TypeFor[me](),
+		"Error": reflect.TypeFor[service.Document](), "SiteProblem": reflect.TypeFor[problems.Problem](),
 		"Setting": reflect.TypeFor[config.SettingInfo](),
 	} {
 		schema := doc.Components.Schemas[name]
@@ -103,8 +112,10 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		}
 		fields := map[string]bool{}
 		addFields(fields, of)
-		if properties := schema.Value.Properties; !slices.Equal(slices.Sorted(maps.Keys(properties)), slices.Sorted(maps.Keys(fields))) {
-			t.Errorf("%s: the schema has %q, the type %q", name, slices.Sorted(maps.Keys(properties)), slices.Sorted(maps.Keys(fields)))
+		if properties := schema.Value.Properties; !slices.Equal(slices.Sorted(maps.Keys(properties)),
+			slices.Sorted(maps.Keys(fields))) {
+			t.Errorf("%s: the schema has %q, the type %q", name, slices.Sorted(maps.Keys(properties)),
+				slices.Sorted(maps.Keys(fields)))
 		}
 		for _, required := range schema.Value.Required {
 			if !fields[required] && !strings.HasSuffix(name, "Input") {
@@ -133,7 +144,8 @@ func addFields(names map[string]bool, of reflect.Type) {
 // The lists of states, scopes, events, waiting codes and problems are those of the program.
 func TestListsOfTheDocument(t *testing.T) {
 	doc := document31(t, "")
-	for name, want := range map[string][]string{"State": texts(service.States()), "Scope": texts(service.Scopes()), "EventType": texts(service.EventTypes())} {
+	for name, want := range map[string][]string{"State": texts(service.States()), "Scope": texts(service.Scopes()),
+		"EventType": texts(service.EventTypes())} {
 		var got []string
 		for _, v := range doc.Components.Schemas[name].Value.Enum {
 			got = append(got, v.(string))

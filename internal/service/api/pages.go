@@ -25,7 +25,8 @@ func pageQuery(q *query) pageindex.Query {
 		name, down := strings.CutPrefix(text, "-")
 		order, ok := pageindex.ParseOrder(name)
 		if !ok {
-			q.fault("sort", "invalid", "must be one of "+strings.Join(pageindex.Orders(), ", ")+", perhaps with - before it")
+			q.fault("sort", "invalid", "must be one of "+strings.Join(pageindex.Orders(),
+				", ")+", perhaps with - before it")
 		}
 		out.Order, out.Descending = order, down
 	}
@@ -39,7 +40,8 @@ type pageList struct {
 	NextCursor string            `json:"next_cursor,omitempty"`
 }
 
-// pages lists pages of a crawl: those of its file by the index or, if it has none yet, those that are recorded, in the order of their keys.
+// pages lists pages of a crawl: those of its file by the index or, if it has none yet, those that are recorded, in the
+// order of their keys.
 func (a resultRoutes) pages(c *call) error {
 	q := c.query()
 	wanted := pageQuery(q)
@@ -55,7 +57,8 @@ func (a resultRoutes) pages(c *call) error {
 		list, err = a.recordedPages(c, crawl, wanted)
 	}
 	fault := func(field, code string) error {
-		return refuse(service.ErrInvalid, "the query has faults", service.FieldError{Field: field, Code: code, Detail: err.Error()})
+		return refuse(service.ErrInvalid, "the query has faults",
+			service.FieldError{Field: field, Code: code, Detail: err.Error()})
 	}
 	switch {
 	case errors.Is(err, pageindex.ErrCursor), errors.Is(err, pageindex.ErrOldCursor):
@@ -124,17 +127,22 @@ func join(a, b []byte) []byte {
 	return append(append(a, ','), b[1:]...)
 }
 
-// recordedPages answers from the store of a crawl that has written no files, whether it runs or not. A cursor is the key of the last page.
+// recordedPages answers from the store of a crawl that has written no files, whether it runs or not. A cursor is the
+// key of the last page.
 func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
-	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 || wanted.Filter.AnyProblem != nil {
-		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults", Fields: []service.FieldError{
-			{Field: "sort", Code: "not_yet", Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
+	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 ||
+		wanted.Filter.AnyProblem != nil {
+		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults",
+			Fields: []service.FieldError{
+				{Field: "sort", Code: "not_yet",
+					Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
 	}
 	passes, err := wanted.Filter.Lines()
 	if err != nil {
 		return nil, err
 	}
-	lines, next, err := results.RecordedPages(c.r.Context(), a.crawls().Recorded(crawl.ID), wanted.Cursor, report.Search{Most: wanted.Limit, Passes: passes})
+	lines, next, err := results.RecordedPages(c.r.Context(), a.crawls().Recorded(crawl.ID), wanted.Cursor,
+		report.Search{Most: wanted.Limit, Passes: passes})
 	if err != nil {
 		return nil, err
 	}

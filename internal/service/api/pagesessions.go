@@ -7,7 +7,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// Session finds the caller of a request for a page, and the token that forms of its session carry. The error is a *service.Error.
+// Session finds the caller of a request for a page, and the token that forms of its session carry. The error is a
+// *service.Error.
 func (s *Server) Session(w http.ResponseWriter, r *http.Request) (caller *service.Caller, token string, err error) {
 	caller, cred, err := s.authenticate(w, r)
 	return caller, cred.csrf, err
@@ -36,5 +37,6 @@ func (s *Server) EndSession(w http.ResponseWriter, r *http.Request) error {
 
 // cookie is the cookie of a session. Scripts cannot read it, and requests of other sites do not carry it.
 func (s *Server) cookie(value string, age int) *http.Cookie {
-	return &http.Cookie{Name: cookieName, Value: value, Path: s.base + "/", MaxAge: age, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode}
+	return &http.Cookie{Name: cookieName, Value: value, Path: s.base + "/", MaxAge: age, HttpOnly: true,
+		Secure: s.secure, SameSite: http.SameSiteStrictMode}
 }

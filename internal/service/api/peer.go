@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// hostCheck tells the host names that the server answers to. Otherwise a web page could use the API by a name of its own that it makes resolve to
-// this machine (DNS rebinding). Addresses and localhost are always accepted: they cannot be made to resolve to another machine.
+// hostCheck tells the host names that the server answers to. Otherwise a web page could use the API by a name of its
+// own that it makes resolve to this machine (DNS rebinding). Addresses and localhost are always accepted: they cannot
+// be made to resolve to another machine.
 type hostCheck struct{ names []string }
 
 func newHostCheck(listen string, public *url.URL) hostCheck {
@@ -33,10 +34,12 @@ func (c hostCheck) allows(host string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
-	return net.ParseIP(name) != nil || slices.ContainsFunc(c.names, func(a string) bool { return strings.EqualFold(a, name) })
+	return net.ParseIP(name) != nil || slices.ContainsFunc(c.names,
+		func(a string) bool { return strings.EqualFold(a, name) })
 }
 
-// remote is the address of the client: that of the connection or, if that is a trusted proxy, the last one in X-Forwarded-For that is not.
+// remote is the address of the client: that of the connection or, if that is a trusted proxy, the last one in
+// X-Forwarded-For that is not.
 func (s *Server) remote(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 func TestHostNames(t *testing.T) {
 	check := newHostCheck("127.0.0.1:8080", &url.URL{Scheme: "https", Host: "crawls.example.com:8443"})
 	for host, want := range map[string]bool{
-		"127.0.0.1:8080": true, "127.0.0.1": true, "[::1]:8080": true, "localhost": true, "LOCALHOST:1": true, "localhost.": true, "crawls.example.com": true, "Crawls.Example.com:443": true,
-		"": false, "evil.test": false, "evil.test:8080": false, "localhost.evil.test": false, "127.0.0.1.evil.test": false, "example.com": false, "x crawls.example.com": false,
+		"127.0.0.1:8080": true, "127.0.0.1": true, "[::1]:8080": true, "localhost": true, "LOCALHOST:1": true,
+		"localhost.": true, "crawls.example.com": true, "Crawls.Example.com:443": true,
+		"": false, "evil.test": false, "evil.test:8080": false, "localhost.evil.test": false,
+		"127.0.0.1.evil.test": false, "example.com": false, "x crawls.example.com": false,
 	} {
 		if got := check.allows(host); got != want {
 			t.Errorf("%q: %v", host, got)

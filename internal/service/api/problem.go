@@ -16,7 +16,8 @@ func refuse(code service.ErrorCode, detail string, fields ...service.FieldError)
 	return &service.Error{Code: code, Detail: detail, Fields: fields}
 }
 
-// fail answers with the document of an error. An error of the service itself is logged under the id of the request, and the client learns that id only.
+// fail answers with the document of an error. An error of the service itself is logged under the id of the request, and
+// the client learns that id only.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	id := requestID(r)
 	known, ok := errors.AsType[*service.Error](err)
@@ -25,13 +26,16 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 			return // the client has gone
 		}
 		s.log.Error("request failed", "request", id, "method", r.Method, "path", r.URL.Path, "error", err)
-		known = &service.Error{Code: service.ErrInternal, Detail: "the server could not do this; its log says why under the id of this request"}
+		known = &service.Error{Code: service.ErrInternal,
+			Detail: "the server could not do this; its log says why under the id of this request"}
 	}
 	faults := known.Fields
 	if more := len(faults) - maxFaults; more > 0 {
-		faults = append(slices.Clip(faults[:maxFaults]), service.FieldError{Code: "more", Detail: "and " + words.Count(int64(more), "other fault")})
+		faults = append(slices.Clip(faults[:maxFaults]), service.FieldError{Code: "more", Detail: "and " +
+			words.Count(int64(more), "other fault")})
 	}
-	d := service.Document{Type: s.base + "/problems/" + string(known.Code), Title: known.Code.Title(), Status: known.Code.Status(), Detail: known.Detail,
+	d := service.Document{Type: s.base + "/problems/" + string(known.Code), Title: known.Code.Title(),
+		Status: known.Code.Status(), Detail: known.Detail,
 		Instance: "urn:mapwright:request:" + id, Errors: faults, State: known.State, Allowed: known.Allowed}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -19,8 +19,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// resultRoutes are the routes of what a crawl found. They read files of the crawl's directory, which are replaced as a whole, so a file that is being
-// sent stays as it was when the answer began.
+// resultRoutes are the routes of what a crawl found. They read files of the crawl's directory, which are replaced as a
+// whole, so a file that is being sent stays as it was when the answer began.
 type resultRoutes struct{ crawlRoutes }
 
 // dir is the directory of the crawl that the path names.
@@ -121,13 +121,15 @@ func (a resultRoutes) send(c *call, crawl *service.Crawl, path, kind string) err
 	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
 	h.Set("Content-Disposition", fmt.Sprintf(`inline; filename="%s-%s"`, crawl.ID, filepath.Base(path)))
 	if kind == htmlKind {
-		// The page is made of text that crawled servers chose: its own policy allows its one script, and this one lets it have no origin.
+		// The page is made of text that crawled servers chose: its own policy allows its one script, and this one lets
+		// it have no origin.
 		h.Set("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'")
 	}
 	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
 	if kind != gzipKind && info.Size() >= gzipFrom {
 		h.Add("Vary", "Accept-Encoding")
-		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the same.
+		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the
+		// same.
 		plain := c.r.Header.Get("Range") != "" || strings.Contains(c.r.Header.Get("If-None-Match"), h.Get("ETag"))
 		if takesGzip(c.r) && !plain {
 			h.Set("ETag", fmt.Sprintf(`"%x-%x-gzip"`, info.ModTime().UnixNano(), info.Size()))
@@ -151,9 +153,11 @@ func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
 	case name == "log":
 		detail += ": it has not begun"
 	case crawl.State == service.Paused:
-		detail += " yet: it is paused, and files are written when it ends. Resume it, or cancel it to have the files of what was found; /pages lists the pages that are recorded"
+		detail += " yet: it is paused, and files are written when it ends. Resume it, or cancel it to have the files " +
+			"of what was found; /pages lists the pages that are recorded"
 	case !crawl.State.Ended():
-		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends; /pages lists the pages that are recorded", crawl.State)
+		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends; /pages lists the pages that are "+
+			"recorded", crawl.State)
 	case crawl.StartedAt.IsZero():
 		detail += ": it ended before it began"
 	case name == "links.jsonl":

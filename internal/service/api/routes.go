@@ -28,8 +28,10 @@ func (s *Server) routes() []route {
 		write = service.ScopeWrite
 		admin = service.ScopeAdmin
 	)
-	crawls, accounts, events, logins, server := crawlRoutes{s}, accountRoutes{s}, eventRoutes{s}, newLogins(s), newServerRoutes(s)
-	results, schedules, hooks, hosts := resultRoutes{crawls}, s.parts.Schedules, s.parts.Hooks, hostRoutes{s.parts.Hosts}
+	crawls, accounts, events, logins, server := crawlRoutes{s}, accountRoutes{s}, eventRoutes{s}, newLogins(s),
+		newServerRoutes(s)
+	results, schedules, hooks, hosts := resultRoutes{crawls}, s.parts.Schedules, s.parts.Hooks,
+		hostRoutes{s.parts.Hosts}
 	deliveries := deliveryRoutes{hooks}
 	return []route{
 		{"GET", "/healthz", public, server.health},
@@ -72,12 +74,14 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/crawls/{id}/events", read, events.ofCrawl},
 
 		{"GET", "/v1/schedules", read, list(func(s service.Schedule) string { return s.ID }, schedules.List)},
-		{"POST", "/v1/schedules", write, create(func(s *service.Schedule) string { return "/v1/schedules/" + s.ID }, schedules.Create)},
+		{"POST", "/v1/schedules", write, create(func(s *service.Schedule) string { return "/v1/schedules/" + s.ID },
+			schedules.Create)},
 		{"GET", "/v1/schedules/{id}", read, get(schedules.Get)},
 		{"PATCH", "/v1/schedules/{id}", write, edit(schedules.Edit)},
 		{"DELETE", "/v1/schedules/{id}", write, remove(schedules.Delete)},
 		{"GET", "/v1/webhooks", read, list(func(w service.Webhook) string { return w.ID }, hooks.List)},
-		{"POST", "/v1/webhooks", write, create(func(w *service.Webhook) string { return "/v1/webhooks/" + w.ID }, hooks.Create)},
+		{"POST", "/v1/webhooks", write, create(func(w *service.Webhook) string { return "/v1/webhooks/" + w.ID },
+			hooks.Create)},
 		{"GET", "/v1/webhooks/{id}", read, get(hooks.Get)},
 		{"PATCH", "/v1/webhooks/{id}", write, edit(hooks.Edit)},
 		{"DELETE", "/v1/webhooks/{id}", write, remove(hooks.Delete)},
@@ -93,7 +97,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/keys", write, accounts.createKey},
 		{"DELETE", "/v1/keys/{id}", write, remove(accounts.revokeKey)},
 		{"GET", "/v1/accounts", admin, accounts.list},
-		{"POST", "/v1/accounts", admin, create(func(a service.Account) string { return "/v1/accounts/" + a.ID }, accounts.create)},
+		{"POST", "/v1/accounts", admin, create(func(a service.Account) string { return "/v1/accounts/" + a.ID },
+			accounts.create)},
 		{"GET", "/v1/accounts/{id}", read, accounts.get},
 		{"PATCH", "/v1/accounts/{id}", admin, edit(accounts.accounts().Edit)},
 		{"GET", "/v1/plans", read, accounts.plans},

@@ -35,8 +35,8 @@ type Options struct {
 	Parts
 	Log *slog.Logger // nil means none
 
-	// PublicURL is where users reach the server if a proxy stands before it: it sets the base path, the allowed host and whether cookies are Secure.
-	// Nil means that there is no proxy.
+	// PublicURL is where users reach the server if a proxy stands before it: it sets the base path, the allowed host
+	// and whether cookies are Secure. Nil means that there is no proxy.
 	PublicURL *url.URL
 	// Listen is the address that the server listens on; its name is an allowed host.
 	Listen string
@@ -87,9 +87,11 @@ type Server struct {
 // New makes a server.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies,
+		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service),
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies,
 		most: cmp.Or(o.Connections, DefaultConnections), limits: newRateLimits(o.RatePerKey),
-		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(),
+		origins: http.NewCrossOriginProtection(),
 	}
 	if u := o.PublicURL; u != nil {
 		s.public = u
@@ -108,8 +110,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetPages lets another handler answer what no route of the API answers, such as the dashboard. The paths of its requests are without the base. It is called before
-// the first request.
+// SetPages lets another handler answer what no route of the API answers, such as the dashboard. The paths of its
+// requests are without the base. It is called before the first request.
 func (s *Server) SetPages(h http.Handler) { s.pages = h }
 
 // Base is the path below which everything is.
@@ -123,7 +125,8 @@ func (s *Server) LoginLink(address, token string) string {
 	return LoginLink(address, token)
 }
 
-// LoginLink is the address at which a person uses the token of a login, for a server that people reach under an address with its base path.
+// LoginLink is the address at which a person uses the token of a login, for a server that people reach under an address
+// with its base path.
 func LoginLink(address, token string) string {
 	return strings.TrimSuffix(address, "/") + "/login?token=" + url.QueryEscape(token)
 }
@@ -153,7 +156,8 @@ func (s *Server) handler() http.Handler {
 		defer w.finish()
 		defer func() {
 			if v := recover(); v != nil && v != http.ErrAbortHandler {
-				s.log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+				s.log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack",
+					string(debug.Stack()))
 				if w.began {
 					panic(http.ErrAbortHandler) // the client must not take what it has for the whole
 				}
@@ -168,7 +172,8 @@ func (s *Server) handler() http.Handler {
 			return
 		}
 		if !s.hosts.allows(r.Host) {
-			s.fail(w, r, refuse(service.ErrHost, "use an address, localhost, the name given to --listen, or that of --public-url"))
+			s.fail(w, r, refuse(service.ErrHost,
+				"use an address, localhost, the name given to --listen, or that of --public-url"))
 			return
 		}
 		s.route(w, r)
@@ -226,7 +231,8 @@ func (s *Server) hasRoute(r *http.Request) bool {
 
 // methods are the methods that the address of a request has.
 func (s *Server) methods(r *http.Request) (all []string) {
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete} {
 		other := *r
 		other.Method = m
 		if s.hasRoute(&other) {

@@ -62,9 +62,11 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil), Hooks: hooks.New(svc, webhook.Options{})}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil),
+		Hooks: hooks.New(svc, webhook.Options{})}
 	f.schedules = parts.Schedules
-	if f.server, err = api.New(api.Options{Parts: parts, RatePerKey: -1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
+	if f.server, err = api.New(api.Options{Parts: parts, RatePerKey: -1,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,7 +78,10 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 	if f.transport, err = apitest.New("", inner); err != nil {
 		t.Fatal(err)
 	}
-	f.http = &http.Client{Transport: f.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	f.http = &http.Client{Transport: f.transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	h := f.server.HTTP()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -175,7 +180,8 @@ const patience = 5 * time.Minute
 
 // submission is one of a host of the web. A request that is held has no time-out on a busy machine.
 func (f *fixture) submission(host int, more map[string]any) service.Submission {
-	all := map[string]any{"profile": "own-site", "resolve": []string{f.web.Resolve()}, "seeding_strategy": []string{"none"}, "links": true, "timeout": "10m"}
+	all := map[string]any{"profile": "own-site", "resolve": []string{f.web.Resolve()},
+		"seeding_strategy": []string{"none"}, "links": true, "timeout": "10m"}
 	for name, value := range more {
 		all[name] = value
 	}
@@ -242,7 +248,8 @@ func TestLifeOfACrawl(t *testing.T) {
 	id := f.submit(c, f.submission(0, nil))
 	at := "/v1/crawls/" + id
 	f.untilDone(c, id, 5)
-	if text := f.want(404, "GET", at+"/pages.jsonl", key, ""); !strings.Contains(text, "files are written when it ends") {
+	if text := f.want(404, "GET", at+"/pages.jsonl", key, ""); !strings.Contains(text,
+		"files are written when it ends") {
 		t.Errorf("before the end: %s", text)
 	}
 	// Pages of a running crawl, in parts.
@@ -254,7 +261,8 @@ func TestLifeOfACrawl(t *testing.T) {
 			} `json:"items"`
 			NextCursor string `json:"next_cursor"`
 		}
-		if err := json.Unmarshal([]byte(f.want(200, "GET", at+"/pages?limit=3&cursor="+cursor, key, "")), &list); err != nil {
+		if err := json.Unmarshal([]byte(f.want(200, "GET", at+"/pages?limit=3&cursor="+cursor, key, "")),
+			&list); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range list.Items {
@@ -312,23 +320,28 @@ func TestLifeOfACrawl(t *testing.T) {
 	f.want(416, "GET", at+"/pages.jsonl", key, "", "Range", "bytes=99999999-")
 	f.want(304, "GET", at+"/pages.jsonl", key, "", "If-None-Match", header.Get("ETag"))
 	for _, name := range []string{"report", "links", "sitemap.xml", "log", "runs", "problems", "pages",
-		"pages?outcome=ok&status=2xx&depth=1&indexable=true&q=test&prefix=http", "pages?sort=-content_length&limit=3", "events?since=0",
+		"pages?outcome=ok&status=2xx&depth=1&indexable=true&q=test&prefix=http", "pages?sort=-content_length&limit=3",
+		"events?since=0",
 		"sitemap.jsonl", "links.jsonl", "problems.jsonl", "report.json"} {
 		if strings.HasPrefix(name, "events") {
 			continue // a stream does not end
 		}
 		f.want(200, "GET", at+"/"+name, key, "")
 	}
-	for _, name := range []string{"changes", "changes.jsonl", "sitemap.csv", "pages.index", "sitemap-00001.xml", "sitemap-1.xml", "none", "service.db", "state", "crawl.json"} {
+	for _, name := range []string{"changes", "changes.jsonl", "sitemap.csv", "pages.index", "sitemap-00001.xml",
+		"sitemap-1.xml", "none", "service.db", "state", "crawl.json"} {
 		f.want(404, "GET", at+"/"+name, key, "")
 	}
 	f.want(404, "GET", at+"/problems/none", key, "")
 	f.want(422, "GET", at+"/pages?cursor=none", key, "")
 	f.want(422, "GET", at+"/pages?problem=none", key, "")
-	if text := f.want(422, "GET", at+"/pages?outcome=none&status=9&depth=-1&indexable=maybe&change=x&cursor=!&limit=0&what=1", key, ""); strings.Count(text, `"field"`) != 7 {
+	if text := f.want(422, "GET",
+		at+"/pages?outcome=none&status=9&depth=-1&indexable=maybe&change=x&cursor=!&limit=0&what=1", key,
+		""); strings.Count(text, `"field"`) != 7 {
 		t.Errorf("not every fault is named: %s", text)
 	}
-	if text := f.want(409, "POST", at+"/pause", key, ""); !strings.Contains(text, `"state":"complete"`) || !strings.Contains(text, `"allowed":[`) {
+	if text := f.want(409, "POST", at+"/pause", key, ""); !strings.Contains(text, `"state":"complete"`) ||
+		!strings.Contains(text, `"allowed":[`) {
 		t.Errorf("a command that is not allowed: %s", text)
 	}
 	f.want(202, "POST", at+"/recrawl", key, `{"include":["."]}`)
@@ -366,7 +379,8 @@ func TestReadableAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.Body.Close() != nil || res.StatusCode != 200 {
+				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.Body.Close() != nil ||
+					res.StatusCode != 200 {
 					t.Errorf("status %d, %v", res.StatusCode, err)
 				}
 			})
@@ -399,7 +413,8 @@ func TestAccountsAndScopes(t *testing.T) {
 			if op.Security != nil && len(*op.Security) == 0 {
 				continue // no key is needed
 			}
-			at := strings.NewReplacer("{id}", id, "{part}", "sitemap.xml", "{code}", "orphan", "{host}", "h0.test", "{name}", "small", "{delivery}", id).Replace(path)
+			at := strings.NewReplacer("{id}", id, "{part}", "sitemap.xml", "{code}", "orphan", "{host}", "h0.test",
+				"{name}", "small", "{delivery}", id).Replace(path)
 			if path == "/v1/crawls/{id}/page" {
 				at += "?url=http://h0.test/"
 			}
@@ -414,7 +429,8 @@ func TestAccountsAndScopes(t *testing.T) {
 			if method != "GET" {
 				f.want(403, method, at, reader, body)
 			}
-			needsAdmin := strings.Contains(op.Description, "Needs the scope admin") || strings.Contains(op.Description, "Needs a key with the scope admin")
+			needsAdmin := strings.Contains(op.Description, "Needs the scope admin") ||
+				strings.Contains(op.Description, "Needs a key with the scope admin")
 			if needsAdmin {
 				f.want(403, method, at, other, body)
 			} else if strings.Contains(path, "{id}") {
@@ -422,7 +438,8 @@ func TestAccountsAndScopes(t *testing.T) {
 			}
 		}
 	}
-	for path, key := range map[string]string{"/v1/crawls?account=*": other, "/v1/usage?account=default": other, "/v1/keys?account=default": other} {
+	for path, key := range map[string]string{"/v1/crawls?account=*": other, "/v1/usage?account=default": other,
+		"/v1/keys?account=default": other} {
 		f.want(422, "GET", path, key, "")
 	}
 	if text := f.want(200, "GET", "/v1/crawls?account=mine", admin, ""); !strings.Contains(text, id) {
@@ -438,7 +455,8 @@ func TestAccountsAndScopes(t *testing.T) {
 	f.want(422, "POST", "/v1/keys", other, `{"scopes":["admin"]}`)
 	f.want(422, "POST", "/v1/keys", other, `{"scopes":["read"],"account":"default"}`)
 	var made service.Key
-	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/keys", other, `{"scopes":["read"],"name":"r"}`)), &made); err != nil {
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/keys", other, `{"scopes":["read"],"name":"r"}`)),
+		&made); err != nil {
 		t.Fatal(err)
 	}
 	f.want(200, "GET", "/v1/me", made.Secret, "")
@@ -454,11 +472,13 @@ func TestAccountsAndScopes(t *testing.T) {
 func TestAdministration(t *testing.T) {
 	f := newFixture(t, nil)
 	key := f.key("default", service.ScopeAdmin)
-	f.want(200, "PUT", "/v1/plans/small", key, `{"max_urls":10,"max_crawls":1,"pages_per_month":100,"refused_settings":["header"]}`)
+	f.want(200, "PUT", "/v1/plans/small", key,
+		`{"max_urls":10,"max_crawls":1,"pages_per_month":100,"refused_settings":["header"]}`)
 	f.want(422, "PUT", "/v1/plans/small", key, `{"max_urls":-1,"max_priority":"x","more":1}`)
 	f.want(200, "GET", "/v1/plans", key, "")
 	var account service.Account
-	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/accounts", key, `{"name":"team","plan":"small","own_hosts":["*.example.com"]}`)), &account); err != nil {
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/accounts", key,
+		`{"name":"team","plan":"small","own_hosts":["*.example.com"]}`)), &account); err != nil {
 		t.Fatal(err)
 	}
 	f.want(409, "POST", "/v1/accounts", key, `{"name":"team"}`)
@@ -472,7 +492,8 @@ func TestAdministration(t *testing.T) {
 			var list service.List[struct {
 				Name string `json:"name"`
 			}]
-			if err := json.Unmarshal([]byte(f.want(200, "GET", path+"?limit=1&cursor="+cursor, key, "")), &list); err != nil || len(list.Items) != 1 {
+			if err := json.Unmarshal([]byte(f.want(200, "GET", path+"?limit=1&cursor="+cursor, key, "")),
+				&list); err != nil || len(list.Items) != 1 {
 				t.Fatalf("%s after %q: %+v, %v", path, cursor, list, err)
 			}
 			names = append(names, list.Items[0].Name)
@@ -480,7 +501,8 @@ func TestAdministration(t *testing.T) {
 				break
 			}
 		}
-		if want := map[string][]string{"/v1/accounts": {"default", "team"}, "/v1/plans": {"default", "safe", "small"}}[path]; !slices.Equal(names, want) {
+		if want := map[string][]string{"/v1/accounts": {"default", "team"},
+			"/v1/plans": {"default", "safe", "small"}}[path]; !slices.Equal(names, want) {
 			t.Errorf("%s: %q, want %q", path, names, want)
 		}
 	}
@@ -521,7 +543,8 @@ func TestSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	login := func(form string, header ...string) (int, *http.Cookie) {
-		status, h, _ := f.do("POST", "/login", "", form, append(header, "Content-Type", "application/x-www-form-urlencoded")...)
+		status, h, _ := f.do("POST", "/login", "", form, append(header, "Content-Type",
+			"application/x-www-form-urlencoded")...)
 		cookies := (&http.Response{Header: h}).Cookies()
 		if len(cookies) == 0 {
 			return status, nil
@@ -535,7 +558,8 @@ func TestSessions(t *testing.T) {
 		t.Errorf("a login from another site: status %d", status)
 	}
 	status, cookie := login("token=" + token)
-	if status != 303 || cookie == nil || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
+	if status != 303 || cookie == nil || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode ||
+		cookie.Path != "/" {
 		t.Fatalf("status %d, cookie %+v", status, cookie)
 	}
 	if status, _ := login("token=" + token); status != 401 {
@@ -549,7 +573,8 @@ func TestSessions(t *testing.T) {
 		CSRF   string          `json:"csrf_token"`
 		Scopes []service.Scope `json:"scopes"`
 	}
-	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/me", "", "", "Cookie", pair)), &me); err != nil || me.CSRF == "" || !slices.Equal(me.Scopes, []service.Scope{service.ScopeAdmin}) {
+	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/me", "", "", "Cookie", pair)), &me); err != nil ||
+		me.CSRF == "" || !slices.Equal(me.Scopes, []service.Scope{service.ScopeAdmin}) {
 		t.Fatalf("%+v, %v", me, err)
 	}
 	const body = `{"scopes":["read"]}`
@@ -557,7 +582,8 @@ func TestSessions(t *testing.T) {
 	f.want(403, "POST", "/v1/keys", "", body, "Cookie", pair, "X-CSRF-Token", "wrong")
 	f.want(403, "POST", "/v1/keys", "", body, "Cookie", pair, "X-CSRF-Token", me.CSRF, "Sec-Fetch-Site", "cross-site")
 	f.want(403, "POST", "/v1/keys", "", body, "Cookie", pair, "X-CSRF-Token", me.CSRF, "Origin", "https://evil.test")
-	if made := f.want(201, "POST", "/v1/keys", "", body, "Cookie", pair, "X-CSRF-Token", me.CSRF, "Origin", f.url); strings.Contains(made, "expires_at") {
+	if made := f.want(201, "POST", "/v1/keys", "", body, "Cookie", pair, "X-CSRF-Token", me.CSRF, "Origin",
+		f.url); strings.Contains(made, "expires_at") {
 		t.Errorf("a key that a person made by the login link ends: %s", made)
 	}
 	f.want(204, "POST", "/logout", "", "", "Cookie", pair, "X-CSRF-Token", me.CSRF)
@@ -570,7 +596,8 @@ func TestSessions(t *testing.T) {
 	}
 	pair = cookie.Name + "=" + cookie.Value
 	f.want(200, "GET", "/v1/me", "", "", "Cookie", pair)
-	if err := f.svc.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, "", strings.Split(key, "_")[1]); err != nil {
+	if err := f.svc.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test",
+		Scopes: []service.Scope{service.ScopeAdmin}}, "", strings.Split(key, "_")[1]); err != nil {
 		t.Fatal(err)
 	}
 	f.want(401, "GET", "/v1/me", "", "", "Cookie", pair)
@@ -586,7 +613,8 @@ func TestBadRequests(t *testing.T) {
 		fields []string
 	}{
 		{`{"start_urls":[],"settings":{"max_urls":-1,"no_such":1,"proxy":"http://x"},"priority":12,"labels":[""],"plan":"none"}`, 422,
-			[]string{"start_urls", "settings.max_urls", "settings.no_such", "settings.proxy", "priority", "labels[0]", "plan"}},
+			[]string{"start_urls", "settings.max_urls", "settings.no_such", "settings.proxy", "priority", "labels[0]",
+				"plan"}},
 		{`{"start_urls":["http://10.0.0.1/","ftp://x/","http://localhost/"]}`, 422, []string{"start_urls[1]"}},
 		{`{"start_urls":["http://10.0.0.1/","http://localhost/"]}`, 422, []string{"start_urls[0]", "start_urls[1]"}},
 		{`{"start_urls":"x"}`, 422, []string{"start_urls"}},
@@ -606,8 +634,10 @@ func TestBadRequests(t *testing.T) {
 	}
 	f.want(415, "POST", "/v1/crawls", key, `{}`, "Content-Type", "text/plain")
 	f.want(413, "POST", "/v1/crawls", key, `{"name":"`+strings.Repeat("x", 9<<20)+`"}`)
-	f.want(422, "POST", "/v1/crawls", key, `{"start_urls":["https://a.test/"]}`, "Idempotency-Key", strings.Repeat("k", 300))
-	for _, id := range []string{"x", "..", "%2e%2e%2fservice.db", "000000000000000000000000", strings.Repeat("a", 500), "a%00b", "%F0%9F%92%A9"} {
+	f.want(422, "POST", "/v1/crawls", key, `{"start_urls":["https://a.test/"]}`, "Idempotency-Key",
+		strings.Repeat("k", 300))
+	for _, id := range []string{"x", "..", "%2e%2e%2fservice.db", "000000000000000000000000", strings.Repeat("a", 500),
+		"a%00b", "%F0%9F%92%A9"} {
 		f.want(404, "GET", "/v1/crawls/"+id, key, "")
 		f.want(404, "GET", "/v1/crawls/"+id+"/pages.jsonl", key, "")
 	}
@@ -637,8 +667,10 @@ func TestEventStreams(t *testing.T) {
 		return res
 	}
 	var streams []*http.Response
-	for _, s := range []*http.Response{open("/v1/events", "Last-Event-ID", "0"), open("/v1/crawls/" + id + "/events?since=0"), open("/v1/events")} {
-		if s.StatusCode != 200 || s.Header.Get("X-Accel-Buffering") != "no" || s.Header.Get("Content-Type") != "text/event-stream" {
+	for _, s := range []*http.Response{open("/v1/events", "Last-Event-ID", "0"),
+		open("/v1/crawls/" + id + "/events?since=0"), open("/v1/events")} {
+		if s.StatusCode != 200 || s.Header.Get("X-Accel-Buffering") != "no" ||
+			s.Header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("status %d, %v", s.StatusCode, s.Header)
 		}
 		streams = append(streams, s)
@@ -661,7 +693,8 @@ func TestEventStreams(t *testing.T) {
 		}
 	}
 	text, err := io.ReadAll(ahead.Body)
-	if err := errors.Join(err, ahead.Body.Close()); err != nil || !bytes.Contains(text, []byte("event: gap\n")) || !bytes.Contains(text, []byte(`"has":4000`)) {
+	if err := errors.Join(err, ahead.Body.Close()); err != nil || !bytes.Contains(text, []byte("event: gap\n")) ||
+		!bytes.Contains(text, []byte(`"has":4000`)) {
 		t.Errorf("a client with the id of an event that does not exist: %v, %s", err, text)
 	}
 	f.want(503, "GET", "/readyz", "", "")

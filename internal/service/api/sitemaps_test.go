@@ -24,11 +24,13 @@ func TestSitemapsOfTwoHosts(t *testing.T) {
 			t.Errorf("%s is not in the index or not in the report:\n%s", name, index)
 		}
 		text := f.want(200, "GET", at+name, key, "")
-		if all, own := strings.Count(text, "<loc>"), strings.Count(text, "<loc>"+f.web.StartURLs()[i]); own == 0 || own != all {
+		if all, own := strings.Count(text, "<loc>"), strings.Count(text, "<loc>"+f.web.StartURLs()[i]); own == 0 ||
+			own != all {
 			t.Errorf("%s has %d URLs, %d of them of its host", name, all, own)
 		}
 	}
-	for _, name := range []string{"sitemap-other.test.xml", "sitemap-" + f.web.HostName(0) + ".00001.xml", "sitemap.2.xml", "sitemap-..%2Freport.xml", "sitemap-A.xml"} {
+	for _, name := range []string{"sitemap-other.test.xml", "sitemap-" + f.web.HostName(0) + ".00001.xml",
+		"sitemap.2.xml", "sitemap-..%2Freport.xml", "sitemap-A.xml"} {
 		f.want(404, "GET", at+name, key, "")
 	}
 }

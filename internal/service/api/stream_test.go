@@ -26,14 +26,16 @@ func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.K
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := svc.Accounts.CreateKey(t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, service.Key{Scopes: []service.Scope{service.ScopeRead}})
+		key, err := svc.Accounts.CreateKey(t.Context(), &service.Caller{System: "test",
+			Scopes: []service.Scope{service.ScopeAdmin}}, service.Key{Scopes: []service.Scope{service.ScopeRead}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p, h, ended := &pipes{make(chan net.Conn), make(chan struct{})}, s.HTTP(), make(chan error)
 		go func() { ended <- h.Serve(p) }()
 		conn := p.dial()
-		if _, err := fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", key.Secret); err != nil {
+		if _, err := fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+			key.Secret); err != nil {
 			t.Fatal(err)
 		}
 		test(t, s, key, conn)
@@ -48,7 +50,8 @@ func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.K
 	})
 }
 
-// A stream on which nothing happens has a heartbeat every 15 seconds, and ends with the first one after its key was revoked.
+// A stream on which nothing happens has a heartbeat every 15 seconds, and ends with the first one after its key was
+// revoked.
 func TestHeartbeat(t *testing.T) {
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, conn net.Conn) {
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -66,7 +69,8 @@ func TestHeartbeat(t *testing.T) {
 				t.Errorf("beat %d comes after %s", beat, at)
 			}
 		}
-		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, "", key.ID); err != nil {
+		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test",
+			Scopes: []service.Scope{service.ScopeAdmin}}, "", key.ID); err != nil {
 			t.Fatal(err)
 		}
 		if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 || time.Since(began) != time.Minute {

@@ -1,7 +1,7 @@
 // Package client uses the HTTP API of a server that 'mapwright serve' runs.
 //
-// A Client is made with New and needs no Close. It is safe for any number of goroutines. What the server refuses is an *Error. Requests that may be
-// repeated are repeated a few times when the server cannot be reached or asks to wait.
+// A Client is made with New and needs no Close. It is safe for any number of goroutines. What the server refuses is an
+// *Error. Requests that may be repeated are repeated a few times when the server cannot be reached or asks to wait.
 package client
 
 import (
@@ -58,7 +58,10 @@ func New(o Options) (*Client, error) {
 	if c.http == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = headerTime
-		c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	}
 	return c, nil
 }
@@ -116,8 +119,8 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	}
 }
 
-// once sends a request once. If that fails, wait says how long the server asks to wait: negative means that another attempt is of no use, zero that
-// the network failed.
+// once sends a request once. If that fails, wait says how long the server asks to wait: negative means that another
+// attempt is of no use, zero that the network failed.
 func (c *Client) once(ctx context.Context, in call, body []byte) (_ *http.Response, wait time.Duration, _ error) {
 	address := c.base.String() + in.path
 	if len(in.query) > 0 {
@@ -183,7 +186,8 @@ func (c *Client) do(ctx context.Context, in call, out any) error {
 	return nil
 }
 
-// Do sends a request for which there is no method. Body is sent as JSON unless it is nil; the answer is decoded into out unless that is nil.
+// Do sends a request for which there is no method. Body is sent as JSON unless it is nil; the answer is decoded into
+// out unless that is nil.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any) error {
 	return c.do(ctx, call{method: method, path: path, body: body}, out)
 }

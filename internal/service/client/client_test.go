@@ -37,7 +37,8 @@ func clientOf(t *testing.T, mu *sync.Mutex, h http.HandlerFunc) *Client {
 	return c
 }
 
-// A request that may be repeated is sent again when the server asks to wait or the connection breaks, always with the same idempotency key.
+// A request that may be repeated is sent again when the server asks to wait or the connection breaks, always with the
+// same idempotency key.
 func TestRepeats(t *testing.T) {
 	var mu sync.Mutex
 	var keys []string // guarded by mu
@@ -90,10 +91,12 @@ func TestProblems(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(service.Document{Detail: "no", State: service.Running, Allowed: []service.Command{service.CommandPause}})
+		_ = json.NewEncoder(w).Encode(service.Document{Detail: "no", State: service.Running,
+			Allowed: []service.Command{service.CommandPause}})
 	})
 	_, err := c.Command(t.Context(), "x", service.CommandResume)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Status != http.StatusConflict || e.State != service.Running || err.Error() != "no (allowed now: [pause])" {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Status != http.StatusConflict || e.State != service.Running ||
+		err.Error() != "no (allowed now: [pause])" {
 		t.Errorf("%v", err)
 	}
 	if _, err = c.Crawl(t.Context(), "x"); !IsNotFound(err) {
@@ -113,7 +116,9 @@ func TestEventsGoOn(t *testing.T) {
 		case 2:
 			http.Error(w, "a proxy that does not reach the server", http.StatusBadGateway)
 		case 3:
-			_, _ = io.WriteString(w, "id: 7\n\nid: 8\nevent: crawl.queued\ndata: {\"id\":8,\"type\":\"crawl.queued\"}\n\nevent: sample\ndata: {\"type\":\"sample\"}\n\nid: 9\ndata: {\"id\":")
+			_, _ = io.WriteString(w,
+				"id: 7\n\nid: 8\nevent: crawl.queued\ndata: {\"id\":8,\"type\":\"crawl.queued\"}\n\nevent: "+
+					"sample\ndata: {\"type\":\"sample\"}\n\nid: 9\ndata: {\"id\":")
 		default:
 			_, _ = io.WriteString(w, ": \n\nid: 9\ndata: {\"id\":9,\"type\":\"crawl.finished\"}\n\n")
 		}

@@ -26,7 +26,8 @@ func (c *Client) crawl(ctx context.Context, in call) (*service.Crawl, error) {
 	return out, c.do(ctx, in, out)
 }
 
-// Submit submits a crawl. The key names the request: if it is repeated, the answer is the same and no second crawl is made. An empty one is chosen.
+// Submit submits a crawl. The key names the request: if it is repeated, the answer is the same and no second crawl is
+// made. An empty one is chosen.
 func (c *Client) Submit(ctx context.Context, s service.Submission, key string) (*service.Crawl, error) {
 	header := http.Header{"Idempotency-Key": {cmp.Or(key, rand.Text())}}
 	return c.crawl(ctx, call{method: http.MethodPost, path: "/v1/crawls", body: s, header: header, repeat: true})
@@ -42,14 +43,16 @@ func (c *Client) Crawls(ctx context.Context, f service.CrawlFilter) (*service.Li
 	return c.list(ctx, "/v1/crawls", f)
 }
 
-// Queue reads crawls that wait, in the order in which they start. Of the filter it uses the account, the limit and the cursor.
+// Queue reads crawls that wait, in the order in which they start. Of the filter it uses the account, the limit and the
+// cursor.
 func (c *Client) Queue(ctx context.Context, f service.CrawlFilter) (*service.List[service.Crawl], error) {
 	return c.list(ctx, "/v1/queue", service.CrawlFilter{Account: f.Account, Limit: f.Limit, Cursor: f.Cursor})
 }
 
 func (c *Client) list(ctx context.Context, path string, f service.CrawlFilter) (*service.List[service.Crawl], error) {
 	q := url.Values{}
-	for name, value := range map[string]string{"state": service.Join(f.States, ","), "label": f.Label, "schedule": f.Schedule, "q": f.Name, "account": f.Account, "cursor": f.Cursor} {
+	for name, value := range map[string]string{"state": service.Join(f.States, ","), "label": f.Label,
+		"schedule": f.Schedule, "q": f.Name, "account": f.Account, "cursor": f.Cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -71,7 +74,8 @@ func (c *Client) Command(ctx context.Context, id string, command service.Command
 	if command == service.CommandDelete {
 		return c.crawl(ctx, call{method: http.MethodDelete, path: crawlPath(id), repeat: true})
 	}
-	return c.crawl(ctx, call{method: http.MethodPost, path: crawlPath(id, string(command)), repeat: command != service.CommandRecrawl})
+	return c.crawl(ctx, call{method: http.MethodPost, path: crawlPath(id, string(command)),
+		repeat: command != service.CommandRecrawl})
 }
 
 // Recrawl visits the URLs of a finished crawl again.
@@ -79,7 +83,8 @@ func (c *Client) Recrawl(ctx context.Context, id string, r service.Recrawl) (*se
 	return c.crawl(ctx, call{method: http.MethodPost, path: crawlPath(id, "recrawl"), body: r})
 }
 
-// Result opens one of the results of a crawl, such as pages.jsonl, sitemap.xml, report, links or changes. The caller closes it.
+// Result opens one of the results of a crawl, such as pages.jsonl, sitemap.xml, report, links or changes. The caller
+// closes it.
 func (c *Client) Result(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	res, err := c.send(ctx, call{method: http.MethodGet, path: crawlPath(id, url.PathEscape(name))})
 	if err != nil {

@@ -1,7 +1,9 @@
-// Package cron says when something that repeats is due: by a cron expression in a time zone, or by an interval. It is pure: it has no clock.
+// Package cron says when something that repeats is due: by a cron expression in a time zone, or by an interval. It is
+// pure: it has no clock.
 //
-// A cron expression is about local time. A local time that a clock change leaves out is due once, right after the gap, however many due times
-// are in the gap. A local time that exists twice is due the first time only. An interval is elapsed time, and clock changes do not concern it.
+// A cron expression is about local time. A local time that a clock change leaves out is due once, right after the gap,
+// however many due times are in the gap. A local time that exists twice is due the first time only. An interval is
+// elapsed time, and clock changes do not concern it.
 package cron
 
 import (
@@ -17,15 +19,16 @@ import (
 // minInterval is the shortest interval.
 const minInterval = time.Minute
 
-// maxDays bounds the search for a due day. The calendar repeats after 400 years, but no expression has a longer gap than 40 years: a weekday on
-// 29 February around a year such as 2100.
+// maxDays bounds the search for a due day. The calendar repeats after 400 years, but no expression has a longer gap
+// than 40 years: a weekday on 29 February around a year such as 2100.
 const maxDays = 41 * 366
 
 // Schedule says when something is due. Parse and Every make one; the zero value is never due.
 type Schedule struct {
 	minutes, hours, days, months, weekdays uint64 // bit n is value n
 
-	// anyDay and anyWeekday mean that the field begins with a star. If neither does, a day that matches one of the two is due; else it must match both.
+	// anyDay and anyWeekday mean that the field begins with a star. If neither does, a day that matches one of the two
+	// is due; else it must match both.
 	anyDay, anyWeekday bool
 
 	zone *time.Location
@@ -52,11 +55,13 @@ func fields() [5]field {
 // macros are names for expressions.
 func macros() map[string]string {
 	return map[string]string{
-		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 	}
 }
 
-// Parse reads an expression of five fields (minute, hour, day of month, month, day of week) or a name such as @daily. The zone is an IANA name; empty means UTC.
+// Parse reads an expression of five fields (minute, hour, day of month, month, day of week) or a name such as @daily.
+// The zone is an IANA name; empty means UTC.
 func Parse(text, zone string) (Schedule, error) {
 	var s Schedule
 	location, err := loadZone(zone)
@@ -68,13 +73,15 @@ func Parse(text, zone string) (Schedule, error) {
 	if strings.HasPrefix(text, "@") {
 		expression, ok := macros()[strings.ToLower(text)]
 		if !ok {
-			return s, fmt.Errorf("%q is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually", text)
+			return s, fmt.Errorf("%q is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually",
+				text)
 		}
 		text = expression
 	}
 	parts := strings.Fields(text)
 	if len(parts) != 5 {
-		return s, fmt.Errorf("%q has %d fields: want the five fields minute, hour, day of month, month and day of week", text, len(parts))
+		return s, fmt.Errorf("%q has %d fields: want the five fields minute, hour, day of month, month and day of week",
+			text, len(parts))
 	}
 	var errs []error
 	for i, to := range []*uint64{&s.minutes, &s.hours, &s.days, &s.months, &s.weekdays} {
@@ -233,11 +240,13 @@ func (s *Schedule) isDue(day time.Time) bool {
 	return byDay || byWeekday
 }
 
-// nextOfDay is the first due time of a day of the calendar that is after the given time. Due times come in the order of local times.
+// nextOfDay is the first due time of a day of the calendar that is after the given time. Due times come in the order of
+// local times.
 func (s *Schedule) nextOfDay(day, after time.Time) (time.Time, bool) {
 	for hours := s.hours; hours != 0; hours &= hours - 1 {
 		for minutes := s.minutes; minutes != 0; minutes &= minutes - 1 {
-			clock := time.Duration(bits.TrailingZeros64(hours))*time.Hour + time.Duration(bits.TrailingZeros64(minutes))*time.Minute
+			clock := time.Duration(bits.TrailingZeros64(hours))*time.Hour +
+				time.Duration(bits.TrailingZeros64(minutes))*time.Minute
 			if at := firstTime(day.Add(clock), s.zone); at.After(after) {
 				return at.UTC(), true
 			}
@@ -246,7 +255,8 @@ func (s *Schedule) nextOfDay(day, after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// firstTime is when a local time, given as if it were UTC, comes in a zone for the first time; or when the gap ends that it is in.
+// firstTime is when a local time, given as if it were UTC, comes in a zone for the first time; or when the gap ends
+// that it is in.
 func firstTime(local time.Time, zone *time.Location) time.Time {
 	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, zone)
 	start, end := at.ZoneBounds()

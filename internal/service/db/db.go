@@ -72,9 +72,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// makePrivate makes the file of the database, if there is none, and lets only its owner read it and the files beside it,
-// whatever the directory and the umask allow: they hold secrets of webhooks and headers of crawls. SQLite gives the files
-// that it makes later the mode of the database.
+// makePrivate makes the file of the database, if there is none, and lets only its owner read it and the files beside
+// it, whatever the directory and the umask allow: they hold secrets of webhooks and headers of crawls. SQLite gives the
+// files that it makes later the mode of the database.
 func makePrivate(path string) error {
 	if err := makeEmpty(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -111,7 +111,9 @@ func makeEmpty(path string) error {
 
 func open(path, more string, connections int) (*sql.DB, error) {
 	name := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
-		"?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=cache_size(" + strconv.Itoa(-cacheKB) + ")" + more
+		"?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) +
+		")&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=cache_size(" +
+		strconv.Itoa(-cacheKB) + ")" + more
 	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
@@ -121,8 +123,8 @@ func open(path, more string, connections int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// connect opens the first connection of a pool. While several connections bring a new database to the journal mode that is named in open, SQLite refuses all but
-// one of them at once, whatever their busy timeout is.
+// connect opens the first connection of a pool. While several connections bring a new database to the journal mode that
+// is named in open, SQLite refuses all but one of them at once, whatever their busy timeout is.
 func connect(ctx context.Context, pool *sql.DB) error {
 	for began := time.Now(); ; {
 		err := pool.PingContext(ctx)
@@ -149,8 +151,9 @@ func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close
 // Read is where queries are made. They cannot write.
 func (d *DB) Read() Reader { return Reader{d.reader} }
 
-// A Reader makes queries. They are short, so they run to their end also if no request waits for the answer any more: for a context that can end, the driver and database/sql start
-// a goroutine each, and wait for it, which takes long beside busy crawls.
+// A Reader makes queries. They are short, so they run to their end also if no request waits for the answer any more:
+// for a context that can end, the driver and database/sql start a goroutine each, and wait for it, which takes long
+// beside busy crawls.
 type Reader struct{ pool *sql.DB }
 
 // QueryContext is that of [sql.DB].
@@ -166,8 +169,9 @@ func (r Reader) QueryRowContext(ctx context.Context, query string, args ...any) 
 	return r.pool.QueryRowContext(context.WithoutCancel(ctx), query, args...)
 }
 
-// Write runs a transaction: it is durable when Write returns nil, and has done nothing if it returns an error. No other transaction writes
-// meanwhile, so what fn reads stays true until its end. If the disk is full, the reserve is released and fn runs once more.
+// Write runs a transaction: it is durable when Write returns nil, and has done nothing if it returns an error. No other
+// transaction writes meanwhile, so what fn reads stays true until its end. If the disk is full, the reserve is released
+// and fn runs once more.
 func (d *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	began := time.Now()
 	err := d.transact(ctx, fn)
@@ -217,5 +221,6 @@ func isFull(err error) bool {
 // IsTaken says whether a statement failed because a value that must be unique exists already.
 func IsTaken(err error) bool {
 	var e *sqlite.Error
-	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE ||
+		e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 }

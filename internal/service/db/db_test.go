@@ -40,7 +40,8 @@ func count(t *testing.T, d *DB) (n int) {
 func insert(t *testing.T, d *DB, name string, fail error) error {
 	t.Helper()
 	return d.Write(t.Context(), func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')", name); err != nil {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')",
+			name); err != nil {
 			return err
 		}
 		return fail
@@ -54,7 +55,8 @@ func TestTransactions(t *testing.T) {
 	if err := insert(t, d, "a", broken); !errors.Is(err, broken) || count(t, d) != 0 {
 		t.Errorf("%v, %d rows", err, count(t, d))
 	}
-	if err := errors.Join(insert(t, d, "a", nil), insert(t, other, "b", nil)); err != nil || count(t, d) != 2 || count(t, other) != 2 {
+	if err := errors.Join(insert(t, d, "a", nil), insert(t, other, "b", nil)); err != nil || count(t, d) != 2 ||
+		count(t, other) != 2 {
 		t.Errorf("%v, %d and %d rows", err, count(t, d), count(t, other))
 	}
 	if err := insert(t, d, "a", nil); !IsTaken(err) {
@@ -88,7 +90,8 @@ func TestMigrations(t *testing.T) {
 	if err := d.step(t.Context(), version, next, ""); err != nil { // as another process that was slower
 		t.Errorf("a step that was taken: %v", err)
 	}
-	if err := d.step(t.Context(), version+1, "CREATE TABLE more (id TEXT);\nCREATE TABLE added (id TEXT);\n", ""); err == nil {
+	if err := d.step(t.Context(), version+1, "CREATE TABLE more (id TEXT);\nCREATE TABLE added (id TEXT);\n",
+		""); err == nil {
 		t.Error("a step that fails is taken")
 	}
 	var n int
@@ -107,7 +110,8 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// A database of version 2 keeps what its crawls and schedules were submitted with: the rows of crawls have the first start URLs only, and both know their size.
+// A database of version 2 keeps what its crawls and schedules were submitted with: the rows of crawls have the first
+// start URLs only, and both know their size.
 func TestInputOfCrawlsIsMoved(t *testing.T) {
 	dir := t.TempDir()
 	texts, err := steps()
@@ -138,10 +142,12 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 	}
 	all := "[" + strings.Join(many, ",") + "]"
 	for id, starts := range map[string]string{"few": `["a.test","b.test"]`, "many": all} {
-		exec("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
+		exec("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, "+
+			"starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
 			`VALUES (?, 'a', 'queued', 'run', 'p', 5, 'polite', '', '[]', ?, ?, '{"x":1}', '{"y":2}', '{"z":[]}', 1, 1)`, id, starts, strings.Count(starts, ".test"))
 	}
-	exec("INSERT INTO schedule (id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, scopes_json, created_at) " +
+	exec("INSERT INTO schedule (id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, " +
+		"created_by, scopes_json, created_at) " +
 		"VALUES ('s', 'a', '', '', '', '', 1, '{}', '', '', '', '[]', 1)")
 	if err := d.writer.Close(); err != nil {
 		t.Fatal(err)
@@ -153,26 +159,34 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 	}{"few": {`["a.test","b.test"]`, 2}, "many": {all, 10}} {
 		var first, starts, settings, shown, stored string
 		var size int
-		err := d.Read().QueryRowContext(t.Context(), "SELECT first_starts_json, input_bytes, starts_json, settings_json, shown_json, stored_json "+
-			"FROM crawl JOIN crawl_input ON crawl_input.crawl = crawl.id WHERE id = ?", id).Scan(&first, &size, &starts, &settings, &shown, &stored)
+		err := d.Read().QueryRowContext(t.Context(),
+			"SELECT first_starts_json, input_bytes, starts_json, settings_json, shown_json, stored_json "+
+				"FROM crawl JOIN crawl_input ON crawl_input.crawl = crawl.id WHERE id = ?", id).Scan(&first, &size,
+			&starts,
+			&settings, &shown, &stored)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var list, whole []string
-		if err := errors.Join(json.Unmarshal([]byte(first), &list), json.Unmarshal([]byte(want.all), &whole)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(first), &list),
+			json.Unmarshal([]byte(want.all), &whole)); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(list, whole[:want.first]) || starts != want.all || settings != `{"x":1}` || shown != `{"y":2}` || stored != `{"z":[]}` || size < 24 {
-			t.Errorf("%s: first %s of %s, settings %s %s %s, %d bytes", id, first, starts, settings, shown, stored, size)
+		if !slices.Equal(list, whole[:want.first]) || starts != want.all || settings != `{"x":1}` ||
+			shown != `{"y":2}` || stored != `{"z":[]}` || size < 24 {
+			t.Errorf("%s: first %s of %s, settings %s %s %s, %d bytes", id, first, starts, settings, shown, stored,
+				size)
 		}
 	}
 	var size int
-	if err := d.Read().QueryRowContext(t.Context(), "SELECT input_bytes FROM schedule").Scan(&size); err != nil || size != 2 {
+	if err := d.Read().QueryRowContext(t.Context(), "SELECT input_bytes FROM schedule").Scan(&size); err != nil ||
+		size != 2 {
 		t.Errorf("the schedule has %d bytes, %v", size, err)
 	}
 }
 
-// Several processes open a database at the same time that is new, or of an older version. Each finds it as it should be, and an older one was copied.
+// Several processes open a database at the same time that is new, or of an older version. Each finds it as it should
+// be, and an older one was copied.
 func TestOpenedAtTheSameTime(t *testing.T) {
 	texts, err := steps()
 	if err != nil {
@@ -186,7 +200,8 @@ func TestOpenedAtTheSameTime(t *testing.T) {
 			if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.writer.ExecContext(t.Context(), "CREATE TABLE schema_version (version INTEGER NOT NULL)"); err != nil {
+			if _, err := d.writer.ExecContext(t.Context(),
+				"CREATE TABLE schema_version (version INTEGER NOT NULL)"); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(d.step(t.Context(), 0, texts[0], ""), d.writer.Close()); err != nil {
@@ -265,14 +280,16 @@ func TestReserveOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// A transaction that finds the disk full runs once more when the reserve is released, and is written once; without a reserve it fails.
+// A transaction that finds the disk full runs once more when the reserve is released, and is written once; without a
+// reserve it fails.
 func TestFullDisk(t *testing.T) {
 	d := openTest(t, t.TempDir())
 	runs := 0
 	write := func(name string, full int) error {
 		runs = 0
 		return d.Write(t.Context(), func(tx *sql.Tx) error {
-			if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')", name); err != nil {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')",
+				name); err != nil {
 				return err
 			}
 			if runs++; runs <= full {

@@ -12,13 +12,15 @@ import (
 	"strings"
 )
 
-// migrations are the steps from one form of the database to the next, in the order of their names. A step that was released is never changed.
+// migrations are the steps from one form of the database to the next, in the order of their names. A step that was
+// released is never changed.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 // errNewer means that the database was written by a newer version of the program.
-var errNewer = errors.New("the database was written by a newer version of Mapwright: use that version, or restore the copy that it made before it changed the database")
+var errNewer = errors.New("the database was written by a newer version of Mapwright: use that version, or restore " +
+	"the copy that it made before it changed the database")
 
 // steps are the texts of the migrations; the first leads to version 1.
 func steps() ([]string, error) {
@@ -37,14 +39,16 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// migrate brings the database to the last version. Before each step of a database that is not new it is copied to a file beside it, which is never overwritten: if
-// the step was interrupted, the copy of the first attempt is the one to keep. Several processes may do this at the same time.
+// migrate brings the database to the last version. Before each step of a database that is not new it is copied to a
+// file beside it, which is never overwritten: if the step was interrupted, the copy of the first attempt is the one to
+// keep. Several processes may do this at the same time.
 func (d *DB) migrate(ctx context.Context, path string) error {
 	texts, err := steps()
 	if err != nil {
 		return err
 	}
-	if _, err := d.writer.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"); err != nil {
+	if _, err := d.writer.ExecContext(ctx,
+		"CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"); err != nil {
 		return err
 	}
 	for isNew := false; ; {
@@ -66,7 +70,8 @@ func (d *DB) migrate(ctx context.Context, path string) error {
 			return fmt.Errorf("change the database to version %d: %w", version+1, err)
 		}
 		if !isNew {
-			d.o.Log.Info("the database was changed to a new version", "version", version+1, "copy_of_the_one_before", before)
+			d.o.Log.Info("the database was changed to a new version", "version", version+1, "copy_of_the_one_before",
+				before)
 		}
 	}
 }
@@ -105,8 +110,8 @@ func (d *DB) copyTo(ctx context.Context, path string) error {
 	return os.Rename(whole, path)
 }
 
-// step takes one step, unless another process has done so meanwhile. Before, if it is given, is where a copy of the database goes first: the transaction
-// keeps other processes from making one at the same time.
+// step takes one step, unless another process has done so meanwhile. Before, if it is given, is where a copy of the
+// database goes first: the transaction keeps other processes from making one at the same time.
 func (d *DB) step(ctx context.Context, from int, text, before string) error {
 	return d.transact(ctx, func(tx *sql.Tx) error {
 		if now, err := readVersion(ctx, tx); err != nil || now != from {

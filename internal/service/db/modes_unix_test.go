@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Only the owner can read the database and what is beside it, also in a directory that all can read, and also if an older
-// version of the program made them.
+// Only the owner can read the database and what is beside it, also in a directory that all can read, and also if an
+// older version of the program made them.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	texts, err := steps()
@@ -32,10 +32,12 @@ func TestModes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.writer.Close() // until then its -wal and -shm stay
-			if _, err := d.writer.ExecContext(t.Context(), "CREATE TABLE schema_version (version INTEGER NOT NULL)"); err != nil {
+			if _, err := d.writer.ExecContext(t.Context(),
+				"CREATE TABLE schema_version (version INTEGER NOT NULL)"); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(d.step(t.Context(), 0, texts[0], ""), os.WriteFile(path+".before-1", nil, 0o644)); err != nil {
+			if err := errors.Join(d.step(t.Context(), 0, texts[0], ""),
+				os.WriteFile(path+".before-1", nil, 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range texts {

@@ -15,14 +15,15 @@ const (
 	reserveBytes = 8 << 20
 )
 
-// reserve is a file whose space is released when the disk is full, so that the database can record that crawls were paused.
+// reserve is a file whose space is released when the disk is full, so that the database can record that crawls were
+// paused.
 type reserve struct {
 	path string
 	mu   sync.Mutex // held while the file is made or removed
 }
 
-// fill makes the file, unless it is there or the disk is nearly full. Other processes may do so at the same time, and one that
-// was killed may have left a part of it: all of them write the same bytes to the same places.
+// fill makes the file, unless it is there or the disk is nearly full. Other processes may do so at the same time, and
+// one that was killed may have left a part of it: all of them write the same bytes to the same places.
 func (r *reserve) fill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,14 +11,16 @@ import (
 )
 
 // Deliveries returns a part of the delivery log of a webhook, the newest first. Limit 0 means 50; at most 500.
-func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor string, limit int) (list service.List[service.Delivery], err error) {
+func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor string,
+	limit int) (list service.List[service.Delivery], err error) {
 	limit = min(cmp.Or(limit, 50), 500)
 	q := h.service.DB().Read()
 	if _, err := get(ctx, q, c, id); err != nil {
 		return list, err
 	}
 	// Ids of deliveries are in the order of their creation.
-	list.Items, err = queryDeliveries(ctx, q, "WHERE webhook = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?", id, cursor, cursor, limit+1)
+	list.Items, err = queryDeliveries(ctx, q, "WHERE webhook = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?", id,
+		cursor, cursor, limit+1)
 	if len(list.Items) > limit {
 		list.Items = list.Items[:limit]
 		list.NextCursor = list.Items[limit-1].ID
@@ -27,12 +29,14 @@ func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor st
 }
 
 // Redeliver sends a delivery again, whatever became of it. It keeps its id; its attempts begin anew.
-func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery string) (d *service.Delivery, err error) {
+func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery string) (d *service.Delivery,
+	err error) {
 	err = h.service.Write(ctx, func(tx *service.Tx) error {
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		err := tx.Change("UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND webhook = ?", service.DeliveryPending, service.Millis(tx.Now()), delivery, id)
+		err := tx.Change("UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND "+
+			"webhook = ?", service.DeliveryPending, service.Millis(tx.Now()), delivery, id)
 		if err != nil {
 			return err
 		}
@@ -41,7 +45,8 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 			return err
 		}
 		if len(list) == 0 {
-			return &service.Error{Code: service.ErrNotFound, Detail: "there is no such delivery; the log keeps them for 30 days"}
+			return &service.Error{Code: service.ErrNotFound,
+				Detail: "there is no such delivery; the log keeps them for 30 days"}
 		}
 		d = &list[0]
 		return tx.Audit(c, "webhook.redeliver", delivery, nil)
@@ -61,8 +66,10 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 		if err != nil {
 			return err
 		}
-		event := service.Event{At: now, Type: testEvent, Account: w.Account, Actor: c.Actor(), Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}
-		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: testEvent, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
+		event := service.Event{At: now, Type: testEvent, Account: w.Account, Actor: c.Actor(),
+			Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}
+		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: testEvent, State: service.DeliveryPending,
+			CreatedAt: now, NextAt: now}
 		return errors.Join(insert(tx, d, &event), tx.Audit(c, "webhook.test", id, nil))
 	})
 	if err != nil {
@@ -74,19 +81,23 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 
 // insert stores a new delivery of an event.
 func insert(tx *service.Tx, d *service.Delivery, e *service.Event) error {
-	return tx.Change("INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, service.ToJSON(e), d.State, service.Millis(d.CreatedAt.Time), service.Millis(d.NextAt.Time))
+	return tx.Change("INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, service.ToJSON(e), d.State, service.Millis(d.CreatedAt.Time),
+		service.Millis(d.NextAt.Time))
 }
 
 // queryDeliveries returns the deliveries that the condition selects.
 func queryDeliveries(ctx context.Context, q service.Queryer, where string, args ...any) ([]service.Delivery, error) {
 	return service.Collect(ctx, q, func(row service.Scanner) (d service.Delivery, err error) {
 		var created, next, done int64
-		err = row.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done, &d.LastStatus, &d.LastError)
+		err = row.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done,
+			&d.LastStatus, &d.LastError)
 		d.CreatedAt, d.DoneAt = service.TimeOf(created), service.TimeOf(done)
 		if d.State == service.DeliveryPending {
 			d.NextAt = service.TimeOf(next)
 		}
 		return d, err
-	}, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, last_error FROM delivery "+where, args...)
+	}, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, "+
+		"last_error FROM delivery "+where, args...)
 }

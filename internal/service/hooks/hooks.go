@@ -91,7 +91,8 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	} else if why, err := privateAddress(w.URL); err != nil {
 		fault("url", "invalid", "%v", err)
 	} else if why != "" && !w.AllowPrivate {
-		fault("url", "private_address", "it is not a public address (%s); an admin can allow it with allow_private", why)
+		fault("url", "private_address", "it is not a public address (%s); an admin can allow it with allow_private",
+			why)
 	}
 	if in.Events != nil {
 		w.Events = slices.Compact(slices.Sorted(slices.Values(*in.Events)))
@@ -139,7 +140,8 @@ const maxPerAccount = 50
 
 // Create makes a webhook. The answer has the secret, which is not shown again.
 func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*service.Webhook, error) {
-	w := &service.Webhook{ID: service.NewID(), Account: c.Account.ID, Enabled: true, CreatedAt: page.Time{Time: time.Now().UTC()}, Secret: webhook.NewSecret()}
+	w := &service.Webhook{ID: service.NewID(), Account: c.Account.ID, Enabled: true,
+		CreatedAt: page.Time{Time: time.Now().UTC()}, Secret: webhook.NewSecret()}
 	if err := in.applyTo(w, c); err != nil {
 		return nil, err
 	}
@@ -149,14 +151,18 @@ func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*servi
 	}
 	err = h.service.Write(ctx, func(tx *service.Tx) error {
 		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM webhook WHERE account = ?", w.Account).Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM webhook WHERE account = ?",
+			w.Account).Scan(&n); err != nil {
 			return err
 		}
 		if n >= maxPerAccount {
-			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d webhooks: delete one first", maxPerAccount)}
+			return &service.Error{Code: service.ErrPlanLimit,
+				Detail: fmt.Sprintf("an account may have %d webhooks: delete one first", maxPerAccount)}
 		}
-		err := tx.Change("INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			w.ID, w.Account, w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last, w.CreatedAt.UnixMilli())
+		err := tx.Change("INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, "+
+			"after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			w.ID, w.Account, w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last,
+			w.CreatedAt.UnixMilli())
 		return errors.Join(err, tx.Audit(c, "webhook.create", w.ID, nil))
 	})
 	if err != nil {
@@ -180,7 +186,8 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 				return err
 			}
 		}
-		err = tx.Change("UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?", w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, id)
+		err = tx.Change("UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?",
+			w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, id)
 		return errors.Join(err, tx.Audit(c, "webhook.edit", id, in))
 	})
 	if err != nil {
@@ -196,7 +203,8 @@ func (h *Hooks) Delete(ctx context.Context, c *service.Caller, id string) error 
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		return errors.Join(tx.Change("DELETE FROM delivery WHERE webhook = ?", id), tx.Change("DELETE FROM webhook WHERE id = ?", id), tx.Audit(c, "webhook.delete", id, nil))
+		return errors.Join(tx.Change("DELETE FROM delivery WHERE webhook = ?", id),
+			tx.Change("DELETE FROM webhook WHERE id = ?", id), tx.Audit(c, "webhook.delete", id, nil))
 	})
 }
 

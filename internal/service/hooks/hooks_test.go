@@ -39,7 +39,8 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) account(name string) *service.Caller {
 	f.t.Helper()
-	account, err := f.Accounts.Create(f.t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, service.Account{Name: name})
+	account, err := f.Accounts.Create(f.t.Context(), &service.Caller{System: "test",
+		Scopes: []service.Scope{service.ScopeAdmin}}, service.Account{Name: name})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func (f *fixture) add(of *service.Caller, kinds ...service.EventType) {
 	f.t.Helper()
 	err := f.Write(f.t.Context(), func(tx *service.Tx) (err error) {
 		for _, kind := range kinds {
-			err = errors.Join(err, tx.Record(service.Event{Type: kind, Account: of.Account.ID, Crawl: "c1", Data: json.RawMessage(`{"state":"complete"}`)}))
+			err = errors.Join(err, tx.Record(service.Event{Type: kind, Account: of.Account.ID, Crawl: "c1",
+				Data: json.RawMessage(`{"state":"complete"}`)}))
 		}
 		return err
 	})
@@ -128,7 +130,8 @@ func (f *fixture) logOf(h *Hooks, c *service.Caller, id string, want int) []serv
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if len(list.Items) >= want && !slices.ContainsFunc(list.Items, func(d service.Delivery) bool { return d.Attempts == 0 }) {
+		if len(list.Items) >= want && !slices.ContainsFunc(list.Items,
+			func(d service.Delivery) bool { return d.Attempts == 0 }) {
 			return list.Items
 		}
 		<-f.attempted
@@ -153,14 +156,16 @@ func TestDeliver(t *testing.T) {
 		got[q.path] = q
 	}
 	var event service.Event
-	if err := json.Unmarshal([]byte(got["/a"].body), &event); err != nil || event.ID != 4 || event.Type != service.CrawlFinished || !strings.Contains(string(event.Data), "complete") {
+	if err := json.Unmarshal([]byte(got["/a"].body), &event); err != nil || event.ID != 4 ||
+		event.Type != service.CrawlFinished || !strings.Contains(string(event.Data), "complete") {
 		t.Errorf("account a gets %s", got["/a"].body)
 	}
 	if !strings.Contains(got["/b"].body, `"crawl.started"`) {
 		t.Errorf("account b gets %s", got["/b"].body)
 	}
 	log := f.logOf(h, f.a, w.ID, 1)
-	if d := log[0]; len(log) != 1 || d.ID != got["/a"].id || d.State != service.Delivered || d.LastStatus != 204 || d.Event != 4 || d.DoneAt.IsZero() || !d.NextAt.IsZero() {
+	if d := log[0]; len(log) != 1 || d.ID != got["/a"].id || d.State != service.Delivered || d.LastStatus != 204 ||
+		d.Event != 4 || d.DoneAt.IsZero() || !d.NextAt.IsZero() {
 		t.Errorf("log %+v", log)
 	}
 	// Sent again, with the same id; and a test.
@@ -181,7 +186,8 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// The process ends while a receiver has not answered: the next one sends the same delivery, and makes no second one of the event.
+// The process ends while a receiver has not answered: the next one sends the same delivery, and makes no second one of
+// the event.
 func TestKilledWhileSending(t *testing.T) {
 	f, r := newFixture(t), newReceiver(t)
 	r.hold = make(chan struct{})
@@ -211,7 +217,8 @@ func TestFailedAndDisabled(t *testing.T) {
 	f.add(f.a, service.CrawlPaused)
 	<-r.got
 	log := f.logOf(h, f.a, w.ID, 1)
-	if d := log[0]; d.State != service.DeliveryPending || d.LastStatus != 500 || d.LastError == "" || d.NextAt.Sub(d.CreatedAt.Time) < 9*time.Second {
+	if d := log[0]; d.State != service.DeliveryPending || d.LastStatus != 500 || d.LastError == "" ||
+		d.NextAt.Sub(d.CreatedAt.Time) < 9*time.Second {
 		t.Errorf("log %+v", log)
 	}
 	off := false
@@ -225,7 +232,8 @@ func TestFailedAndDisabled(t *testing.T) {
 		if q.path == "/other" {
 			break
 		}
-		if strings.Contains(q.body, string(service.CrawlFinished)) { // the pause may have been sent again before the webhook was off
+		// the pause may have been sent again before the webhook was off
+		if strings.Contains(q.body, string(service.CrawlFinished)) {
 			t.Errorf("%+v was sent though the webhook is off", q)
 		}
 	}
@@ -260,13 +268,15 @@ func TestFaults(t *testing.T) {
 		"event":             {f.a, Input{URL: &url, Events: &[]service.EventType{"crawl.exploded"}}, "events"},
 	} {
 		_, err := h.Create(t.Context(), c.by, c.in)
-		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrInvalid || len(of.Fields) != 1 || of.Fields[0].Field != c.field {
+		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrInvalid || len(of.Fields) != 1 ||
+			of.Fields[0].Field != c.field {
 			t.Errorf("%s: %v, want a fault of %s", name, err, c.field)
 		}
 	}
 	for i := range maxPerAccount + 1 {
 		_, err := h.Create(t.Context(), f.a, Input{URL: &url})
-		if of, ok := errors.AsType[*service.Error](err); (i == maxPerAccount) != (ok && of.Code == service.ErrPlanLimit) {
+		if of, ok := errors.AsType[*service.Error](err); (i == maxPerAccount) != (ok &&
+			of.Code == service.ErrPlanLimit) {
 			t.Fatalf("webhook %d: %v", i, err)
 		}
 	}
@@ -287,7 +297,8 @@ func TestOwners(t *testing.T) {
 	_, logErr := h.Deliveries(t.Context(), stranger, w.ID, "", 0)
 	_, againErr := h.Redeliver(t.Context(), stranger, w.ID, d.ID)
 	_, noneErr := h.Redeliver(t.Context(), f.a, w.ID, "d0")
-	for i, err := range []error{getErr, editErr, testErr, logErr, againErr, noneErr, h.Delete(t.Context(), stranger, w.ID)} {
+	for i, err := range []error{getErr, editErr, testErr, logErr, againErr, noneErr,
+		h.Delete(t.Context(), stranger, w.ID)} {
 		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrNotFound {
 			t.Errorf("call %d: %v", i, err)
 		}
@@ -298,17 +309,20 @@ func TestOwners(t *testing.T) {
 	}
 	// What an admin allowed is for that address only.
 	for _, url := range []string{"http://10.0.0.2/hook", "http://10.0.0.1/other", "https://inside.example.com/"} {
-		if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &url, AllowPrivate: new(true), Events: &[]service.EventType{service.CrawlPaused}}); err == nil {
+		if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &url, AllowPrivate: new(true),
+			Events: &[]service.EventType{service.CrawlPaused}}); err == nil {
 			t.Errorf("a tenant moved it to %+v", got)
 		}
 	}
 	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("http://10.0.0.2/hook")}); err == nil {
 		t.Errorf("a tenant moved it to %+v", got)
 	}
-	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &w.URL, AllowPrivate: new(true)}); err != nil || !got.AllowPrivate {
+	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &w.URL, AllowPrivate: new(true)}); err != nil ||
+		!got.AllowPrivate {
 		t.Errorf("the same address: %+v, %v", got, err)
 	}
-	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("https://inside.example.com/")}); err != nil || got.AllowPrivate || got.Secret != "" {
+	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("https://inside.example.com/")}); err != nil ||
+		got.AllowPrivate || got.Secret != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range 4 {
@@ -340,7 +354,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// The webhook of an account is next though those of another account have waited for longer, as long as the other has attempts under way.
+// The webhook of an account is next though those of another account have waited for longer, as long as the other has
+// attempts under way.
 func TestAccountsTakeTurns(t *testing.T) {
 	f := newFixture(t)
 	h := f.hooks()
@@ -404,10 +419,12 @@ func TestManyEvents(t *testing.T) {
 	if err != nil || len(jobs) != 1 || jobs[0].Webhook != w.ID || jobs[0].AllowPrivate || !next.IsZero() {
 		t.Fatalf("%+v, %v, %v", jobs, next, err)
 	}
-	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, 8); err != nil || len(jobs) != 0 || !next.IsZero() {
+	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, 8); err != nil || len(jobs) != 0 ||
+		!next.IsZero() {
 		t.Errorf("of a busy webhook: %+v, %v, %v", jobs, next, err)
 	}
-	if jobs, next, err := s.Due(t.Context(), time.Now().Add(-time.Hour), nil, 8); err != nil || len(jobs) != 0 || next.IsZero() {
+	if jobs, next, err := s.Due(t.Context(), time.Now().Add(-time.Hour), nil, 8); err != nil || len(jobs) != 0 ||
+		next.IsZero() {
 		t.Errorf("before it is due: %+v, %v, %v", jobs, next, err)
 	}
 	if err := s.Record(t.Context(), webhook.Attempt{Delivery: jobs[0].ID, At: time.Now()}); err != nil {

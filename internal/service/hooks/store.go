@@ -31,7 +31,8 @@ type store struct {
 func (s *store) Collect(ctx context.Context) error {
 	for {
 		var last int64
-		err := s.service.DB().Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?", reader).Scan(&last)
+		err := s.service.DB().Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
+			reader).Scan(&last)
 		if err != nil {
 			return err
 		}
@@ -57,7 +58,8 @@ func collect(ctx context.Context, tx *service.Tx, events []service.Event) error 
 		if !slices.Contains(EventTypes(), e.Type) {
 			continue
 		}
-		hooks, err := query(ctx, tx, "WHERE account = ? AND enabled <> 0 AND after_event < ? ORDER BY id", e.Account, e.ID)
+		hooks, err := query(ctx, tx, "WHERE account = ? AND enabled <> 0 AND after_event < ? ORDER BY id", e.Account,
+			e.ID)
 		if err != nil {
 			return err
 		}
@@ -65,13 +67,15 @@ func collect(ctx context.Context, tx *service.Tx, events []service.Event) error 
 			if !slices.Contains(w.Events, e.Type) {
 				continue
 			}
-			d := service.Delivery{ID: service.NewID(), Webhook: w.ID, Event: e.ID, Type: e.Type, Crawl: e.Crawl, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
+			d := service.Delivery{ID: service.NewID(), Webhook: w.ID, Event: e.ID, Type: e.Type, Crawl: e.Crawl,
+				State: service.DeliveryPending, CreatedAt: now, NextAt: now}
 			if err := insert(tx, &d, e); err != nil {
 				return err
 			}
 		}
 	}
-	return tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", reader, events[len(events)-1].ID)
+	return tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = "+
+		"excluded.event", reader, events[len(events)-1].ID)
 }
 
 // prune removes old entries of the log, once an hour.
@@ -86,9 +90,11 @@ func (s *store) prune(ctx context.Context) error {
 	})
 }
 
-// Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest attempts under way is
-// first, so that an account with many slow receivers does not delay others for longer than one attempt takes.
-func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []webhook.Job, next time.Time, err error) {
+// Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest
+// attempts under way is first, so that an account with many slow receivers does not delay others for longer than one
+// attempt takes.
+func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []webhook.Job, next time.Time,
+	err error) {
 	q := s.service.DB().Read()
 	waiting, err := nextOfEach(ctx, q)
 	if err != nil {
@@ -115,8 +121,11 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		}
 		waiting = slices.Delete(waiting, first, first+1)
 		j := webhook.Job{Webhook: w.id}
-		err := q.QueryRowContext(ctx, "SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id = delivery.webhook "+
-			"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next.UnixMilli()).
+		err := q.QueryRowContext(ctx,
+			"SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id "+
+				"= delivery.webhook "+
+				"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1",
+			service.DeliveryPending, w.id, w.next.UnixMilli()).
 			Scan(&j.ID, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue // deleted meanwhile
@@ -143,7 +152,8 @@ func nextOfEach(ctx context.Context, q service.Queryer) ([]waitingHook, error) {
 		err = row.Scan(&w.id, &w.account, &next)
 		w.next = time.UnixMilli(next)
 		return w, err
-	}, "SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
+	}, "SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id "+
+		"WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
 }
 
 // Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.
@@ -156,11 +166,13 @@ func (s *store) Record(ctx context.Context, a webhook.Attempt) error {
 		state = service.DeliveryFailed
 	}
 	return s.service.Write(ctx, func(tx *service.Tx) error {
-		n, err := tx.Exec("UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
+		n, err := tx.Exec("UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, "+
+			"last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
 			state, next, done, a.Status, a.Error, a.Delivery, service.DeliveryPending, a.At.UnixMilli())
 		if err != nil || n > 0 {
 			return err
 		}
-		return tx.Change("UPDATE delivery SET last_status = ?, last_error = ? WHERE id = ?", a.Status, a.Error, a.Delivery)
+		return tx.Change("UPDATE delivery SET last_status = ?, last_error = ? WHERE id = ?", a.Status, a.Error,
+			a.Delivery)
 	})
 }

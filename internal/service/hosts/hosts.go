@@ -49,7 +49,8 @@ type CrawlCount struct {
 const (
 	// writeEvery is how often changes are written. A host that changes more often is written once.
 	writeEvery = 10 * time.Second
-	// keepLearned is how long a pace is remembered after its last change. A host may recover, and no crawl would find out.
+	// keepLearned is how long a pace is remembered after its last change. A host may recover, and no crawl would find
+	// out.
 	keepLearned = 30 * 24 * time.Hour
 )
 
@@ -60,7 +61,8 @@ type Hosts struct {
 	log     *slog.Logger
 	unsaved map[string]pace.Learned // used by Run only: what could not be written yet
 
-	denying sync.Mutex // held while a host is denied or allowed, so that the crawls are told in the order of the database
+	// held while a host is denied or allowed, so that the crawls are told in the order of the database
+	denying sync.Mutex
 }
 
 // New loads what is known of hosts and gives it to the crawls of a service. The log may be nil.
@@ -77,7 +79,8 @@ func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, err
 		}
 		h.shared.Pace().Remember(name, l)
 		return l, nil
-	}, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned).UnixMilli())
+	}, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?",
+		time.Now().Add(-keepLearned).UnixMilli())
 	return h, errors.Join(err, h.applyDenied(ctx))
 }
 
@@ -110,13 +113,15 @@ func (h *Hosts) save(ctx context.Context) {
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
 				text = "" // nothing is left to know
 			}
-			err := tx.Change("INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
+			err := tx.Change("INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO "+
+				"UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
 				name, text, tx.Now().UnixMilli())
 			if err != nil {
 				return err
 			}
 		}
-		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)", tx.Now().Add(-keepLearned).UnixMilli())
+		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)",
+			tx.Now().Add(-keepLearned).UnixMilli())
 	})
 	if err != nil {
 		h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
@@ -133,22 +138,25 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 	}
 	out := &Host{Host: name}
 	var at int64
-	err = h.service.DB().Read().QueryRowContext(ctx, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?", name).Scan(&out.Denied, &out.DeniedReason, &at)
+	err = h.service.DB().Read().QueryRowContext(ctx, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?",
+		name).Scan(&out.Denied, &out.DeniedReason, &at)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
 	out.DeniedAt = service.TimeOf(at)
 	state, _ := h.shared.Pace().Host(name)
 	out.Pace = &Pace{
-		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: page.Time{Time: state.LastSuccess.UTC()},
-		RestUntil: page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
+		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor),
+		LastSuccess: page.Time{Time: state.LastSuccess.UTC()},
+		RestUntil:   page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
 		Refusals: state.Refusals, InFlight: state.Inflight,
 	}
 	out.Crawls = &CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
 	return out, nil
 }
 
-// List returns the hosts that are denied or need a slower pace, in the order of their names. Cursor is the last name of the part before; limit 0 means 100, at most 1000.
+// List returns the hosts that are denied or need a slower pace, in the order of their names. Cursor is the last name of
+// the part before; limit 0 means 100, at most 1000.
 func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list service.List[*Host], err error) {
 	limit = min(cmp.Or(limit, 100), 1000)
 	names, err := h.names(ctx, "SELECT name FROM host WHERE name > ? ORDER BY name LIMIT ?", cursor, limit+1)
@@ -174,15 +182,19 @@ func (h *Hosts) names(ctx context.Context, query string, args ...any) ([]string,
 	return service.Collect(ctx, h.service.DB().Read(), service.ScanText, query, args...)
 }
 
-// Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all hosts below a domain. Only an admin may do so.
+// Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all
+// hosts below a domain. Only an admin may do so.
 func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string) (*Host, error) {
 	if len(reason) > maxReason {
 		return nil, &service.Error{Code: service.ErrInvalid, Detail: "the request has faults",
-			Fields: []service.FieldError{{Field: "reason", Code: "too_long", Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
+			Fields: []service.FieldError{{Field: "reason", Code: "too_long",
+				Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
 	}
 	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
-		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, '', ?, 1, ?, ?) "+
-			"ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, denied_at = excluded.denied_at",
+		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, "+
+			"'', ?, 1, ?, ?) "+
+			"ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, denied_at = "+
+			"excluded.denied_at",
 			name, tx.Now().UnixMilli(), reason, tx.Now().UnixMilli())
 	})
 }
@@ -198,7 +210,8 @@ func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Hos
 }
 
 // change changes a host for an admin. The crawls are told after it is durable.
-func (h *Hosts) change(ctx context.Context, c *service.Caller, action, name string, fn func(tx *service.Tx, name string) error) (*Host, error) {
+func (h *Hosts) change(ctx context.Context, c *service.Caller, action, name string,
+	fn func(tx *service.Tx, name string) error) (*Host, error) {
 	if !c.Has(service.ScopeAdmin) {
 		return nil, &service.Error{Code: service.ErrForbidden, Detail: "only an admin may deny or allow a host"}
 	}
@@ -233,7 +246,8 @@ func (h *Hosts) applyDenied(ctx context.Context) error {
 func normal(name string) (string, error) {
 	names, err := config.NormalHosts([]string{name})
 	if err != nil {
-		return "", &service.Error{Code: service.ErrInvalid, Detail: "the host is not valid", Fields: []service.FieldError{{Field: "host", Code: "bad_value", Detail: err.Error()}}}
+		return "", &service.Error{Code: service.ErrInvalid, Detail: "the host is not valid",
+			Fields: []service.FieldError{{Field: "host", Code: "bad_value", Detail: err.Error()}}}
 	}
 	return names[0], nil
 }

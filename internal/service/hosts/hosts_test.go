@@ -47,8 +47,9 @@ func newFixture(t *testing.T, dir string, cfg testweb.Config) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := service.Open(t.Context(), service.Options{Dir: dir, MinFree: -1, MaxCrawls: 20, SlotDir: t.TempDir(), Fetcher: client,
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
+	s, err := service.Open(t.Context(), service.Options{Dir: dir, MinFree: -1, MaxCrawls: 20, SlotDir: t.TempDir(),
+		Fetcher: client,
+		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func newFixture(t *testing.T, dir string, cfg testweb.Config) *fixture {
 			t.Error(err)
 		}
 	})
-	return &fixture{t: t, web: web, Service: s, Hosts: h, admin: &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}}
+	return &fixture{t: t, web: web, Service: s, Hosts: h, admin: &service.Caller{System: "test",
+		Scopes: []service.Scope{service.ScopeAdmin}}}
 }
 
 // account makes an account that owns hosts, and returns a caller of it that may write.
@@ -128,22 +130,27 @@ func (f *fixture) events(id string, kind service.EventType) []service.Event {
 	return slices.DeleteFunc(all, func(e service.Event) bool { return e.Type != kind })
 }
 
-// Ten accounts crawl one host, each with other settings, one of them as its owner: by the web's own statistics the longest delay and the smallest limit of
-// all hold from the first request to the last, and each crawl finds what it should.
+// Ten accounts crawl one host, each with other settings, one of them as its owner: by the web's own statistics the
+// longest delay and the smallest limit of all hold from the first request to the last, and each crawl finds what it
+// should.
 func TestTenAccountsOneHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, strict = 30, 700 // ms
-		f := newFixture(t, t.TempDir(), testweb.Config{Seed: 5, Hosts: 1, Pages: pages, PageSize: 800, Links: 8, Faults: testweb.OnAll(testweb.Slow{Delay: 250 * time.Millisecond})})
+		f := newFixture(t, t.TempDir(), testweb.Config{Seed: 5, Hosts: 1, Pages: pages, PageSize: 800, Links: 8,
+			Faults: testweb.OnAll(testweb.Slow{Delay: 250 * time.Millisecond})})
 		start := f.web.StartURLs()[0]
 		name := f.web.HostName(0)
-		slowest := f.submit(f.account("slowest"), map[string]any{"min_delay_ms": strict, "max_delay_ms": strict, "max_inflight_per_host": 1, "scope": "host"}, start)
+		slowest := f.submit(f.account("slowest"), map[string]any{"min_delay_ms": strict, "max_delay_ms": strict,
+			"max_inflight_per_host": 1, "scope": "host"}, start)
 		for f.web.HostStats(0).Requests == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
 		others := []map[string]any{
-			{}, {"profile": "own-site"}, {"base_delay_ms": 300}, {"max_inflight_per_host": 1}, {"profile": "safe", "max_urls": 5}, {"profile": "own-site", "max_inflight_per_host": 20},
-			{"min_delay_ms": 600, "max_delay_ms": 600}, {"robots_strict": true}, {"profile": "own-site", "min_delay_ms": 0},
+			{}, {"profile": "own-site"}, {"base_delay_ms": 300}, {"max_inflight_per_host": 1},
+			{"profile": "safe", "max_urls": 5}, {"profile": "own-site", "max_inflight_per_host": 20},
+			{"min_delay_ms": 600, "max_delay_ms": 600}, {"robots_strict": true},
+			{"profile": "own-site", "min_delay_ms": 0},
 		}
 		var ids []string
 		for i, settings := range others {
@@ -165,7 +172,8 @@ func TestTenAccountsOneHost(t *testing.T) {
 			t.Error("no crawl says that it waits for another one")
 		}
 		for i, id := range ids {
-			if crawl := f.await(id); crawl.State != service.Partial || crawl.Outcomes["ok"]+crawl.Outcomes["redirect"] == 0 {
+			if crawl := f.await(id); crawl.State != service.Partial ||
+				crawl.Outcomes["ok"]+crawl.Outcomes["redirect"] == 0 {
 				t.Errorf("crawl %d: %s with %v: %q", i, crawl.State, crawl.Outcomes, crawl.Errors)
 			}
 			if got := f.events(id, service.LimitWarning); len(got) == 0 {
@@ -182,7 +190,8 @@ func TestTenAccountsOneHost(t *testing.T) {
 		}
 		t.Logf("%d requests, least gap %v, at most %d in flight", during.Requests, during.LeastGap, during.MostInFlight)
 		if during.LeastGap < strict*time.Millisecond || during.MostInFlight != 1 || during.Requests < 10*len(others)/2 {
-			t.Errorf("least gap %v, at most %d in flight, %d requests; want %d ms and 1", during.LeastGap, during.MostInFlight, during.Requests, strict)
+			t.Errorf("least gap %v, at most %d in flight, %d requests; want %d ms and 1", during.LeastGap,
+				during.MostInFlight, during.Requests, strict)
 		}
 	})
 }
@@ -202,10 +211,12 @@ func TestLearnedIsKept(t *testing.T) {
 		time.Sleep(2 * writeEvery)
 		synctest.Wait()
 		list, err := f.Hosts.List(t.Context(), "", 0)
-		if err != nil || len(list.Items) != 1 || time.Duration(list.Items[0].Pace.Delay) != 3*time.Second || list.Items[0].Crawls.Asking != 1 {
+		if err != nil || len(list.Items) != 1 || time.Duration(list.Items[0].Pace.Delay) != 3*time.Second ||
+			list.Items[0].Crawls.Asking != 1 {
 			t.Errorf("%+v, %v", list, err)
 		}
-		p, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now().Add(time.Hour)}) // written at the end
+		// written at the end
+		p, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now().Add(time.Hour)})
 		_ = p
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +229,8 @@ func TestLearnedIsKept(t *testing.T) {
 	})
 }
 
-// A host that is denied while a crawl asks it: the crawl ends without it, and so do those that come later, also in the next process.
+// A host that is denied while a crawl asks it: the crawl ends without it, and so do those that come later, also in the
+// next process.
 func TestDeny(t *testing.T) {
 	dir := t.TempDir()
 	cfg := testweb.Config{Seed: 2, Hosts: 2, Pages: 12, PageSize: 800, Links: 6, CrossHost: 0.5}
@@ -244,11 +256,13 @@ func TestDeny(t *testing.T) {
 		if crawl.State != service.Partial || crawl.Outcomes["host_blocked"] == 0 || crawl.Outcomes["ok"] == 0 {
 			t.Errorf("%s with %v", crawl.State, crawl.Outcomes)
 		}
-		if text := "denies requests to " + bad; !strings.Contains(crawl.Reason, text) || !strings.Contains(strings.Join(crawl.Warnings, "\n"), text) {
+		if text := "denies requests to " + bad; !strings.Contains(crawl.Reason, text) ||
+			!strings.Contains(strings.Join(crawl.Warnings, "\n"), text) {
 			t.Errorf("reason %q, warnings %q", crawl.Reason, crawl.Warnings)
 		}
 		denied = id
-		if got := f.events(id, service.HostBlocked); len(got) != 1 || !strings.Contains(string(got[0].Data), bad) || !strings.Contains(string(got[0].Data), "operator") {
+		if got := f.events(id, service.HostBlocked); len(got) != 1 || !strings.Contains(string(got[0].Data), bad) ||
+			!strings.Contains(string(got[0].Data), "operator") {
 			t.Errorf("events %v", got)
 		}
 		if n := f.web.HostStats(0).Requests; n != asked {

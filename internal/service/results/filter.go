@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// Filter reads the filters of a list of pages by their names in a query; an empty text is none. Outcome, problem and change take several values with commas between them.
-// Fault is called for each one that is wrong.
+// Filter reads the filters of a list of pages by their names in a query; an empty text is none. Outcome, problem and
+// change take several values with commas between them. Fault is called for each one that is wrong.
 func Filter(get func(name string) string, fault func(name, detail string)) (f pageindex.Filter) {
 	f.Contains, f.Prefix = get("q"), get("prefix")
 	each := func(name string, add func(text string) bool) {

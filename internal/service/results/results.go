@@ -1,5 +1,5 @@
-// Package results reads what a crawl of the service has found: a page, where its redirects lead, its links, and the filters of a list of pages. The HTTP API and the
-// dashboard show the same.
+// Package results reads what a crawl of the service has found: a page, where its redirects lead, its links, and the
+// filters of a list of pages. The HTTP API and the dashboard show the same.
 package results
 
 import (
@@ -36,9 +36,10 @@ func Recorded(ctx context.Context, recorded *service.Recorded) Finder {
 	}
 }
 
-// RecordedPages are pages of such a crawl that a search selects, in the order of its store, from a cursor on; next is where the next part begins, empty if there is none. The
-// error is pageindex.ErrCursor if the cursor is none.
-func RecordedPages(ctx context.Context, recorded *service.Recorded, cursor string, search report.Search) (lines []*page.Line, next string, err error) {
+// RecordedPages are pages of such a crawl that a search selects, in the order of its store, from a cursor on; next is
+// where the next part begins, empty if there is none. The error is pageindex.ErrCursor if the cursor is none.
+func RecordedPages(ctx context.Context, recorded *service.Recorded, cursor string,
+	search report.Search) (lines []*page.Line, next string, err error) {
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(cursor)
 		var ok bool
@@ -59,7 +60,8 @@ type Hop struct {
 	Line []byte
 }
 
-// Redirects are the URLs that the redirects of a page lead to, one after the other. A loop ends with the URL that closes it.
+// Redirects are the URLs that the redirects of a page lead to, one after the other. A loop ends with the URL that
+// closes it.
 func Redirects(url string, line []byte, find Finder) (hops []Hop, err error) {
 	seen := map[string]bool{url: true}
 	for len(hops) < mostHops && line != nil {
@@ -101,8 +103,8 @@ func (l *Links) add(one Link) {
 	}
 }
 
-// LinksOf are the links to and of a page. The error is fs.ErrNotExist if the crawl kept none. If ctx has a deadline, they are those that were found until then: links.jsonl
-// of a large site has many gigabytes.
+// LinksOf are the links to and of a page. The error is fs.ErrNotExist if the crawl kept none. If ctx has a deadline,
+// they are those that were found until then: links.jsonl of a large site has many gigabytes.
 func LinksOf(ctx context.Context, dir datadir.Dir, url string) (in, out *Links, err error) {
 	in, out = &Links{Items: []Link{}}, &Links{Items: []Link{}}
 	err = pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(url), func(text []byte) bool {

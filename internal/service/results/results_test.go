@@ -21,12 +21,14 @@ func TestLinksOf(t *testing.T) {
 	if _, _, err := LinksOf(t.Context(), dir, url); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	text := `{"from":"http://a.test/","to":"http://a.test/b"}` + "\n" + strings.Repeat(`{"from":"http://a.test/b","to":"http://a.test/","text":"home"}`+"\n", 30_000)
+	text := `{"from":"http://a.test/","to":"http://a.test/b"}` + "\n" +
+		strings.Repeat(`{"from":"http://a.test/b","to":"http://a.test/","text":"home"}`+"\n", 30_000)
 	if err := os.WriteFile(dir.Links(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in, out, err := LinksOf(t.Context(), dir, url)
-	if err != nil || in.Total != 30_000 || len(in.Items) != mostLinks || in.Items[0] != (Link{URL: "http://a.test/b", Text: "home"}) || out.Total != 1 || in.Cut {
+	if err != nil || in.Total != 30_000 || len(in.Items) != mostLinks ||
+		in.Items[0] != (Link{URL: "http://a.test/b", Text: "home"}) || out.Total != 1 || in.Cut {
 		t.Errorf("%+v, %+v, %v", in, out, err)
 	}
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
@@ -49,7 +51,8 @@ func TestRedirects(t *testing.T) {
 		}
 		return nil, nil
 	}
-	for url, want := range map[string][]string{"a": {"b", "c"}, "c": nil, "x": {"y", "z", "y"}, "self": {"self"}, "out": {"gone"}} {
+	for url, want := range map[string][]string{"a": {"b", "c"}, "c": nil, "x": {"y", "z", "y"}, "self": {"self"},
+		"out": {"gone"}} {
 		line, _ := find(url)
 		hops, err := Redirects(url, line, find)
 		var got []string
@@ -64,10 +67,14 @@ func TestRedirects(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	for _, c := range []struct{ name, text, fault string }{
-		{"outcome", "ok,timeout", ""}, {"outcome", "ok,x", "there is no outcome x"}, {"change", "new", ""}, {"change", "x", "there is no change x"},
-		{"problem", "any", ""}, {"problem", "x", "there is no problem x"}, {"status", "404", ""}, {"status", "4xx", ""}, {"status", "none", ""}, {"status", "999", ""},
-		{"status", "6xx", "must be a status code such as 404, a class such as 4xx, or none"}, {"status", "12", "must be a status code such as 404, a class such as 4xx, or none"},
-		{"depth", "2", ""}, {"depth", "-1", "must be a whole number such as 2"}, {"indexable", "false", ""}, {"indexable", "maybe", "must be true or false"},
+		{"outcome", "ok,timeout", ""}, {"outcome", "ok,x", "there is no outcome x"}, {"change", "new", ""},
+		{"change", "x", "there is no change x"},
+		{"problem", "any", ""}, {"problem", "x", "there is no problem x"}, {"status", "404", ""}, {"status", "4xx", ""},
+		{"status", "none", ""}, {"status", "999", ""},
+		{"status", "6xx", "must be a status code such as 404, a class such as 4xx, or none"},
+		{"status", "12", "must be a status code such as 404, a class such as 4xx, or none"},
+		{"depth", "2", ""}, {"depth", "-1", "must be a whole number such as 2"}, {"indexable", "false", ""},
+		{"indexable", "maybe", "must be true or false"},
 	} {
 		got := ""
 		f := Filter(func(name string) string {
@@ -76,7 +83,8 @@ func TestFilter(t *testing.T) {
 			}
 			return ""
 		}, func(name, detail string) { got += name + ": " + detail })
-		if want := c.name + ": " + c.fault; c.fault != "" && got != want || c.fault == "" && (got != "" || reflect.DeepEqual(f, pageindex.Filter{})) {
+		if want := c.name + ": " + c.fault; c.fault != "" && got != want || c.fault == "" &&
+			(got != "" || reflect.DeepEqual(f, pageindex.Filter{})) {
 			t.Errorf("%s=%s: %q, %+v", c.name, c.text, got, f)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service/cron"
 )
 
-// Input is a new schedule, or a change of one. Fields that are nil stay as they are. An empty text removes what was there.
+// Input is a new schedule, or a change of one. Fields that are nil stay as they are. An empty text removes what was
+// there.
 type Input struct {
 	Name       *string             `json:"name,omitempty"`
 	Cron       *string             `json:"cron,omitempty"`
@@ -25,7 +26,8 @@ type Input struct {
 	Recrawl    *service.Recrawl    `json:"recrawl,omitempty"`
 }
 
-// applyTo changes a row. A time or a crawl that is given takes the place of the other kind, so that one field is enough for a change.
+// applyTo changes a row. A time or a crawl that is given takes the place of the other kind, so that one field is enough
+// for a change.
 func (in *Input) applyTo(r *row) {
 	if in.Cron != nil && in.Interval == nil && *in.Cron != "" {
 		r.Interval = ""
@@ -76,7 +78,8 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	}
 	switch {
 	case r.Submission == nil && r.Crawl == "":
-		fault("submission", "missing", "give the crawl to start as submission, or the id of a crawl to visit again as crawl")
+		fault("submission", "missing",
+			"give the crawl to start as submission, or the id of a crawl to visit again as crawl")
 	case r.Submission != nil && r.Crawl != "":
 		fault("crawl", "invalid", "give either submission or crawl")
 	case r.Submission != nil && r.Recrawl != nil:

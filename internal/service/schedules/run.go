@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// pollEvery bounds how long it takes until a jump of the clock is noticed, and how soon something is tried again that the service could not do.
+	// pollEvery bounds how long it takes until a jump of the clock is noticed, and how soon something is tried again
+	// that the service could not do.
 	pollEvery = 30 * time.Second
 	// setBack is how far the clock may be set back without what has run running again.
 	setBack = 2 * time.Hour
@@ -89,7 +90,10 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 	case err == nil:
 		now := time.Now()
 		s.log.Info("a schedule has started a crawl", "schedule", r.ID, "crawl", id)
-		return s.update(ctx, r, func(r *row) { r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: now.UTC()}, id, "" }, nil)
+		return s.update(ctx, r, func(r *row) {
+			r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: now.UTC()}, id,
+				""
+		}, nil)
 	case ok && refused.Code != service.ErrUnavailable:
 		s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
 		return s.skip(ctx, r, id, refused.Error())
@@ -99,10 +103,12 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 
 // errUnfinished skips a run.
 func errUnfinished(id string, state service.State) error {
-	return &service.Error{Code: service.ErrState, State: state, Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
+	return &service.Error{Code: service.ErrState, State: state,
+		Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
 }
 
-// submit starts a crawl of its own. The key makes sure that a kill between this and the update of the row does not start a second one.
+// submit starts a crawl of its own. The key makes sure that a kill between this and the update of the row does not
+// start a second one.
 func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
 	if r.LastCrawl != "" {
 		last, err := s.service.Crawls.Get(ctx, c, r.LastCrawl)
@@ -113,7 +119,8 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 			return "", err
 		}
 	}
-	crawl, err := s.service.Crawls.Submit(ctx, c, *r.Submission, fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
+	crawl, err := s.service.Crawls.Submit(ctx, c, *r.Submission,
+		fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
 	if err != nil {
 		return "", err
 	}
@@ -144,12 +151,13 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 // skip notes that a run is not started.
 func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) error {
 	data := service.ToJSON(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
-	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: []byte(data)}
+	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl,
+		Actor: service.Actor{System: "schedule"}, Data: []byte(data)}
 	return s.update(ctx, r, func(r *row) { r.LastError = reason }, &event)
 }
 
-// update changes a row that was due, and computes when it is due next, in one transaction with an event, if there is one. What a user has changed
-// meanwhile stays.
+// update changes a row that was due, and computes when it is due next, in one transaction with an event, if there is
+// one. What a user has changed meanwhile stays.
 func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event *service.Event) error {
 	return s.write(ctx, func(tx *service.Tx) error {
 		list, err := query(ctx, tx, "WHERE id = ?", r.ID)

@@ -37,14 +37,15 @@ type row struct {
 	firing    *firing
 }
 
-// firing is a recrawl that is being started. It is stored before the command and removed after it, so that after a kill in between the crawl tells
-// whether the command was given.
+// firing is a recrawl that is being started. It is stored before the command and removed after it, so that after a kill
+// in between the crawl tells whether the command was given.
 type firing struct {
 	Due        time.Time `json:"due"`
 	Generation uint32    `json:"generation"` // of the crawl before the command
 }
 
-const columns = "id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, scopes_json, firing_json, created_at, next_at, last_at, last_crawl, last_error"
+const columns = "id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, " +
+	"scopes_json, firing_json, created_at, next_at, last_at, last_crawl, last_error"
 
 // put stores a row.
 func put(tx *service.Tx, r *row) error {
@@ -52,12 +53,18 @@ func put(tx *service.Tx, r *row) error {
 		return strings.TrimPrefix(service.ToJSON(v), "null")
 	}
 	submission, recrawl := optional(r.Submission), optional(r.Recrawl)
-	return tx.Change("INSERT INTO schedule ("+columns+", input_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
-		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = excluded.zone, enabled = excluded.enabled, "+
-		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
-		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = excluded.last_crawl, last_error = excluded.last_error, input_bytes = excluded.input_bytes",
-		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, submission, r.Crawl, recrawl, r.createdBy, optional(r.scopes), optional(r.firing),
-		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl, r.LastError, len(submission)+len(recrawl))
+	return tx.Change("INSERT INTO schedule ("+columns+", input_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "+
+		"?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = "+
+		"excluded.zone, enabled = excluded.enabled, "+
+		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, "+
+		"created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
+		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = "+
+		"excluded.last_crawl, last_error = excluded.last_error, input_bytes = excluded.input_bytes",
+		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, submission, r.Crawl, recrawl, r.createdBy,
+		optional(r.scopes), optional(r.firing),
+		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl,
+		r.LastError, len(submission)+len(recrawl))
 }
 
 // query returns the rows that the condition selects.
@@ -68,20 +75,23 @@ func query(ctx context.Context, q service.Queryer, where string, args ...any) ([
 func scan(from service.Scanner) (r row, err error) {
 	var submission, recrawl, firing, scopes string
 	var created, next, last int64
-	err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing,
+	err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl,
+		&recrawl, &r.createdBy, &scopes, &firing,
 		&created, &next, &last, &r.LastCrawl, &r.LastError)
 	if err != nil {
 		return r, err
 	}
 	r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-	err = errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
+	err = errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl),
+		service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
 	if r.Submission != nil {
 		service.WithoutUserinfo(r.Submission.StartURLs)
 	}
 	return r, err
 }
 
-// shown is the schedule without the secrets of its settings, as that of a crawl is: a key that only reads must not get them.
+// shown is the schedule without the secrets of its settings, as that of a crawl is: a key that only reads must not get
+// them.
 func (r *row) shown() *service.Schedule {
 	s := r.Schedule
 	if s.Submission != nil {
@@ -104,7 +114,8 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 	return &list[0], nil
 }
 
-// List returns the schedules of an account, the oldest first; of all accounts if the account is empty. They have no settings and the first start URLs only.
+// List returns the schedules of an account, the oldest first; of all accounts if the account is empty. They have no
+// settings and the first start URLs only.
 func (s *Schedules) List(ctx context.Context, account string) ([]service.Schedule, error) {
 	list, err := service.Collect(ctx, s.service.DB().Read(), func(from service.Scanner) (service.Schedule, error) {
 		r, err := scan(from)
@@ -134,7 +145,8 @@ const maxPerAccount = 1000
 // Create makes a schedule. It is enabled unless the input says otherwise.
 func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*service.Schedule, error) {
 	r := &row{
-		Schedule:  service.Schedule{ID: service.NewID(), Account: c.Account.ID, Enabled: true, CreatedAt: page.Time{Time: time.Now().UTC().Truncate(time.Second)}},
+		Schedule: service.Schedule{ID: service.NewID(), Account: c.Account.ID, Enabled: true,
+			CreatedAt: page.Time{Time: time.Now().UTC().Truncate(time.Second)}},
 		createdBy: c.Key, scopes: c.Scopes,
 	}
 	in.applyTo(r)
@@ -143,11 +155,13 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 	}
 	err := s.write(ctx, func(tx *service.Tx) error {
 		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM schedule WHERE account = ?", r.Account).Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM schedule WHERE account = ?",
+			r.Account).Scan(&n); err != nil {
 			return err
 		}
 		if n >= maxPerAccount {
-			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d schedules: delete one first", maxPerAccount)}
+			return &service.Error{Code: service.ErrPlanLimit,
+				Detail: fmt.Sprintf("an account may have %d schedules: delete one first", maxPerAccount)}
 		}
 		return errors.Join(put(tx, r), tx.CheckInput(r.Account), tx.Audit(c, "schedule.create", r.ID, nil))
 	})

@@ -122,7 +122,8 @@ func (f *fixture) crawl(c *service.Caller) string {
 func text(s string) *string { return &s }
 
 func daily() Input {
-	return Input{Cron: text("0 3 * * *"), Submission: &service.Submission{StartURLs: []string{"https://example.com/"}, Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("5")}}}
+	return Input{Cron: text("0 3 * * *"), Submission: &service.Submission{StartURLs: []string{"https://example.com/"},
+		Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("5")}}}
 }
 
 func wantTimes(t *testing.T, got []time.Time, want ...string) {
@@ -149,7 +150,8 @@ func TestDaily(t *testing.T) {
 			f.endAll()
 		}
 		wantTimes(t, f.started(), "01-01 03:00:00", "01-02 03:00:00")
-		if s := f.get(s.ID); s.LastCrawl == "" || s.LastAt.Format("02 15") != "02 03" || s.LastError != "" || s.NextAt.Format("02 15") != "03 03" {
+		if s := f.get(s.ID); s.LastCrawl == "" || s.LastAt.Format("02 15") != "02 03" || s.LastError != "" ||
+			s.NextAt.Format("02 15") != "03 03" {
 			t.Errorf("after two runs %+v", s)
 		}
 		crawl, err := f.service.Crawls.Get(t.Context(), f.caller, f.get(s.ID).LastCrawl)
@@ -176,7 +178,8 @@ func TestDaily(t *testing.T) {
 	})
 }
 
-// A run is skipped with an event while the last one has not ended, or cannot be started, and the next one comes at its time.
+// A run is skipped with an event while the last one has not ended, or cannot be started, and the next one comes at its
+// time.
 func TestSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -189,7 +192,8 @@ func TestSkipped(t *testing.T) {
 		}
 		e, last := skipped[0], f.get(s.ID)
 		var data map[string]string
-		if err := json.Unmarshal(e.Data, &data); err != nil || e.Account != f.caller.Account.ID || e.Crawl != last.LastCrawl || data["schedule"] != s.ID || !strings.Contains(data["reason"], "queued") {
+		if err := json.Unmarshal(e.Data, &data); err != nil || e.Account != f.caller.Account.ID ||
+			e.Crawl != last.LastCrawl || data["schedule"] != s.ID || !strings.Contains(data["reason"], "queued") {
 			t.Errorf("event %+v %s", e, e.Data)
 		}
 		if !strings.Contains(last.LastError, "not ended") {
@@ -199,7 +203,8 @@ func TestSkipped(t *testing.T) {
 		f.endAll()
 		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"refused_settings\":[\"max_urls\"]}'")
 		f.run(24 * time.Hour)
-		if got := f.get(s.ID); !strings.Contains(got.LastError, "does not allow") || len(f.events(service.ScheduleSkipped)) != 2 {
+		if got := f.get(s.ID); !strings.Contains(got.LastError, "does not allow") ||
+			len(f.events(service.ScheduleSkipped)) != 2 {
 			t.Errorf("%+v", got)
 		}
 		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"max_priority\":9}'")
@@ -244,7 +249,8 @@ func TestStartedOnce(t *testing.T) {
 					f.run(time.Hour)
 					wantTimes(t, f.started()[before:], "01-01 03:00:00")
 					got := f.get(s.ID)
-					if got.LastError != "" || got.LastCrawl == "" || got.NextAt.Format("02 15") != "02 03" || len(f.events(service.ScheduleSkipped)) > 0 {
+					if got.LastError != "" || got.LastCrawl == "" || got.NextAt.Format("02 15") != "02 03" ||
+						len(f.events(service.ScheduleSkipped)) > 0 {
 						t.Errorf("%+v", got)
 					}
 					if !ended {
@@ -258,13 +264,15 @@ func TestStartedOnce(t *testing.T) {
 	}
 }
 
-// A schedule that was computed by a clock that was far ahead is computed anew. After a small step back nothing runs twice.
+// A schedule that was computed by a clock that was far ahead is computed anew. After a small step back nothing runs
+// twice.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
 		set := func(last, next time.Duration) {
-			f.sql("UPDATE schedule SET last_at = ?, next_at = ?", time.Now().Add(last).UnixMilli(), time.Now().Add(next).UnixMilli())
+			f.sql("UPDATE schedule SET last_at = ?, next_at = ?", time.Now().Add(last).UnixMilli(),
+				time.Now().Add(next).UnixMilli())
 		}
 		set(time.Hour, 27*time.Hour)
 		f.run(time.Minute)
@@ -313,7 +321,8 @@ func TestFaults(t *testing.T) {
 	f := newFixture(t)
 	mine, other := f.crawl(f.caller), f.crawl(f.stranger)
 	good := daily().Submission
-	bad := &service.Submission{StartURLs: []string{"http://127.0.0.1/"}, Settings: map[string]json.RawMessage{"shards": json.RawMessage("3")}}
+	bad := &service.Submission{StartURLs: []string{"http://127.0.0.1/"},
+		Settings: map[string]json.RawMessage{"shards": json.RawMessage("3")}}
 	for name, c := range map[string]struct {
 		in     Input
 		fields []string
@@ -324,12 +333,18 @@ func TestFaults(t *testing.T) {
 		"bad expression": {Input{Cron: text("0 25 * * *"), Submission: good}, []string{"cron"}},
 		"bad zone":       {Input{Cron: text("@daily"), Zone: text("Nowhere"), Submission: good}, []string{"zone"}},
 		"short interval": {Input{Interval: text("10s"), Submission: good}, []string{"interval"}},
-		"bad submission": {Input{Interval: text("1d"), Submission: bad}, []string{"submission.settings.shards", "submission.start_urls[0]"}},
-		"other account":  {Input{Interval: text("1d"), Crawl: text(other)}, []string{"crawl"}},
-		"bad age":        {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{MaxAge: "x"}}, []string{"recrawl.max_age"}},
-		"long name":      {Input{Name: text(strings.Repeat("x", 201)), Interval: text("1d"), Submission: good}, []string{"name"}},
-		"bad choice":     {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{Include: []string{"("}, Exclude: []string{"["}}}, []string{"recrawl.include", "recrawl.exclude"}},
-		"all at once":    {Input{Name: text(strings.Repeat("x", 201)), Zone: text("Nowhere"), Cron: text("x"), Submission: &service.Submission{}}, []string{"name", "zone", "cron", "submission.start_urls"}},
+		"bad submission": {Input{Interval: text("1d"), Submission: bad},
+			[]string{"submission.settings.shards", "submission.start_urls[0]"}},
+		"other account": {Input{Interval: text("1d"), Crawl: text(other)}, []string{"crawl"}},
+		"bad age": {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{MaxAge: "x"}},
+			[]string{"recrawl.max_age"}},
+		"long name": {Input{Name: text(strings.Repeat("x", 201)), Interval: text("1d"), Submission: good},
+			[]string{"name"}},
+		"bad choice": {Input{Interval: text("1d"), Crawl: text(mine),
+			Recrawl: &service.Recrawl{Include: []string{"("}, Exclude: []string{"["}}},
+			[]string{"recrawl.include", "recrawl.exclude"}},
+		"all at once": {Input{Name: text(strings.Repeat("x", 201)), Zone: text("Nowhere"), Cron: text("x"),
+			Submission: &service.Submission{}}, []string{"name", "zone", "cron", "submission.start_urls"}},
 	} {
 		_, err := f.Create(t.Context(), f.caller, c.in)
 		of, ok := errors.AsType[*service.Error](err)
@@ -350,8 +365,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What a schedule starts may use what its maker might, and what the last one might who changed it. Keys play no part.
-// A list of schedules has no settings and the first start URLs only, and what is to be submitted counts as disk of the account.
+// What a schedule starts may use what its maker might, and what the last one might who changed it. Keys play no part. A
+// list of schedules has no settings and the first start URLs only, and what is to be submitted counts as disk of the
+// account.
 func TestInput(t *testing.T) {
 	f := newFixture(t)
 	in := daily()
@@ -368,7 +384,8 @@ func TestInput(t *testing.T) {
 	if s := f.get(made.ID).Submission; len(s.StartURLs) != 100 || s.Settings == nil {
 		t.Errorf("the schedule has %+v", s)
 	}
-	if err := f.service.Accounts.PutPlan(t.Context(), asAdmin(f.caller), service.Plan{Name: "default", MaxPriority: 9, DiskBytes: 2000}); err != nil {
+	if err := f.service.Accounts.PutPlan(t.Context(), asAdmin(f.caller),
+		service.Plan{Name: "default", MaxPriority: 9, DiskBytes: 2000}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = f.Create(t.Context(), f.caller, in)
@@ -408,7 +425,8 @@ func owners(t *testing.T) {
 	if _, err := f.Edit(t.Context(), f.caller, s.ID, Input{Name: text("each")}); err == nil {
 		t.Error("a tenant may keep the setting of an admin")
 	}
-	changed, err := f.Edit(t.Context(), f.caller, s.ID, Input{Interval: text("6h"), Name: text("each"), Submission: daily().Submission})
+	changed, err := f.Edit(t.Context(), f.caller, s.ID, Input{Interval: text("6h"), Name: text("each"),
+		Submission: daily().Submission})
 	if err != nil || changed.Cron != "" || changed.Interval != "6h" || changed.Name != "each" {
 		t.Errorf("%+v, %v", changed, err)
 	}
@@ -441,7 +459,8 @@ func TestCancelledRecrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		id := f.crawl(f.caller)
-		f.sql("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, 0, 'complete', 1, 2, '{}', '{}')", id)
+		f.sql("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) "+
+			"VALUES (?, 0, 'complete', 1, 2, '{}', '{}')", id)
 		s := f.create(Input{Interval: text("1h"), Crawl: &id})
 		for range 2 {
 			f.run(time.Hour + time.Minute)
@@ -456,7 +475,8 @@ func TestCancelledRecrawl(t *testing.T) {
 	})
 }
 
-// No answer has the values of headers, or the passwords of proxies and of start URLs that an earlier version stored. The crawls have the headers.
+// No answer has the values of headers, or the passwords of proxies and of start URLs that an earlier version stored.
+// The crawls have the headers.
 func TestSecretsAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -465,7 +485,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 		in.Submission.Settings["header"] = json.RawMessage(`["Authorization: s3cret", "Accept-Language: de"]`)
 		in.Submission.Settings["proxy"] = json.RawMessage(`"http://user:s3cret@proxy.example:3128"`)
 		made := f.create(in)
-		f.sql("UPDATE schedule SET submission_json = replace(submission_json, 'https://example.com/', 'https://user:s3cret@example.com/')")
+		f.sql("UPDATE schedule SET submission_json = replace(submission_json, 'https://example.com/', " +
+			"'https://user:s3cret@example.com/')")
 		list, err := f.List(t.Context(), "")
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
@@ -477,13 +498,15 @@ func TestSecretsAreNotShown(t *testing.T) {
 		for _, s := range []*service.Schedule{made, edited, &list[0], f.get(made.ID)} {
 			shown := service.ToJSON(s)
 			listed := s == &list[0] // a list has no settings
-			if strings.Contains(shown, "s3cret") || strings.Contains(shown, "Authorization: (hidden)") == listed || !strings.Contains(shown, "https://example.com/") {
+			if strings.Contains(shown, "s3cret") || strings.Contains(shown, "Authorization: (hidden)") == listed ||
+				!strings.Contains(shown, "https://example.com/") {
 				t.Error(shown)
 			}
 		}
 		// What is shown cannot be taken for a value.
 		_, err = f.Edit(t.Context(), f.caller, made.ID, Input{Submission: edited.Submission})
-		if e := (*service.Error)(nil); !errors.As(err, &e) || !strings.Contains(service.ToJSON(e.Fields), "the value of the header Authorization is missing") {
+		if e := (*service.Error)(nil); !errors.As(err, &e) ||
+			!strings.Contains(service.ToJSON(e.Fields), "the value of the header Authorization is missing") {
 			t.Errorf("a submission as it is shown: %v", err)
 		}
 		f.run(25 * time.Hour)
@@ -491,7 +514,9 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		var stored string
-		if err := f.service.DB().Read().QueryRowContext(t.Context(), "SELECT stored_json FROM crawl_input").Scan(&stored); err != nil || !strings.Contains(stored, "Authorization: s3cret") {
+		if err := f.service.DB().Read().QueryRowContext(t.Context(),
+			"SELECT stored_json FROM crawl_input").Scan(&stored); err != nil ||
+			!strings.Contains(stored, "Authorization: s3cret") {
 			t.Errorf("the crawl has %s, %v", stored, err)
 		}
 	})

@@ -17,14 +17,16 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// assets are the style sheet and the scripts. Their addresses change with their content, so browsers keep them for ever.
+// assets are the style sheet and the scripts. Their addresses change with their content, so browsers keep them for
+// ever.
 type assets struct {
 	texts   map[string][]byte
 	version string
 }
 
 func newAssets() *assets {
-	a := &assets{texts: map[string][]byte{"style.css": []byte(ui.StyleSheet() + static("dashboard.css")), "app.js": []byte(static("app.js")),
+	a := &assets{texts: map[string][]byte{"style.css": []byte(ui.StyleSheet() + static("dashboard.css")),
+		"app.js":  []byte(static("app.js")),
 		"sort.js": []byte(ui.SortScript()), "icon.svg": []byte(static("icon.svg"))}}
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.texts)) {
@@ -53,7 +55,8 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
 	w.Header().Set("Content-Type", kinds[path.Ext(name)])
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))

@@ -26,7 +26,8 @@ const (
 // hostileSite answers every request with a page whose title, link texts and links are hostile.
 func hostileSite(t *testing.T) *httptest.Server {
 	long := strings.Repeat("W", 8000) // a href of more than 8192 bytes is not followed
-	links := []string{"/" + attack, "/?q=" + attack, "/" + long, "/\u202Egnp.exe", "/moved", "/gone?" + attack, "/" + attack + long}
+	links := []string{"/" + attack, "/?q=" + attack, "/" + long, "/\u202Egnp.exe", "/moved", "/gone?" + attack, "/" +
+		attack + long}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		switch r.URL.Path {
@@ -41,9 +42,11 @@ func hostileSite(t *testing.T) *httptest.Server {
 		case "/gone":
 			w.WriteHeader(http.StatusGone)
 		}
-		fmt.Fprintf(w, "<!doctype html><html lang=en><title>%s</title><h1>%[1]s</h1>", html.EscapeString(attack+strings.Repeat("W", 10_000)))
+		fmt.Fprintf(w, "<!doctype html><html lang=en><title>%s</title><h1>%[1]s</h1>",
+			html.EscapeString(attack+strings.Repeat("W", 10_000)))
 		for _, link := range links {
-			fmt.Fprintf(w, `<p><a href="%s" rel="%s">%[2]s</a>`, html.EscapeString(link), html.EscapeString(attack+long))
+			fmt.Fprintf(w, `<p><a href="%s" rel="%s">%[2]s</a>`, html.EscapeString(link),
+				html.EscapeString(attack+long))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -65,25 +68,30 @@ func urlWith(t *testing.T, dir, text string) string {
 	return found.Hits[0].URL
 }
 
-// Hostile titles, URLs, host names, link texts and names of crawls are shown as text, and no page must be scrolled sideways for them.
+// Hostile titles, URLs, host names, link texts and names of crawls are shown as text, and no page must be scrolled
+// sideways for them.
 func TestBrowserHostile(t *testing.T) {
 	f := newFixture(t, smallSite(), "")
 	site := hostileSite(t)
 	label := strings.Repeat("w", 63)
-	starts := []string{"http://" + label + "." + label + "." + label + ".test/", "http://\u05D0\u05D1\u05D2.test/", "http://a.test/" + strings.Repeat("W", 4000)}
+	starts := []string{"http://" + label + "." + label + "." + label + ".test/", "http://\u05D0\u05D1\u05D2.test/",
+		"http://a.test/" + strings.Repeat("W", 4000)}
 	resolve, err := json.Marshal([]string{"*:80:" + site.Listener.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Names and labels with characters that turn text around are refused.
-	c := f.submit(service.Submission{Name: markup + strings.Repeat("W", 100), Labels: []string{markup}, StartURLs: starts,
-		Settings: map[string]json.RawMessage{"links": json.RawMessage("true"), "resolve": resolve}})
+	c := f.submit(service.Submission{Name: markup + strings.Repeat("W", 100), Labels: []string{markup},
+		StartURLs: starts,
+		Settings:  map[string]json.RawMessage{"links": json.RawMessage("true"), "resolve": resolve}})
 	f.await(c.ID, service.Complete)
 	path := "/crawls/" + c.ID
 	at := func(u string) string { return path + "/page?url=" + url.QueryEscape(u) }
-	screens := map[string]string{"crawls": "/", "crawl": path, "pages": path + "/pages", "filtered": path + "/pages?q=" + url.QueryEscape(attack),
+	screens := map[string]string{"crawls": "/", "crawl": path, "pages": path + "/pages", "filtered": path +
+		"/pages?q=" + url.QueryEscape(attack),
 		"problems": path + "/problems", "long-host": at(starts[0]), "hosts": "/settings/hosts"}
-	for name, q := range map[string]string{"markup": "/?q=%22", "turned": "gnp.exe", "long": strings.Repeat("W", 8000), "moved": "/moved", "gone": "/gone"} {
+	for name, q := range map[string]string{"markup": "/?q=%22", "turned": "gnp.exe", "long": strings.Repeat("W", 8000),
+		"moved": "/moved", "gone": "/gone"} {
 		screens[name] = at(urlWith(t, string(f.svc.Crawls.DataDir(c.ID)), q))
 	}
 	for _, look := range []browsertest.Look{{Width: 1440, Height: 900}, {Width: 360, Height: 740, Dark: true}} {
@@ -97,7 +105,8 @@ func TestBrowserHostile(t *testing.T) {
 					tab.FitsWidth()
 					tab.Axe()
 					tab.Screenshot("hostile-" + name)
-					if tab.Holds("window.ran || document.querySelector('img, iframe, object, embed, script:not([src]), [onerror]')") {
+					if tab.Holds("window.ran || document.querySelector('img, iframe, object, embed, " +
+						"script:not([src]), [onerror]')") {
 						t.Error("a text of the site became markup")
 					}
 					if tab.Holds(`[...document.querySelectorAll('main a')].some(a => a.protocol !== 'http:')`) {

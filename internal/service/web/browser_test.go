@@ -67,7 +67,8 @@ func heading(text string) string {
 	return fmt.Sprintf("document.querySelector('h1')?.textContent.includes(%q)", text)
 }
 
-// A person makes a crawl, sees its numbers move, pauses it, lets it go on, filters its pages and reads its report, with the keyboard only.
+// A person makes a crawl, sees its numbers move, pauses it, lets it go on, filters its pages and reads its report, with
+// the keyboard only.
 func TestBrowserStory(t *testing.T) {
 	for _, look := range []browsertest.Look{{Width: 1200, Height: 900}, {Width: 360, Height: 740, Dark: true}} {
 		t.Run(look.String(), func(t *testing.T) { testBrowserStory(t, look) })
@@ -75,8 +76,10 @@ func TestBrowserStory(t *testing.T) {
 }
 
 func testBrowserStory(t *testing.T, look browsertest.Look) {
-	site := testweb.Config{Seed: 7, Hosts: 3, HostName: "www%d.example.test", Pages: 150, PageSize: 3000, Links: 12, CrossHost: 0.2,
-		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}},
+	site := testweb.Config{Seed: 7, Hosts: 3, HostName: "www%d.example.test", Pages: 150, PageSize: 3000, Links: 12,
+		CrossHost: 0.2,
+		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}},
+			{Hosts: "*", Fault: testweb.RedirectChain{}},
 			{Hosts: "*", Fault: testweb.Slow{Delay: 300 * time.Millisecond, Jitter: 700 * time.Millisecond}}}}
 	f := newFixture(t, site, "")
 	tab := browsertest.Start(t).Tab(t, look)
@@ -135,7 +138,9 @@ func testBrowserStory(t *testing.T, look browsertest.Look) {
 	p.press("redirect")
 	p.focus("the button", button("Filter"))
 	p.press(kb.Enter)
-	p.sees("redirects only", "location.search.includes('outcome=redirect') && [...document.querySelectorAll('tbody tr')].every(r => r.cells[1].textContent.includes('redirect'))")
+	p.sees("redirects only",
+		"location.search.includes('outcome=redirect') && [...document.querySelectorAll('tbody tr')].every(r => "+
+			"r.cells[1].textContent.includes('redirect'))")
 	tab.Do(chromedp.Reload())
 	p.sees("the filter after a reload", "document.querySelector('[name=outcome]').value === 'redirect'")
 	p.focus("the first page", "e.matches('tbody td.url a')")
@@ -150,7 +155,9 @@ func testBrowserStory(t *testing.T, look browsertest.Look) {
 	p.focus("the report", link("report.html"))
 	p.press(kb.Enter)
 	p.sees("the report", heading("Crawl report"))
-	p.sees("the names of files, which are no links", "document.querySelector('#settings') !== null && document.body.textContent.includes('problems.jsonl') && document.querySelector('a.file') === null")
+	p.sees("the names of files, which are no links",
+		"document.querySelector('#settings') !== null && document.body.textContent.includes('problems.jsonl') && "+
+			"document.querySelector('a.file') === null")
 }
 
 // logIn starts a browser with a session.
@@ -169,14 +176,17 @@ func logIn(t *testing.T, f *fixture) *browsertest.Browser {
 func TestBrowserLooks(t *testing.T) {
 	f := newFixture(t, smallSite(), "/base")
 	hostile := `"><script>alert(1)</script>` + strings.Repeat("x", 60)
-	ended := f.submit(service.Submission{Settings: map[string]json.RawMessage{"links": json.RawMessage("true")}, Name: "h0.test", Labels: []string{"weekly"}})
+	ended := f.submit(service.Submission{Settings: map[string]json.RawMessage{"links": json.RawMessage("true")},
+		Name: "h0.test", Labels: []string{"weekly"}})
 	f.await(ended.ID, service.Complete)
 	f.site.Hold(30)
 	running := f.submit(service.Submission{Name: hostile, Labels: []string{hostile}, StartURLs: f.site.StartURLs()[1:2],
 		Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500"), "duration": json.RawMessage(`"1h"`)}})
 	f.await(running.ID, service.Running)
-	waitFor(t, "pages of the running crawl are done", func() bool { live := f.svc.Crawls.Live(running.ID); return live != nil && live.Done > 0 })
-	hook, err := f.hooks.Create(t.Context(), f.admin, hooks.Input{URL: new("https://example.com/" + strings.Repeat("hook", 50))})
+	waitFor(t, "pages of the running crawl are done",
+		func() bool { live := f.svc.Crawls.Live(running.ID); return live != nil && live.Done > 0 })
+	hook, err := f.hooks.Create(t.Context(), f.admin, hooks.Input{URL: new("https://example.com/" +
+		strings.Repeat("hook", 50))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +196,11 @@ func TestBrowserLooks(t *testing.T) {
 	screens := map[string]string{
 		"crawls": "/", "new": "/new", "crawl-running": "/crawls/" + running.ID, "crawl": "/crawls/" + ended.ID,
 		"pages": "/crawls/" + ended.ID + "/pages", "pages-running": "/crawls/" + running.ID + "/pages",
-		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" + ended.ID + "/problems",
-		"changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules", "webhooks": "/settings/webhooks?log=" + hook.ID + "&edit=" + hook.ID,
-		"hosts": "/settings/hosts", "audit": "/settings/audit", "login": "/login",
+		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" +
+			ended.ID + "/problems",
+		"changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules",
+		"webhooks": "/settings/webhooks?log=" + hook.ID + "&edit=" + hook.ID,
+		"hosts":    "/settings/hosts", "audit": "/settings/audit", "login": "/login",
 	}
 	for _, look := range browsertest.Looks() {
 		t.Run(look.String(), func(t *testing.T) {
@@ -206,7 +218,8 @@ func TestBrowserLooks(t *testing.T) {
 						tab.Screenshot(name + "-open")
 					}
 					ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
-					if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
+					if want := map[bool]string{false: "rgb(255, 255, 255)",
+						true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
 						t.Errorf("the background is %s, want %s", ground, want)
 					}
 				})
@@ -215,7 +228,8 @@ func TestBrowserLooks(t *testing.T) {
 	}
 }
 
-// A page goes on after the server has refused its stream, and does not lose what a person types when the crawl ends meanwhile.
+// A page goes on after the server has refused its stream, and does not lose what a person types when the crawl ends
+// meanwhile.
 func TestBrowserFollows(t *testing.T) {
 	f := newFixture(t, smallSite(), "")
 	b := logIn(t, f)
@@ -237,7 +251,8 @@ func TestBrowserFollows(t *testing.T) {
 	f.site.Release()
 	f.await(c.ID, service.Complete)
 	p.sees("the crawl is complete", heading("complete"))
-	if !tab.Holds("window.same && document.activeElement.name === 'name' && document.activeElement.value.includes('and after')") {
+	if !tab.Holds("window.same && document.activeElement.name === 'name' && " +
+		"document.activeElement.value.includes('and after')") {
 		t.Error("what was typed is lost")
 	}
 	p.press(kb.Enter)

@@ -78,7 +78,8 @@ type resultFile struct{ Name, Path string }
 func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	f := q.frame(label(c)+" · "+title, "crawls")
 	f.Tab = tab
-	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: ui.Capital(why(c)), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
+	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: ui.Capital(why(c)),
+		Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
 	out.Result = exists(q.server.o.Runs.DataDir(c.ID).Report())
 	out.Old = out.Result && !c.State.Ended() && c.State != service.Deleting
 	if f.CanWrite {
@@ -87,11 +88,14 @@ func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	return out
 }
 
-// commandsOf are the buttons that make sense in a crawl's state. The service decides; a button that came too late is answered with the reason.
+// commandsOf are the buttons that make sense in a crawl's state. The service decides; a button that came too late is
+// answered with the reason.
 func commandsOf(c *service.Crawl) (forms []commandForm) {
 	safe := c.Profile == "safe"
-	pause, resume := commandForm{Command: service.CommandPause, Label: "Pause"}, commandForm{Command: service.CommandResume, Label: "Resume"}
-	cancel := commandForm{Command: service.CommandCancel, Label: "Cancel", Confirm: "The crawl ends, and its files have what was found so far."}
+	pause, resume := commandForm{Command: service.CommandPause, Label: "Pause"},
+		commandForm{Command: service.CommandResume, Label: "Resume"}
+	cancel := commandForm{Command: service.CommandCancel, Label: "Cancel",
+		Confirm: "The crawl ends, and its files have what was found so far."}
 	again := commandForm{Command: service.CommandRecrawl, Label: "Recrawl"}
 	switch c.State {
 	case service.Queued:
@@ -112,7 +116,8 @@ func commandsOf(c *service.Crawl) (forms []commandForm) {
 		}
 	}
 	if c.State != service.Deleting {
-		forms = append(forms, commandForm{Command: service.CommandDelete, Label: "Delete", Confirm: "The crawl and all of its files are deleted. This cannot be undone."})
+		forms = append(forms, commandForm{Command: service.CommandDelete, Label: "Delete",
+			Confirm: "The crawl and all of its files are deleted. This cannot be undone."})
 	}
 	return forms
 }
@@ -181,10 +186,13 @@ func giveCommand(command service.Command) handler {
 	return func(q *request) error {
 		id := q.r.PathValue("id")
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
-			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
+			return &service.Error{Code: service.ErrInvalid,
+				Detail: "Tick the box beside the button to delete the crawl."}
 		}
-		_, err := q.server.o.Service.Crawls.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm))
-		if fault, ok := errors.AsType[*service.Error](err); ok && command == service.CommandRecrawl && len(fault.Fields) > 0 {
+		_, err := q.server.o.Service.Crawls.Command(q.r.Context(), q.caller, id, command,
+			recrawlOf(command, q.r.PostForm))
+		if fault, ok := errors.AsType[*service.Error](err); ok && command == service.CommandRecrawl &&
+			len(fault.Fields) > 0 {
 			c, err := q.crawl()
 			if err != nil {
 				return err
@@ -201,8 +209,10 @@ func giveCommand(command service.Command) handler {
 // recrawlFields are the fields of the form for a recrawl of some pages.
 func recrawlFields(values url.Values, faults []service.FieldError) []field {
 	fields := []field{
-		{Name: "max_age", Label: "Last check is longer ago than", Usage: "Such as 12h or 7d; empty means whenever it was", Kind: "text"},
-		{Name: "include", Label: "Only URLs that match", Usage: "Regular expressions, one in a line; empty means all", Kind: "area"},
+		{Name: "max_age", Label: "Last check is longer ago than",
+			Usage: "Such as 12h or 7d; empty means whenever it was", Kind: "text"},
+		{Name: "include", Label: "Only URLs that match", Usage: "Regular expressions, one in a line; empty means all",
+			Kind: "area"},
 		{Name: "exclude", Label: "No URLs that match", Usage: "Regular expressions, one in a line", Kind: "area"},
 	}
 	for i := range fields {
@@ -214,7 +224,8 @@ func recrawlFields(values url.Values, faults []service.FieldError) []field {
 
 // recrawlOf is which pages a recrawl visits again; nil if it is all of them, or the command is another one.
 func recrawlOf(command service.Command, form url.Values) *service.Recrawl {
-	r := &service.Recrawl{MaxAge: strings.TrimSpace(form.Get("max_age")), Include: lines(form.Get("include")), Exclude: lines(form.Get("exclude"))}
+	r := &service.Recrawl{MaxAge: strings.TrimSpace(form.Get("max_age")), Include: lines(form.Get("include")),
+		Exclude: lines(form.Get("exclude"))}
 	if command != service.CommandRecrawl || r.MaxAge == "" && len(r.Include) == 0 && len(r.Exclude) == 0 {
 		return nil
 	}
@@ -236,9 +247,12 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	}
 	v.Verdict, v.Tone = reporthtml.Verdict(rep)
 	v.Charts = reporthtml.Charts(rep)
-	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"}, {"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
-		{"sitemap.csv", "/sitemap.csv"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"}, {"changes.jsonl", "/changes"}, {"log", "/log"}} {
-		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) || f.name == "report.html" && exists(dir.ReportHTML()) {
+	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"},
+		{"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
+		{"sitemap.csv", "/sitemap.csv"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
+		{"changes.jsonl", "/changes"}, {"log", "/log"}} {
+		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) ||
+			f.name == "report.html" && exists(dir.ReportHTML()) {
 			v.Files = append(v.Files, resultFile{f.name, v.API + f.rest})
 		}
 	}
@@ -263,7 +277,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lastFigures are the large numbers of a crawl that does not run: the rate is that of the whole run, and what it found takes the place of what is under way.
+// lastFigures are the large numbers of a crawl that does not run: the rate is that of the whole run, and what it found
+// takes the place of what is under way.
 func lastFigures(p *service.Progress) []figure {
 	all := []figure{{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"}}
 	if p.Pending > 0 {
@@ -273,29 +288,35 @@ func lastFigures(p *service.Progress) []figure {
 		all = append(all, figure{Name: "Indexable", Value: humanize.Comma(*p.Indexable)})
 	}
 	if p.Problems != nil {
-		all = append(all, figure{Name: "Errors", Value: humanize.Comma(p.Problems.Errors)}, figure{Name: "Warnings", Value: humanize.Comma(p.Problems.Warnings)})
+		all = append(all, figure{Name: "Errors", Value: humanize.Comma(p.Problems.Errors)},
+			figure{Name: "Warnings", Value: humanize.Comma(p.Problems.Warnings)})
 	}
 	if p.Elapsed > 0 {
 		all = append(all, figure{Name: "Pages per second", Value: ui.Decimal(float64(p.Done) / p.Elapsed)})
 	}
-	return append(all, figure{"Received", ui.Size(p.Bytes), "bytes"}, figure{"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"})
+	return append(all, figure{"Received", ui.Size(p.Bytes), "bytes"},
+		figure{"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"})
 }
 
 // figures are the large numbers of a crawl.
 func figures(p *service.Progress) []figure {
 	return []figure{
-		{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"}, {"Pending", humanize.Comma(p.Pending), "pending"}, {"In flight", humanize.Comma(p.InFlight), "in_flight"},
-		{"Pages per second", ui.Decimal(p.PagesPerSecNow), "pages_per_second_now"}, {"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
+		{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"},
+		{"Pending", humanize.Comma(p.Pending), "pending"}, {"In flight", humanize.Comma(p.InFlight), "in_flight"},
+		{"Pages per second", ui.Decimal(p.PagesPerSecNow), "pages_per_second_now"},
+		{"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
 	}
 }
 
 // outcomesTable counts outcomes, which lead to their pages in the list of a crawl at a path.
 func outcomesTable(of map[string]int64, path string) *ui.Table {
-	return reporthtml.Counts("URLs by outcome", "Outcome", "URLs", of, func(name string) string { return path + "/pages?outcome=" + url.QueryEscape(name) })
+	return reporthtml.Counts("URLs by outcome", "Outcome", "URLs", of,
+		func(name string) string { return path + "/pages?outcome=" + url.QueryEscape(name) })
 }
 
 func settingsTable(c *service.Crawl) *ui.Table {
-	t := &ui.Table{Caption: "Settings that the submission gave", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}}
+	t := &ui.Table{Caption: "Settings that the submission gave",
+		Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}}
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		text := settingText(c.Settings[name])
 		if name == "duration" {
@@ -307,16 +328,19 @@ func settingsTable(c *service.Crawl) *ui.Table {
 }
 
 func runsTable(runs []service.Run) *ui.Table {
-	t := &ui.Table{Caption: "Generations that have ended, newest first", Columns: []ui.Column{{Name: "Generation", Class: "num"}, {Name: "State"}, {Name: "Started"},
-		{Name: "Ended"}, {Name: "Found", Class: "num"}, {Name: "Done", Class: "num"}, {Name: "Reason"}}}
+	t := &ui.Table{Caption: "Generations that have ended, newest first",
+		Columns: []ui.Column{{Name: "Generation", Class: "num"}, {Name: "State"}, {Name: "Started"},
+			{Name: "Ended"}, {Name: "Found", Class: "num"}, {Name: "Done", Class: "num"}, {Name: "Reason"}}}
 	for _, r := range runs {
-		t.Add(ui.Number(int64(r.Generation)), stateBadge(r.State), ui.Word(ui.When(r.StartedAt)), ui.Word(ui.When(r.EndedAt)), ui.Number(r.Found), ui.Number(r.Done), ui.Text(r.Reason))
+		t.Add(ui.Number(int64(r.Generation)), stateBadge(r.State), ui.Word(ui.When(r.StartedAt)),
+			ui.Word(ui.When(r.EndedAt)), ui.Number(r.Found), ui.Number(r.Done), ui.Text(r.Reason))
 	}
 	return t
 }
 
 func startsTable(c *service.Crawl) *ui.Table {
-	t := &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "the submission has all"}
+	t := &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}},
+		More: "the submission has all"}
 	for _, u := range c.StartURLs {
 		t.Add(ui.Link(u))
 	}
@@ -324,7 +348,8 @@ func startsTable(c *service.Crawl) *ui.Table {
 	return t
 }
 
-// liveView is what the figures of a running crawl show. It holds nothing of the caller, since all callers get the same bytes.
+// liveView is what the figures of a running crawl show. It holds nothing of the caller, since all callers get the same
+// bytes.
 type liveView struct {
 	*monitor.Live
 	Path     string
@@ -351,9 +376,11 @@ type limitBar struct {
 
 func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment) *liveView {
 	v := &liveView{Live: l, Path: base + "/crawls/" + url.PathEscape(c.ID)}
-	v.Figures = figures(&service.Progress{Found: l.Found, Done: l.Done, Pending: l.Pending, InFlight: l.InFlight, PagesPerSecNow: l.PagesPerSecNow, Bytes: l.Bytes, Elapsed: l.Elapsed})
+	v.Figures = figures(&service.Progress{Found: l.Found, Done: l.Done, Pending: l.Pending, InFlight: l.InFlight,
+		PagesPerSecNow: l.PagesPerSecNow, Bytes: l.Bytes, Elapsed: l.Elapsed})
 	for _, u := range l.Limits {
-		b := limitBar{Name: ui.Capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: humanize.Comma(int64(u.Used)), Limit: humanize.Comma(int64(u.Limit))}
+		b := limitBar{Name: ui.Capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit,
+			Used: humanize.Comma(int64(u.Used)), Limit: humanize.Comma(int64(u.Limit))}
 		if u.Name == "seconds" {
 			b.Name, b.Used, b.Limit = "Time", ui.Seconds(u.Used), ui.Seconds(u.Limit)
 		}
@@ -365,7 +392,8 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 	}
 	v.Outcomes = outcomesTable(l.Outcomes, v.Path)
 	v.Outcomes.Live = true
-	v.Waits = &ui.Table{Live: true, Caption: "Hosts with URLs to fetch, by what they wait for", Columns: []ui.Column{{Name: "Waits for"}, {Name: "Hosts", Class: "num"}}}
+	v.Waits = &ui.Table{Live: true, Caption: "Hosts with URLs to fetch, by what they wait for",
+		Columns: []ui.Column{{Name: "Waits for"}, {Name: "Hosts", Class: "num"}}}
 	for _, why := range words.ByCount(l.Hosts) {
 		v.Waits.Add(ui.Text(why), ui.Number(l.Hosts[why]))
 	}
@@ -376,11 +404,14 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 
 // liveCharts are the charts of a running crawl over its whole run.
 func liveCharts(moments []moment) []template.HTML {
-	found := &chart.Lines{Caption: chart.Caption{ID: "chart-found", Title: "Found and done", Desc: "How many URLs were found, and how many were done, at each moment of the run."},
+	found := &chart.Lines{Caption: chart.Caption{ID: "chart-found", Title: "Found and done",
+		Desc: "How many URLs were found, and how many were done, at each moment of the run."},
 		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Done", Tone: chart.Second}}}
-	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second", Desc: "Pages fetched per second at each moment of the run.", Format: ui.Decimal},
+	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second",
+		Desc: "Pages fetched per second at each moment of the run.", Format: ui.Decimal},
 		Series: []chart.Series{{Name: "Pages per second", Tone: chart.Third}}}
-	flight := &chart.Lines{Caption: chart.Caption{ID: "chart-flight", Title: "Requests under way", Desc: "Requests under way at each moment of the run."},
+	flight := &chart.Lines{Caption: chart.Caption{ID: "chart-flight", Title: "Requests under way",
+		Desc: "Requests under way at each moment of the run."},
 		Series: []chart.Series{{Name: "In flight", Tone: chart.First}}}
 	for _, m := range moments {
 		found.Points = append(found.Points, chart.Point{At: m.at, Values: []float64{m.found, m.done}})

@@ -47,7 +47,8 @@ type crawlRow struct {
 	Live        bool
 }
 
-// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others. The template is that of the page, or of its tables only, for the script.
+// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others. The template is
+// that of the page, or of its tables only, for the script.
 func showCrawls(template string) handler {
 	return func(q *request) error {
 		v, err := listCrawls(q)
@@ -67,7 +68,8 @@ const (
 
 func listCrawls(q *request) (*crawlsView, error) {
 	get := q.r.URL.Query()
-	v := &crawlsView{frame: q.frame("Crawls", "crawls"), States: service.States(), Query: crawlsQuery{get.Get("q"), get.Get("state"), get.Get("label"), get.Get("cursor")}}
+	v := &crawlsView{frame: q.frame("Crawls", "crawls"), States: service.States(),
+		Query: crawlsQuery{get.Get("q"), get.Get("state"), get.Get("label"), get.Get("cursor")}}
 	filter := service.CrawlFilter{Name: v.Query.Name, Label: v.Query.Label, Cursor: v.Query.Cursor, Limit: shownRecent}
 	if v.Query.State != "" {
 		if !slices.Contains(v.States, service.State(v.Query.State)) {
@@ -77,7 +79,8 @@ func listCrawls(q *request) (*crawlsView, error) {
 	}
 	last := crawlGroup{ID: "found", Title: "Crawls found", Empty: "No crawl matches these filters."}
 	if (v.Query == crawlsQuery{Cursor: v.Query.Cursor}) {
-		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled, service.Paused, service.Deleting}
+		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled,
+			service.Paused, service.Deleting}
 		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet.", Ended: true}
 		if v.Query.Cursor == "" {
 			if err := v.addNow(q); err != nil {
@@ -101,19 +104,22 @@ func listCrawls(q *request) (*crawlsView, error) {
 
 // address is that of this list at another place.
 func (v *crawlsView) address(cursor string) string {
-	return v.Base + "/?" + encode(map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label, "cursor": cursor})
+	return v.Base + "/?" + encode(map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label,
+		"cursor": cursor})
 }
 
 // addNow adds the crawls that need attention, run and wait.
 func (v *crawlsView) addNow(q *request) error {
 	find := func(limit int, states ...service.State) (*service.List[*service.Crawl], error) {
-		return q.server.o.Service.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{States: states, Limit: limit})
+		return q.server.o.Service.Crawls.List(q.r.Context(), q.caller,
+			service.CrawlFilter{States: states, Limit: limit})
 	}
 	stopped, err := find(shownRecent, service.Failed, service.Partial, service.Paused)
 	if err != nil {
 		return err
 	}
-	attention := slices.DeleteFunc(slices.Clone(stopped.Items), func(c *service.Crawl) bool { return !needsAttention(c) })
+	attention := slices.DeleteFunc(slices.Clone(stopped.Items),
+		func(c *service.Crawl) bool { return !needsAttention(c) })
 	more := ""
 	if len(attention) > shownAttention {
 		attention, more = attention[:shownAttention], v.Base+"/?state="+string(service.Failed)
@@ -137,7 +143,8 @@ func (v *crawlsView) addNow(q *request) error {
 	return nil
 }
 
-// needsAttention says whether a person should look at a crawl: it failed, a limit ended it, or something other than a person paused it.
+// needsAttention says whether a person should look at a crawl: it failed, a limit ended it, or something other than a
+// person paused it.
 func needsAttention(c *service.Crawl) bool {
 	switch c.State {
 	case service.Failed, service.Partial:
@@ -157,7 +164,8 @@ func (v *crawlsView) add(q *request, g crawlGroup, crawls []*service.Crawl) {
 }
 
 func rowOf(f *frame, c *service.Crawl) crawlRow {
-	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), Site: siteText(c.Problems), At: lastAt(c),
+	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c),
+		Site: siteText(c.Problems), At: lastAt(c),
 		Live: c.State == service.Running || c.State == service.Pausing}
 }
 
@@ -210,7 +218,8 @@ func lastAt(c *service.Crawl) page.Time {
 
 // stateBadge shows a state. Colours only repeat what the word says.
 func stateBadge(s service.State) ui.Cell {
-	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good", service.Partial: "warn", service.Paused: "warn",
+	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good",
+		service.Partial: "warn", service.Paused: "warn",
 		service.Pausing: "warn", service.Failed: "bad"}
 	return ui.Badge(string(s), tones[s], slices.Index(service.States(), s))
 }

@@ -22,7 +22,8 @@ type editForm struct {
 
 // editFormOf is the form of a crawl as it is.
 func editFormOf(c *service.Crawl) *editForm {
-	return &editForm{Name: c.Name, Labels: strings.Join(c.Labels, ", "), Priority: strconv.Itoa(c.Priority), MaxURLs: settingText(c.Settings["max_urls"]), Duration: durationText(c.Settings["duration"])}
+	return &editForm{Name: c.Name, Labels: strings.Join(c.Labels, ", "), Priority: strconv.Itoa(c.Priority),
+		MaxURLs: settingText(c.Settings["max_urls"]), Duration: durationText(c.Settings["duration"])}
 }
 
 // durationText writes a duration as people write it: 1h30m, and not the 5400 seconds that JSON has.
@@ -41,11 +42,13 @@ func durationText(value any) string {
 	return text
 }
 
-// editCrawl changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.
+// editCrawl changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing
+// else.
 func editCrawl(q *request, c *service.Crawl) error {
 	was := editFormOf(c)
 	get := func(name string) string { return strings.TrimSpace(q.r.PostForm.Get(name)) }
-	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"), Duration: get("duration")}
+	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"),
+		Duration: get("duration")}
 	e := service.Edit{}
 	if form.Name != was.Name {
 		e.Name = &form.Name
@@ -60,7 +63,8 @@ func editCrawl(q *request, c *service.Crawl) error {
 		}
 		e.Priority = &n
 	}
-	for _, s := range []struct{ name, value, was string }{{"max_urls", form.MaxURLs, was.MaxURLs}, {"duration", form.Duration, was.Duration}} {
+	for _, s := range []struct{ name, value, was string }{{"max_urls", form.MaxURLs, was.MaxURLs},
+		{"duration", form.Duration, was.Duration}} {
 		if s.value == s.was {
 			continue
 		}

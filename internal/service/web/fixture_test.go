@@ -51,11 +51,13 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 		t.Fatal(err)
 	}
 	layer := config.Layer{} // a request that is held has no time-out on a busy machine
-	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "timeout": "10m", "grace": "1s", "bloom-capacity": "20000", "resolve": site.Resolve()} {
+	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "timeout": "10m",
+		"grace": "1s", "bloom-capacity": "20000", "resolve": site.Resolve()} {
 		layer[name] = config.Given{Texts: []string{text}, From: "test"}
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), SlotDir: t.TempDir(), MinFree: -1, Version: "test", Log: log, Base: []config.Layer{layer}})
+	svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), SlotDir: t.TempDir(), MinFree: -1,
+		Version: "test", Log: log, Base: []config.Layer{layer}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +79,15 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log), Hooks: hooks.New(svc, webhook.Options{Log: log})}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log),
+		Hooks: hooks.New(svc, webhook.Options{Log: log})}
 	f.hooks = parts.Hooks
 	server, err := api.New(api.Options{Parts: parts, Log: log, RatePerKey: -1, PublicURL: public})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := web.New(web.Options{Base: server.Base(), Version: "test", Log: log, Sessions: server, Runs: svc.Crawls,
+	pages, err := web.New(web.Options{Base: server.Base(), Version: "test", Log: log, Sessions: server,
+		Runs:    svc.Crawls,
 		Service: svc, Schedules: parts.Schedules, Hooks: parts.Hooks, Hosts: known})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +230,8 @@ func (b *browser) read(res *http.Response, err error) *page {
 	if err != nil {
 		b.f.t.Fatal(err)
 	}
-	return &page{t: b.f.t, status: res.StatusCode, at: res.Request.URL, header: res.Header, text: string(text), root: root}
+	return &page{t: b.f.t, status: res.StatusCode, at: res.Request.URL, header: res.Header, text: string(text),
+		root: root}
 }
 
 // get asks for an address, which is whole or below that of the pages.

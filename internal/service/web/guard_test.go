@@ -24,7 +24,8 @@ func (f *fixture) login(account string, scope service.Scope) *browser {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	key, err := f.svc.Accounts.CreateKey(f.t.Context(), operator, service.Key{Account: made.ID, Name: "test", Scopes: []service.Scope{scope}})
+	key, err := f.svc.Accounts.CreateKey(f.t.Context(), operator,
+		service.Key{Account: made.ID, Name: "test", Scopes: []service.Scope{scope}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestGuards(t *testing.T) {
 	admin := f.loggedIn()
 	c := f.submit(service.Submission{})
 	stranger := f.newBrowser()
-	for _, path := range []string{"/", "/new", "/settings", "/settings/audit", "/crawls/" + c.ID, "/crawls/" + c.ID + "/live", "/nothing"} {
+	for _, path := range []string{"/", "/new", "/settings", "/settings/audit", "/crawls/" + c.ID, "/crawls/" + c.ID +
+		"/live", "/nothing"} {
 		if p := stranger.get(path); p.at.Path != "/login" {
 			t.Errorf("%s is shown without a session, at %s", path, p.at)
 		}
@@ -51,12 +53,14 @@ func TestGuards(t *testing.T) {
 		t.Errorf("an address without a page answers %d", p.status)
 	}
 	form := admin.get("/crawls/" + c.ID)
-	for name, values := range map[string]map[string]string{"without a token": {"csrf": ""}, "with the token of another session": {"csrf": attr(findInput(t, f.loggedIn().get("/"), "csrf"), "value")}} {
+	for name, values := range map[string]map[string]string{"without a token": {"csrf": ""},
+		"with the token of another session": {"csrf": attr(findInput(t, f.loggedIn().get("/"), "csrf"), "value")}} {
 		if p := admin.submit(form, "/cancel", values); p.status != http.StatusForbidden {
 			t.Errorf("a form %s answers %d", name, p.status)
 		}
 	}
-	req, err := http.NewRequest(http.MethodPost, f.url+"/crawls/"+c.ID+"/cancel", strings.NewReader(url.Values{"csrf": {attr(findInput(t, form, "csrf"), "value")}}.Encode()))
+	req, err := http.NewRequest(http.MethodPost, f.url+"/crawls/"+c.ID+"/cancel",
+		strings.NewReader(url.Values{"csrf": {attr(findInput(t, form, "csrf"), "value")}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,8 @@ func TestGuards(t *testing.T) {
 			t.Errorf("%s answers %d to a reader", path, p.status)
 		}
 	}
-	token := map[string][]string{"csrf": {attr(findInput(t, reader.get("/"), "csrf"), "value")}, "start_urls": {"http://h0.test/"}}
+	token := map[string][]string{"csrf": {attr(findInput(t, reader.get("/"), "csrf"), "value")},
+		"start_urls": {"http://h0.test/"}}
 	if p := reader.read(reader.client.PostForm(f.url+"/new", token)); p.status != http.StatusForbidden {
 		t.Errorf("a reader makes a crawl: %d", p.status)
 	}
@@ -102,7 +107,8 @@ func findInput(t *testing.T, p *page, name string) *html.Node {
 	return nil
 }
 
-// Every page below a base path is well-formed, keeps to the policy, has each id once, labels its fields, and leads to pages that exist.
+// Every page below a base path is well-formed, keeps to the policy, has each id once, labels its fields, and leads to
+// pages that exist.
 func TestEveryPage(t *testing.T) {
 	f := newFixture(t, smallSite(), "/some/base")
 	b := f.loggedIn()
@@ -144,7 +150,8 @@ func TestEveryPage(t *testing.T) {
 			queue = append(queue, to.String())
 		}
 	}
-	for _, want := range []string{"/new", "/settings", "/settings/schedules", "/settings/webhooks", "/settings/hosts", "/settings/audit", "/crawls/" + c.ID,
+	for _, want := range []string{"/new", "/settings", "/settings/schedules", "/settings/webhooks", "/settings/hosts",
+		"/settings/audit", "/crawls/" + c.ID,
 		"/crawls/" + c.ID + "/pages", "/crawls/" + c.ID + "/problems", "/crawls/" + c.ID + "/changes"} {
 		if !seen[f.url+want] {
 			t.Errorf("no link leads to %s", want)
@@ -152,7 +159,8 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// checkPolicy looks for what the Content-Security-Policy would refuse, and for what people with a screen reader would miss.
+// checkPolicy looks for what the Content-Security-Policy would refuse, and for what people with a screen reader would
+// miss.
 func checkPolicy(t *testing.T, p *page) {
 	t.Helper()
 	policy := p.header.Get("Content-Security-Policy")
@@ -209,19 +217,23 @@ func TestSettings(t *testing.T) {
 	if p := b.get("/settings"); strings.Contains(p.text, secret) {
 		t.Error("the secret of a key is shown twice")
 	}
-	b.read(b.client.PostForm(f.url+"/settings/keys/revoke", map[string][]string{"csrf": {attr(findInput(t, made, "csrf"), "value")}, "id": {caller.Key}}))
+	b.read(b.client.PostForm(f.url+"/settings/keys/revoke", map[string][]string{"csrf": {attr(findInput(t, made,
+		"csrf"), "value")}, "id": {caller.Key}}))
 	if _, err := f.svc.Accounts.Authenticate(t.Context(), secret); err == nil {
 		t.Error("a revoked key is valid")
 	}
 
 	c := f.submit(service.Submission{Name: "again and again"})
 	f.await(c.ID, service.Complete)
-	bad := b.submit(b.get("/settings/schedules"), "/settings/schedules", map[string]string{"name": "x", "when": "99 99 * * *", "zone": "Nowhere/Else"})
+	bad := b.submit(b.get("/settings/schedules"), "/settings/schedules",
+		map[string]string{"name": "x", "when": "99 99 * * *", "zone": "Nowhere/Else"})
 	if bad.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad schedule answers %d", bad.status)
 	}
-	times := b.submit(b.get("/settings/schedules?crawl="+c.ID), "/settings/schedules", map[string]string{"name": "nightly", "when": "0 3 * * *", "zone": "Europe/Berlin", "crawl": c.ID})
-	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "nightly" || !strings.Contains(rows[0][1], "0 3 * * *") {
+	times := b.submit(b.get("/settings/schedules?crawl="+c.ID), "/settings/schedules",
+		map[string]string{"name": "nightly", "when": "0 3 * * *", "zone": "Europe/Berlin", "crawl": c.ID})
+	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "nightly" ||
+		!strings.Contains(rows[0][1], "0 3 * * *") {
 		t.Errorf("the schedules are %q", rows)
 	}
 	change := ""
@@ -230,11 +242,13 @@ func TestSettings(t *testing.T) {
 			change = attr(n, "href")
 		}
 	}
-	if p := b.submit(b.get(change), "/schedules/edit", map[string]string{"enabled": "", "when": "99 99 * * *"}); p.status != http.StatusUnprocessableEntity {
+	if p := b.submit(b.get(change), "/schedules/edit", map[string]string{"enabled": "",
+		"when": "99 99 * * *"}); p.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad time of a schedule answers %d", p.status)
 	}
 	times = b.submit(b.get(change), "/schedules/edit", map[string]string{"enabled": "", "name": "often", "when": "6h"})
-	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "often" || !strings.Contains(rows[0][1], "every 6h") {
+	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "often" ||
+		!strings.Contains(rows[0][1], "every 6h") {
 		t.Errorf("the schedules are %q", rows)
 	}
 	off := b.submit(times, "/schedules/edit", nil)
@@ -245,9 +259,11 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the schedules are %q", rows)
 	}
 
-	hook := b.submit(b.get("/settings/webhooks"), "/settings/webhooks", map[string]string{"url": "https://example.com/hook"})
+	hook := b.submit(b.get("/settings/webhooks"), "/settings/webhooks",
+		map[string]string{"url": "https://example.com/hook"})
 	hook.want("https://example.com/hook", "shown only now")
-	if p := b.submit(b.get("/settings/webhooks"), "/settings/webhooks", map[string]string{"url": "ftp://x"}); p.status != http.StatusUnprocessableEntity {
+	if p := b.submit(b.get("/settings/webhooks"), "/settings/webhooks",
+		map[string]string{"url": "ftp://x"}); p.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad address of a webhook answers %d", p.status)
 	}
 	edit := ""
@@ -256,15 +272,20 @@ func TestSettings(t *testing.T) {
 			edit = attr(n, "href")
 		}
 	}
-	if p := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "http://127.0.0.1:9/hook"}); p.status != http.StatusUnprocessableEntity || !fieldHasFault(p, "url") {
+	if p := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "",
+		"url": "http://127.0.0.1:9/hook"}); p.status != http.StatusUnprocessableEntity || !fieldHasFault(p, "url") {
 		t.Errorf("a private address of a webhook answers %d, or the fault is not beside it", p.status)
 	}
-	changed := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "http://127.0.0.1:9/hook", "allow_private": "yes", "events": "crawl.paused"})
-	if rows := changed.rows("Webhooks"); len(rows) != 1 || rows[0][0] != "http://127.0.0.1:9/hook" || rows[0][1] != "crawl.paused" {
+	changed := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "",
+		"url": "http://127.0.0.1:9/hook", "allow_private": "yes", "events": "crawl.paused"})
+	if rows := changed.rows("Webhooks"); len(rows) != 1 || rows[0][0] != "http://127.0.0.1:9/hook" ||
+		rows[0][1] != "crawl.paused" {
 		t.Errorf("the webhooks are %q", rows)
 	}
-	b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "https://example.com/hook"}) // without a tick, all events
-	if rows := b.get("/settings/webhooks").rows("Webhooks"); len(rows) != 1 || rows[0][0] != "https://example.com/hook" || !strings.Contains(rows[0][1], "crawl.finished") {
+	// without a tick, all events
+	b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "https://example.com/hook"})
+	if rows := b.get("/settings/webhooks").rows("Webhooks"); len(rows) != 1 ||
+		rows[0][0] != "https://example.com/hook" || !strings.Contains(rows[0][1], "crawl.finished") {
 		t.Errorf("the webhooks are %q", rows)
 	}
 	log := b.submit(hook, "/webhooks/test", nil)
@@ -274,19 +295,22 @@ func TestSettings(t *testing.T) {
 	if rows := hookOff.rows("Webhooks"); len(rows) != 1 || !strings.Contains(rows[0][0], "off") {
 		t.Errorf("the webhooks are %q", rows)
 	}
-	if rows := b.submit(hookOff, "/webhooks/edit", nil).rows("Webhooks"); len(rows) != 1 || strings.Contains(rows[0][0], "off") {
+	if rows := b.submit(hookOff, "/webhooks/edit", nil).rows("Webhooks"); len(rows) != 1 ||
+		strings.Contains(rows[0][0], "off") {
 		t.Errorf("the webhooks are %q", rows)
 	}
 	if rows := b.submit(log, "/webhooks/delete", nil).rows("Webhooks"); len(rows) != 0 {
 		t.Errorf("the webhooks are %q", rows)
 	}
 
-	denied := b.submit(b.get("/settings/hosts"), "/settings/hosts", map[string]string{"host": "denied.test", "reason": "they asked"})
+	denied := b.submit(b.get("/settings/hosts"), "/settings/hosts",
+		map[string]string{"host": "denied.test", "reason": "they asked"})
 	if rows := denied.rows("Hosts"); !strings.Contains(fmt.Sprint(rows), "they asked") {
 		t.Errorf("the hosts are %q", rows)
 	}
 	audit := fmt.Sprint(b.get("/settings/audit").rows("Who did what, newest first"))
-	for _, action := range []string{"session.begin", "key.create", "key.revoke", "schedule.create", "webhook.create", "webhook.edit", "webhook.redeliver", "host.deny"} {
+	for _, action := range []string{"session.begin", "key.create", "key.revoke", "schedule.create", "webhook.create",
+		"webhook.edit", "webhook.redeliver", "host.deny"} {
 		if !strings.Contains(audit, action) {
 			t.Errorf("the audit log lacks %s: %s", action, audit)
 		}
@@ -303,7 +327,8 @@ func TestEdit(t *testing.T) {
 	if rows := b.get("/").rows("Needs attention"); len(rows) != 1 {
 		t.Errorf("what needs attention is %q", rows)
 	}
-	if bad := b.submit(p, "/edit", map[string]string{"max_urls": "many", "priority": "eleven"}); bad.status != http.StatusUnprocessableEntity {
+	if bad := b.submit(p, "/edit", map[string]string{"max_urls": "many",
+		"priority": "eleven"}); bad.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad change answers %d", bad.status)
 	}
 	p = b.submit(p, "/edit", map[string]string{"max_urls": "1000", "name": "Renamed", "labels": "a, b"})
@@ -311,7 +336,8 @@ func TestEdit(t *testing.T) {
 	b.submit(p, "/resume", nil)
 	f.await(c.ID, service.Complete)
 	again := b.get("/crawls/" + c.ID)
-	if bad := b.submit(again, "/recrawl", map[string]string{"max_age": "soon", "include": "(", "exclude": "["}); bad.status != http.StatusUnprocessableEntity {
+	if bad := b.submit(again, "/recrawl", map[string]string{"max_age": "soon", "include": "(",
+		"exclude": "["}); bad.status != http.StatusUnprocessableEntity {
 		t.Errorf("a recrawl of pages that cannot be told answers %d", bad.status)
 	} else {
 		for _, name := range []string{"max_age", "include", "exclude"} {
@@ -326,7 +352,8 @@ func TestEdit(t *testing.T) {
 	for _, path := range []string{"/pages", "/problems"} {
 		b.get("/crawls/" + c.ID + path).want("what it found until it last ended")
 	}
-	if c := f.await(c.ID, service.Running); c.Generation != 1 || c.Name != "Renamed" || fmt.Sprint(c.Labels) != "[a b]" {
+	if c := f.await(c.ID, service.Running); c.Generation != 1 || c.Name != "Renamed" ||
+		fmt.Sprint(c.Labels) != "[a b]" {
 		t.Errorf("the crawl is %+v", c)
 	}
 	f.site.Release()

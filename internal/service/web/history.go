@@ -23,10 +23,12 @@ type moment struct {
 }
 
 func momentOf(at time.Time, l *monitor.Live) moment {
-	return moment{at: at, found: float64(l.Found), done: float64(l.Done), rate: l.PagesPerSecNow, inFlight: float64(l.InFlight)}
+	return moment{at: at, found: float64(l.Found), done: float64(l.Done), rate: l.PagesPerSecNow,
+		inFlight: float64(l.InFlight)}
 }
 
-// series are moments of one crawl over its whole run, in bounded memory: when there are too many, every second one is dropped and the distance between those that follow doubles.
+// series are moments of one crawl over its whole run, in bounded memory: when there are too many, every second one is
+// dropped and the distance between those that follow doubles.
 type series struct {
 	moments []moment
 	every   time.Duration
@@ -51,7 +53,8 @@ func (s *series) add(m moment) {
 
 const sampleEvery = time.Second
 
-// history keeps the figures of running crawls that a page has shown. A crawl that no page has shown costs nothing; what happened before is read from its metrics.jsonl.
+// history keeps the figures of running crawls that a page has shown. A crawl that no page has shown costs nothing; what
+// happened before is read from its metrics.jsonl.
 type history struct {
 	runs Runs
 
@@ -105,7 +108,8 @@ func (h *history) moments(id string) []moment {
 // maxMetrics is how many bytes of metrics.jsonl are read: its end.
 const maxMetrics = 8 << 20
 
-// readMetrics reads the moments of a generation from metrics.jsonl. Lines that cannot be read are left out: the charts then begin later.
+// readMetrics reads the moments of a generation from metrics.jsonl. Lines that cannot be read are left out: the charts
+// then begin later.
 func readMetrics(dir datadir.Dir, generation uint32) (all []moment) {
 	f, err := os.Open(dir.MetricsLog())
 	if err != nil {

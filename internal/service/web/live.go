@@ -8,7 +8,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// liveCache keeps the live part of each running crawl's page for one second, so that a hundred pages that are open cost one sample and one rendering.
+// liveCache keeps the live part of each running crawl's page for one second, so that a hundred pages that are open cost
+// one sample and one rendering.
 type liveCache struct {
 	server *Server
 
@@ -16,7 +17,8 @@ type liveCache struct {
 	all map[string]*livePart // guarded by mu; by crawl
 }
 
-// livePart is the live part of one crawl. Its mutex is held while it is made, so that requests at the same time wait for one rendering.
+// livePart is the live part of one crawl. Its mutex is held while it is made, so that requests at the same time wait
+// for one rendering.
 type livePart struct {
 	mu   sync.Mutex
 	at   time.Time // guarded by mu
@@ -63,7 +65,8 @@ func (l *liveCache) make(c *service.Crawl) []byte {
 		return nil
 	}
 	out := &bytes.Buffer{}
-	if err := s.templates.ExecuteTemplate(out, "live", liveViewOf(s.o.Base, c, live, s.history.moments(c.ID))); err != nil {
+	if err := s.templates.ExecuteTemplate(out, "live", liveViewOf(s.o.Base, c, live,
+		s.history.moments(c.ID))); err != nil {
 		s.o.Log.Error("page failed", "crawl", c.ID, "error", err)
 		return nil
 	}

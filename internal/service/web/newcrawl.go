@@ -71,7 +71,8 @@ func showNew(q *request) error {
 
 // formOf are the values of the form that would submit a crawl like another one.
 func formOf(c *service.Crawl) url.Values {
-	values := url.Values{"start_urls": {strings.Join(c.StartURLs, "\n")}, "name": {c.Name}, "labels": {strings.Join(c.Labels, ", ")}, "priority": {strconv.Itoa(c.Priority)}}
+	values := url.Values{"start_urls": {strings.Join(c.StartURLs, "\n")}, "name": {c.Name},
+		"labels": {strings.Join(c.Labels, ", ")}, "priority": {strconv.Itoa(c.Priority)}}
 	for name, value := range c.Settings {
 		values.Set("settings."+name, settingText(value))
 	}
@@ -106,12 +107,14 @@ func settingText(value any) string {
 // submitNew makes a crawl of the form, or shows the form again with every fault beside its field.
 func submitNew(q *request) error {
 	form := q.r.PostForm
-	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Labels: commaList(form.Get("labels")), Settings: map[string]json.RawMessage{}}
+	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")),
+		Labels: commaList(form.Get("labels")), Settings: map[string]json.RawMessage{}}
 	var faults []service.FieldError
 	if text := strings.TrimSpace(form.Get("priority")); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			faults = append(faults, service.FieldError{Field: "priority", Code: "bad_value", Detail: "it must be a whole number from 0 to 9"})
+			faults = append(faults, service.FieldError{Field: "priority", Code: "bad_value",
+				Detail: "it must be a whole number from 0 to 9"})
 		}
 		sub.Priority = &n
 	}
@@ -146,7 +149,8 @@ func lines(text string) (all []string) {
 	return all
 }
 
-// settingJSON is the value of a setting for a submission, or nil if the field is empty. Settings take their values as texts.
+// settingJSON is the value of a setting for a submission, or nil if the field is empty. Settings take their values as
+// texts.
 func settingJSON(info config.SettingInfo, text string) json.RawMessage {
 	var value any = strings.TrimSpace(text)
 	if info.List {
@@ -179,16 +183,20 @@ func newForm(q *request, values url.Values, faults []service.FieldError) *newVie
 		}
 		return f
 	}
-	v.Starts = fill(field{Name: "start_urls", Label: "Start URLs", Usage: "one in a line; the crawl begins there", Kind: "area"})
+	v.Starts = fill(field{Name: "start_urls", Label: "Start URLs", Usage: "one in a line; the crawl begins there",
+		Kind: "area"})
 	infos := config.Info(config.Defaults(config.Polite))
 	for _, name := range mainSettings() {
 		if at := slices.IndexFunc(infos, func(i config.SettingInfo) bool { return i.Name == name }); at >= 0 {
 			v.Main = append(v.Main, fill(settingField(infos[at])))
 		}
 	}
-	v.About = []field{fill(field{Name: "name", Label: "Name", Usage: "how lists call the crawl; its first start URL if it is empty", Kind: "text"}),
-		fill(field{Name: "labels", Label: "Labels", Usage: "words to find it by, with commas between them", Kind: "text"}),
-		fill(field{Name: "priority", Label: "Priority", Usage: "0 to 9; higher ones start first", Kind: "number", Default: "5"})}
+	v.About = []field{fill(field{Name: "name", Label: "Name",
+		Usage: "how lists call the crawl; its first start URL if it is empty", Kind: "text"}),
+		fill(field{Name: "labels", Label: "Labels", Usage: "words to find it by, with commas between them",
+			Kind: "text"}),
+		fill(field{Name: "priority", Label: "Priority", Usage: "0 to 9; higher ones start first", Kind: "number",
+			Default: "5"})}
 	above := len(v.Faults)
 	for _, info := range infos {
 		if slices.Contains(mainSettings(), info.Name) || !mayUse(q.caller, &info) {
@@ -223,8 +231,10 @@ func mayUse(c *service.Caller, info *config.SettingInfo) bool {
 }
 
 func settingField(info config.SettingInfo) field {
-	f := field{Name: "settings." + info.Name, Label: ui.Capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")),
-		Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
+	f := field{Name: "settings." + info.Name, Label: ui.Capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_",
+		" "), "urls", "URLs")),
+		Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default),
+		Kind: "text"}
 	switch {
 	case info.List:
 		f.Kind = "area"

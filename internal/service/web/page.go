@@ -61,7 +61,8 @@ func showPage(q *request, c *service.Crawl) error {
 	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String(), ClickDepth: -1}
 	v.Title = v.URL + " · " + v.Label
 	dir := q.server.o.Runs.DataDir(c.ID)
-	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
+	err = q.server.indexes.Use(q.r.Context(), string(dir),
+		func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {
 		err = v.read(results.Recorded(q.r.Context(), q.server.o.Service.Crawls.Recorded(c.ID)))
 	}
@@ -72,7 +73,8 @@ func showPage(q *request, c *service.Crawl) error {
 	defer cancel()
 	in, out, err := results.LinksOf(ctx, dir, v.URL)
 	if err == nil {
-		v.In, v.Out = &linkTable{&v.crawlFrame, in, "Links to this page"}, &linkTable{&v.crawlFrame, out, "Links of this page"}
+		v.In, v.Out = &linkTable{&v.crawlFrame, in, "Links to this page"},
+			&linkTable{&v.crawlFrame, out, "Links of this page"}
 	} else if !missing(err) {
 		return err
 	}
@@ -134,7 +136,8 @@ func (v *pageView) read(find results.Finder) error {
 
 // facts is the table of all fields of a line, in their order.
 func (v *pageView) facts(text []byte) (*ui.Table, error) {
-	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value"}}, More: "sitemap.jsonl has all"}
+	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value"}},
+		More: "sitemap.jsonl has all"}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil { // the brace
 		return nil, err

@@ -24,9 +24,10 @@ type pagesView struct {
 	crawlFrame
 	Query    pagesQuery
 	Filtered bool
-	Fault    string        // why there is no list
-	Running  *monitor.Live // of a crawl that has written no files yet: its pages are in no order, and those that match filters are not counted
-	Depths   string        // what the depth is
+	Fault    string // why there is no list
+	// of a crawl that has written no files yet: its pages are in no order, and those that match filters are not counted
+	Running  *monitor.Live
+	Depths   string // what the depth is
 	Total    int64
 	Rows     []pageRow
 	Columns  []sortColumn
@@ -65,7 +66,8 @@ type pagesQuery struct {
 }
 
 func pagesQueryOf(v url.Values) pagesQuery {
-	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"), Depth: strings.TrimSpace(v.Get("depth")),
+	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"),
+		Depth:     strings.TrimSpace(v.Get("depth")),
 		Indexable: v.Get("indexable"), Problem: v.Get("problem"),
 		Change: v.Get("change"), Sort: v.Get("sort"), Dir: v.Get("dir"), Cursor: v.Get("cursor")}
 }
@@ -79,7 +81,8 @@ func (p pagesQuery) filtered() bool {
 // values are the query by its names in a URL.
 func (p pagesQuery) values() map[string]string {
 	return map[string]string{
-		"q": p.Text, "outcome": p.Outcome, "status": p.Status, "depth": p.Depth, "indexable": p.Indexable, "problem": p.Problem, "change": p.Change,
+		"q": p.Text, "outcome": p.Outcome, "status": p.Status, "depth": p.Depth, "indexable": p.Indexable,
+		"problem": p.Problem, "change": p.Change,
 		"sort": p.Sort, "dir": p.Dir, "cursor": p.Cursor,
 	}
 }
@@ -88,7 +91,8 @@ const shownPages = 50
 
 // showPages lists the pages of a crawl.
 func showPages(q *request, c *service.Crawl) error {
-	v := &pagesView{crawlFrame: q.crawlFrame(c, "pages", "Pages"), Query: pagesQueryOf(q.r.URL.Query()), Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
+	v := &pagesView{crawlFrame: q.crawlFrame(c, "pages", "Pages"), Query: pagesQueryOf(q.r.URL.Query()),
+		Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
 	v.Filtered = v.Query.filtered()
 	v.Clear = v.Path + "/pages"
 	for _, o := range page.Outcomes() {
@@ -103,7 +107,8 @@ func showPages(q *request, c *service.Crawl) error {
 		return q.render(http.StatusUnprocessableEntity, "pages", v)
 	}
 	ctx := q.r.Context()
-	err := q.server.indexes.Use(ctx, string(q.server.o.Runs.DataDir(c.ID)), func(x *pageindex.Index) error { return v.fromIndex(ctx, x, filter) })
+	err := q.server.indexes.Use(ctx, string(q.server.o.Runs.DataDir(c.ID)),
+		func(x *pageindex.Index) error { return v.fromIndex(ctx, x, filter) })
 	if missing(err) {
 		if v.Running = q.server.o.Runs.Live(c.ID); v.Running == nil {
 			v.Running = &monitor.Live{Found: c.Found, Done: c.Done}
@@ -136,7 +141,8 @@ func (v *pagesView) address(p pagesQuery) string { return v.Path + "/pages?" + e
 
 // filter reads the filters, or says what is wrong with them.
 func (p *pagesQuery) filter() (f pageindex.Filter, fault string) {
-	f = results.Filter(func(name string) string { return p.values()[name] }, func(name, detail string) { fault += ui.Capital(name) + ": " + detail + ". " })
+	f = results.Filter(func(name string) string { return p.values()[name] },
+		func(name, detail string) { fault += ui.Capital(name) + ": " + detail + ". " })
 	return f, strings.TrimSpace(fault)
 }
 
@@ -158,7 +164,8 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f pageind
 	if !ok || v.Query.Dir != "" && v.Query.Dir != "desc" {
 		return &service.Error{Code: service.ErrInvalid, Detail: "Pages cannot be sorted like that."}
 	}
-	res, err := x.Query(ctx, pageindex.Query{Filter: f, Order: order, Descending: v.Query.Dir == "desc", Limit: shownPages, Cursor: v.Query.Cursor})
+	res, err := x.Query(ctx, pageindex.Query{Filter: f, Order: order, Descending: v.Query.Dir == "desc",
+		Limit: shownPages, Cursor: v.Query.Cursor})
 	if err != nil {
 		return err
 	}
@@ -166,7 +173,8 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f pageind
 	v.Columns = v.sortColumns()
 	for i := range res.Hits {
 		h := &res.Hits[i]
-		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)),
+		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)),
+			Depth:     strconv.Itoa(int(h.Depth)),
 			Indexable: indexableText(h.Outcome.String(), h.Indexable), Bytes: "–", Time: "–", Change: h.Change.String()}
 		if x.KnowsClickDepths() {
 			if row.Depth = "–"; h.ClickDepth >= 0 {
@@ -212,7 +220,8 @@ func (f *crawlFrame) PagePath(u string) string { return f.Path + "/page?url=" + 
 
 // sortColumns are the heads of columns with the addresses that sort by them.
 func (v *pagesView) sortColumns() (all []sortColumn) {
-	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""}, {"Status", "num", "status"}, {"Depth", "num", "click_depth"},
+	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""},
+		{"Status", "num", "status"}, {"Depth", "num", "click_depth"},
 		{"Indexable", "", ""}, {"Size", "num", "content_length"},
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
 		col := sortColumn{Name: c.name, Class: c.class}
@@ -238,14 +247,16 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded
 	v.Depths = "links"
 	v.Columns = v.sortColumns()
 	if f.Problems != 0 || f.AnyProblem != nil {
-		v.Fault = "Problems are known when the crawl has ended: many of them need all of its pages. Clear this filter to see the pages that are recorded so far."
+		v.Fault = "Problems are known when the crawl has ended: many of them need all of its pages. Clear this " +
+			"filter to see the pages that are recorded so far."
 		return nil
 	}
 	passes, err := f.Lines()
 	if err != nil {
 		return err
 	}
-	lines, next, err := results.RecordedPages(ctx, recorded, v.Query.Cursor, report.Search{Most: shownPages, Passes: passes})
+	lines, next, err := results.RecordedPages(ctx, recorded, v.Query.Cursor,
+		report.Search{Most: shownPages, Passes: passes})
 	if err != nil {
 		return err
 	}
@@ -262,7 +273,8 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded
 }
 
 func runningRow(l *page.Line) pageRow {
-	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth),
+	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode),
+		Depth:     strconv.Itoa(l.Depth),
 		Indexable: indexableText(l.Outcome, l.Indexable), Bytes: "–", Time: "–", Change: l.Change}
 	if l.ContentLength != nil {
 		row.Bytes = ui.Size(*l.ContentLength)

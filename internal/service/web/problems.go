@@ -71,10 +71,13 @@ func (v *problemsView) add(rep *report.Report) {
 	found := map[string][]problemRow{}
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
-		row := problemRow{Problem: *p, Title: reporthtml.Heading(p.Code), Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
+		row := problemRow{Problem: *p, Title: reporthtml.Heading(p.Code),
+			Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" +
+				url.QueryEscape(p.Code)}
 		switch p.Result {
 		case problems.Found:
-			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all", v.PagePath)
+			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all",
+				v.PagePath)
 			found[p.Severity] = append(found[p.Severity], row)
 		case problems.NotChecked:
 			v.NotChecked = append(v.NotChecked, row)
@@ -86,7 +89,8 @@ func (v *problemsView) add(rep *report.Report) {
 	for _, name := range problems.Severities() {
 		if rows := found[name]; len(rows) > 0 {
 			slices.SortStableFunc(rows, func(a, b problemRow) int { return int(min(1, max(-1, b.Count-a.Count))) })
-			v.Severities = append(v.Severities, severity{titles[name], reporthtml.SeverityBadge(name, words.Count(int64(len(rows)), "kind")), rows})
+			v.Severities = append(v.Severities, severity{titles[name],
+				reporthtml.SeverityBadge(name, words.Count(int64(len(rows)), "kind")), rows})
 		}
 	}
 }
@@ -120,7 +124,8 @@ const shownChanges = 100
 
 func showChanges(q *request, c *service.Crawl) error {
 	get := q.r.URL.Query()
-	v := &changesView{crawlFrame: q.crawlFrame(c, "changes", "Changes"), Change: get.Get("change"), Generation: get.Get("generation")}
+	v := &changesView{crawlFrame: q.crawlFrame(c, "changes", "Changes"), Change: get.Get("change"),
+		Generation: get.Get("generation")}
 	for _, change := range page.Changes() {
 		if change != page.Unchanged {
 			v.Changes = append(v.Changes, change.String())
@@ -138,7 +143,8 @@ func showChanges(q *request, c *service.Crawl) error {
 		return err
 	}
 	if rep != nil && len(rep.Changes) > 0 {
-		v.Counts = reporthtml.Counts("What the last recrawl found", "Change", "URLs", rep.Changes, func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
+		v.Counts = reporthtml.Counts("What the last recrawl found", "Change", "URLs", rep.Changes,
+			func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
 		if len(rep.ChangedFields) > 0 {
 			v.Fields = reporthtml.ChangedFields(rep)
 		}
@@ -178,7 +184,8 @@ func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) er
 			return err
 		}
 		var l recrawl.Line
-		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil && (v.Change == "" || l.Change == v.Change) && (v.Generation == "" || strconv.FormatUint(uint64(l.Generation), 10) == v.Generation) {
+		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil && (v.Change == "" || l.Change == v.Change) &&
+			(v.Generation == "" || strconv.FormatUint(uint64(l.Generation), 10) == v.Generation) {
 			if len(v.Rows) == shownChanges {
 				v.Next = v.address(strconv.FormatInt(at, 10))
 				return nil
@@ -192,11 +199,13 @@ func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) er
 func (v *changesView) row(l *recrawl.Line) changeRow {
 	row := changeRow{URL: l.URL, Change: l.Change, Generation: l.Generation, CheckedAt: l.CheckedAt}
 	for _, name := range slices.Sorted(maps.Keys(l.Fields)) {
-		row.Fields = append(row.Fields, changedField{strings.ReplaceAll(name, "_", " "), settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
+		row.Fields = append(row.Fields, changedField{strings.ReplaceAll(name, "_", " "),
+			settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
 	}
 	return row
 }
 
 func (v *changesView) address(from string) string {
-	return v.Path + "/changes?" + encode(map[string]string{"change": v.Change, "generation": v.Generation, "from": from})
+	return v.Path + "/changes?" + encode(map[string]string{"change": v.Change, "generation": v.Generation,
+		"from": from})
 }

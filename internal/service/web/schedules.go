@@ -59,7 +59,9 @@ func (q *request) renderSchedules(status int, form scheduleForm, fault *service.
 			v.Form = scheduleForm{ID: s.ID, Name: s.Name, When: cmp.Or(s.Cron, s.Interval), Zone: s.Zone}
 		}
 	}
-	list, err := q.server.o.Service.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{Account: q.caller.Account.ID, States: []service.State{service.Complete, service.Partial}, Limit: 100})
+	list, err := q.server.o.Service.Crawls.List(q.r.Context(), q.caller,
+		service.CrawlFilter{Account: q.caller.Account.ID, States: []service.State{service.Complete, service.Partial},
+			Limit: 100})
 	if err != nil {
 		return err
 	}

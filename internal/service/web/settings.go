@@ -64,7 +64,8 @@ func settingsOf(q *request) (*settingsView, error) {
 		return nil, err
 	}
 	for _, k := range keys {
-		v.Keys = append(v.Keys, keyRow{Key: k, Scope: service.Join(k.Scopes, ", "), State: keyState(&k), Mine: k.ID == q.caller.Key,
+		v.Keys = append(v.Keys, keyRow{Key: k, Scope: service.Join(k.Scopes, ", "), State: keyState(&k),
+			Mine: k.ID == q.caller.Key,
 			Ends: k.RevokedAt.IsZero() && q.caller.MayRevoke(&k)})
 	}
 	for _, s := range service.Scopes() {
@@ -99,10 +100,13 @@ func showAudit(q *request) error {
 		entries = entries[:shownAudit]
 		v.Older = v.Base + "/settings/audit?before=" + strconv.FormatInt(entries[shownAudit-1].ID, 10)
 	}
-	v.Table = &ui.Table{Caption: "Who did what, newest first", Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"}, {Name: "Details"}}}
+	v.Table = &ui.Table{Caption: "Who did what, newest first",
+		Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"},
+			{Name: "Details"}}}
 	for _, e := range entries {
 		who := cmp.Or(e.Actor.System, "key "+e.Actor.Key)
-		v.Table.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object), ui.Text(string(e.Data)))
+		v.Table.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object),
+			ui.Text(string(e.Data)))
 	}
 	return q.render(http.StatusOK, "audit", v)
 }
@@ -110,11 +114,14 @@ func showAudit(q *request) error {
 // usageBars are the parts of the plan that have a limit, as bars.
 func usageBars(u *service.Usage) []limitBar {
 	bars := []limitBar{
-		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: humanize.Comma(u.Pages.Used),
+		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit),
+			Used:  humanize.Comma(u.Pages.Used),
 			Limit: humanize.Comma(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
-		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: humanize.Comma(int64(u.Crawls.Running)),
+		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit),
+			Used:  humanize.Comma(int64(u.Crawls.Running)),
 			Limit: humanize.Comma(int64(u.Crawls.Limit)), Left: humanize.Comma(int64(u.Crawls.Queued)) + " wait"},
-		{Name: "Disk", Value: float64(u.Disk.Used), Max: float64(u.Disk.Limit), Used: ui.Size(u.Disk.Used), Limit: ui.Size(u.Disk.Limit)},
+		{Name: "Disk", Value: float64(u.Disk.Used), Max: float64(u.Disk.Limit), Used: ui.Size(u.Disk.Used),
+			Limit: ui.Size(u.Disk.Limit)},
 	}
 	if u.Pages.Granted > 0 {
 		bars[0].Left = humanize.Comma(u.Pages.Granted) + " more are reserved by running crawls; " + bars[0].Left
@@ -139,7 +146,8 @@ func createKey(q *request) error {
 	if !slices.Contains(service.Scopes(), scope) || !q.caller.Has(scope) {
 		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
 	}
-	made, err := q.server.o.Service.Accounts.CreateKey(q.r.Context(), q.caller, service.Key{Account: q.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
+	made, err := q.server.o.Service.Accounts.CreateKey(q.r.Context(), q.caller,
+		service.Key{Account: q.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
 	fault, refused := errors.AsType[*service.Error](err)
 	if err != nil && !refused {
 		return err
@@ -157,7 +165,8 @@ func createKey(q *request) error {
 }
 
 func revokeKey(q *request) error {
-	return q.then("/settings#keys", q.server.o.Service.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")))
+	return q.then("/settings#keys", q.server.o.Service.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID,
+		q.r.PostForm.Get("id")))
 }
 
 // leave ends the session.

@@ -40,7 +40,8 @@ type Options struct {
 
 // Sessions tells who asks. The server of the HTTP API implements it.
 type Sessions interface {
-	// Session finds the caller of a request, and the token that forms of its session carry. The error is a *service.Error.
+	// Session finds the caller of a request, and the token that forms of its session carry. The error is a
+	// *service.Error.
 	Session(w http.ResponseWriter, r *http.Request) (caller *service.Caller, token string, err error)
 	// CheckForm refuses a form that does not come from a page of the session. The field csrf has the token.
 	CheckForm(r *http.Request, token string) error
@@ -124,7 +125,8 @@ func (s *Server) routes() map[string]handler {
 	return routes
 }
 
-// Run keeps the figures of running crawls for their charts, and forgets what no page has used for a while, until ctx ends. No request may come after it has returned.
+// Run keeps the figures of running crawls for their charts, and forgets what no page has used for a while, until ctx
+// ends. No request may come after it has returned.
 func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -163,7 +165,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // policy lets pages use what this server sends and nothing else.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const maxForm = 1 << 20 // bytes of a form; it may have many start URLs
 
@@ -196,13 +199,15 @@ func (q *request) run(h handler) (err error) {
 	if q.r.Method == http.MethodPost {
 		q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
 		if err := q.r.ParseForm(); err != nil {
-			return &service.Error{Code: service.ErrInvalid, Detail: "The form cannot be read: it is too long or did not arrive whole."}
+			return &service.Error{Code: service.ErrInvalid,
+				Detail: "The form cannot be read: it is too long or did not arrive whole."}
 		}
 		if err := q.server.o.Sessions.CheckForm(q.r, q.token); err != nil {
 			return err
 		}
 		if !q.caller.Has(service.ScopeWrite) && q.r.URL.Path != "/leave" {
-			return &service.Error{Code: service.ErrForbidden, Detail: "This session may only look: its key has the scope read."}
+			return &service.Error{Code: service.ErrForbidden,
+				Detail: "This session may only look: its key has the scope read."}
 		}
 	}
 	if q.since, err = q.server.o.Service.Events.Last(q.r.Context()); err != nil {
@@ -219,7 +224,8 @@ func (q *request) fail(err error) {
 			return // the client has gone
 		}
 		q.server.o.Log.Error("page failed", "method", q.r.Method, "path", q.r.URL.Path, "error", err)
-		known = &service.Error{Code: service.ErrInternal, Detail: "The server could not make this page. Its log says why."}
+		known = &service.Error{Code: service.ErrInternal,
+			Detail: "The server could not make this page. Its log says why."}
 	}
 	if known.Code == service.ErrUnauthorized {
 		http.Redirect(q.w, q.r, q.path("/login"), http.StatusSeeOther)
@@ -255,9 +261,11 @@ type frame struct {
 func (q *request) frame(title, section string) frame {
 	s := q.server
 	f := frame{Title: title, Section: section, Base: s.o.Base, Version: s.o.Version, Token: q.token, Since: q.since,
-		Style: s.o.Base + s.assets.path("style.css"), Script: s.o.Base + s.assets.path("app.js"), Sort: s.o.Base + s.assets.path("sort.js"), Icon: s.o.Base + s.assets.path("icon.svg")}
+		Style: s.o.Base + s.assets.path("style.css"), Script: s.o.Base + s.assets.path("app.js"), Sort: s.o.Base +
+			s.assets.path("sort.js"), Icon: s.o.Base + s.assets.path("icon.svg")}
 	if q.caller != nil {
-		f.Account, f.CanWrite, f.Admin = q.caller.Account.Name, q.caller.Has(service.ScopeWrite), q.caller.Has(service.ScopeAdmin)
+		f.Account, f.CanWrite, f.Admin = q.caller.Account.Name, q.caller.Has(service.ScopeWrite),
+			q.caller.Has(service.ScopeAdmin)
 	}
 	return f
 }

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func smallSite() testweb.Config {
 	return testweb.Config{Seed: 7, Hosts: 2, Pages: 60, PageSize: 1500, Links: 6,
-		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}}}}
+		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}},
+			{Hosts: "*", Fault: testweb.RedirectChain{}}}}
 }
 
 // A person without scripts makes a crawl, watches it, pauses it, lets it go on, and looks at what it found.
@@ -30,7 +31,8 @@ func TestStory(t *testing.T) {
 	b := f.loggedIn()
 	f.site.Hold(20)
 	form := b.get("/new")
-	again := b.submit(form, "/new", map[string]string{"start_urls": "http://h0.test/\nnonsense://x", "settings.max_urls": "many", "settings.timeout": "soon"})
+	again := b.submit(form, "/new", map[string]string{"start_urls": "http://h0.test/\nnonsense://x",
+		"settings.max_urls": "many", "settings.timeout": "soon"})
 	if again.status != http.StatusUnprocessableEntity {
 		t.Errorf("a form with faults answers %d", again.status)
 	}
@@ -40,17 +42,26 @@ func TestStory(t *testing.T) {
 			t.Errorf("the fault of %s is not beside it", name)
 		}
 	}
-	made := b.submit(again, "/new", map[string]string{"start_urls": f.site.StartURLs()[0], "settings.max_urls": "1000", "settings.timeout": "",
-		"settings.links": "true", "name": "My <b>site</b>", "labels": "a, b"})
+	made := b.submit(again, "/new", map[string]string{"start_urls": f.site.StartURLs()[0], "settings.max_urls": "1000",
+		"settings.timeout": "",
+		"settings.links":   "true", "name": "My <b>site</b>", "labels": "a, b"})
 	if made.status != http.StatusOK || !strings.HasPrefix(made.at.Path, "/crawls/") {
 		t.Fatalf("the form leads to %s with status %d: %s", made.at, made.status, textOf(made.root))
 	}
 	id := strings.TrimPrefix(made.at.Path, "/crawls/")
 	made.want("My <b>site</b>")
 	f.await(id, service.Running)
-	waitFor(t, "20 pages are done", func() bool { live := f.svc.Crawls.Live(id); return live != nil && live.Done >= 20 })
+	waitFor(t, "20 pages are done", func() bool {
+		live := f.svc.Crawls.Live(id)
+		return live != nil &&
+			live.Done >= 20
+	})
 
-	waitFor(t, "the live part shows the host", func() bool { return strings.Contains(b.get("/crawls/"+id+"/live").text, "h0.test") }) // it may be a second old
+	// it may be a second old
+	waitFor(t, "the live part shows the host", func() bool {
+		return strings.Contains(b.get("/crawls/"+id+"/live").text,
+			"h0.test")
+	})
 	running := b.get("/crawls/" + id)
 	running.want("Found", "Requests under way", "Busiest hosts", "h0.test", "Pages per second")
 	list := b.get("/")
@@ -67,11 +78,13 @@ func TestStory(t *testing.T) {
 		}
 	}
 	pages.want("found so far", "the filter by problem come with the files")
-	if n := f.svc.Crawls.Live(id).Done; n < 20 || !strings.Contains(textOf(pages.root), fmt.Sprintf("%d of them done", n)) {
+	if n := f.svc.Crawls.Live(id).Done; n < 20 || !strings.Contains(textOf(pages.root),
+		fmt.Sprintf("%d of them done", n)) {
 		t.Errorf("the list of pages does not say that %d are done", n)
 	}
 	b.get("/crawls/" + id + "/pages?problem=any").want("Problems are known when the crawl has ended")
-	b.get("/crawls/"+id+"/page?url="+url.QueryEscape(f.site.StartURLs()[0])).want("status 200", "robots.txt", "discovered_at")
+	b.get("/crawls/"+id+"/page?url="+url.QueryEscape(f.site.StartURLs()[0])).want("status 200", "robots.txt",
+		"discovered_at")
 	b.get("/crawls/" + id + "/problems").want("Problems are known when the crawl has ended.")
 
 	b.submit(running, "/pause", nil)
@@ -90,15 +103,18 @@ func TestStory(t *testing.T) {
 	ended := b.get("/crawls/" + id)
 	ended.want("The crawl is complete", "report.html", "Answers by status class", "max_urls")
 
-	if head := b.get("/crawls/" + id + "/head"); head.status != http.StatusOK || !strings.Contains(head.text, "Recrawl some pages") {
+	if head := b.get("/crawls/" + id + "/head"); head.status != http.StatusOK ||
+		!strings.Contains(head.text, "Recrawl some pages") {
 		t.Errorf("the head alone answers %d", head.status)
 	}
 	checkPages(t, f, b, id)
 	detail := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]))
-	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL", "click_depth", "My <b>site</b>")
+	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL", "click_depth",
+		"My <b>site</b>")
 	checkProblems(t, f, b, id)
 	// Found, done, indexable, errors, warnings: the site has 3 pages that answer 404, and a chain of redirects.
-	if rows := b.get("/").rows("Ended and paused"); len(rows) != 1 || !strings.Contains(rows[0][0], "3 errors") || !slices.Equal(rows[0][2:7], []string{"67", "67", "61", "3", "1"}) {
+	if rows := b.get("/").rows("Ended and paused"); len(rows) != 1 || !strings.Contains(rows[0][0], "3 errors") ||
+		!slices.Equal(rows[0][2:7], []string{"67", "67", "61", "3", "1"}) {
 		t.Errorf("the list does not say what is wrong with the site: %q", rows)
 	}
 	b.get("/crawls/" + id + "/changes").want("There was no recrawl yet")
@@ -109,7 +125,11 @@ func TestStory(t *testing.T) {
 		t.Errorf("a deletion without a tick answers %d", refused.status)
 	}
 	b.submit(ended, "/delete", map[string]string{"sure": "yes"})
-	waitFor(t, "the crawl is gone", func() bool { _, err := f.svc.Crawls.Get(t.Context(), f.admin, id); return err != nil })
+	waitFor(t, "the crawl is gone", func() bool {
+		_, err := f.svc.Crawls.Get(t.Context(), f.admin,
+			id)
+		return err != nil
+	})
 	if p := b.get("/crawls/" + id); p.status != http.StatusNotFound {
 		t.Errorf("a deleted crawl answers %d", p.status)
 	}
@@ -218,7 +238,8 @@ func checkProblems(t *testing.T, f *fixture, b *browser, id string) {
 		if problem.Count == 1 {
 			noun = "URL matches"
 		}
-		b.get("/crawls/" + id + "/pages?problem=" + problem.Code).want(fmt.Sprintf("%d %s the filters", problem.Count, noun))
+		b.get("/crawls/" + id + "/pages?problem=" + problem.Code).want(fmt.Sprintf("%d %s the filters", problem.Count,
+			noun))
 	}
 	if found == 0 {
 		t.Error("the report has no problems, though links of the site are broken")
@@ -229,7 +250,8 @@ func checkProblems(t *testing.T, f *fixture, b *browser, id string) {
 func fieldHasFault(p *page, name string) bool {
 	for n := range p.root.Descendants() {
 		if attr(n, "id") == name {
-			return attr(n, "aria-invalid") == "true" && strings.Contains(textOf(n.Parent), strings.TrimSpace(textOf(byID(p, name+"-fault"))))
+			return attr(n, "aria-invalid") == "true" && strings.Contains(textOf(n.Parent),
+				strings.TrimSpace(textOf(byID(p, name+"-fault"))))
 		}
 	}
 	return false

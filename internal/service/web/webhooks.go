@@ -66,7 +66,8 @@ func (f *webhookForm) input(admin bool) hooks.Input {
 
 // webhookFormOf reads a form that was sent.
 func webhookFormOf(form url.Values) *webhookForm {
-	f := &webhookForm{ID: form.Get("id"), URL: strings.TrimSpace(form.Get("url")), Events: []service.EventType{}, Private: form.Get("allow_private") != ""}
+	f := &webhookForm{ID: form.Get("id"), URL: strings.TrimSpace(form.Get("url")), Events: []service.EventType{},
+		Private: form.Get("allow_private") != ""}
 	for _, name := range form["events"] {
 		f.Events = append(f.Events, service.EventType(name))
 	}

@@ -34,8 +34,8 @@ type Attempt struct {
 type Store interface {
 	// Collect makes deliveries of events that have come since the last call.
 	Collect(ctx context.Context) error
-	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the webhooks given. Next is when a
-	// delivery of any other webhook is due; zero if there is none.
+	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
+	// webhooks given. Next is when a delivery of any other webhook is due; zero if there is none.
 	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []Job, next time.Time, err error)
 	// Record stores an attempt.
 	Record(ctx context.Context, a Attempt) error
@@ -47,12 +47,14 @@ type Options struct {
 	UserAgent string
 	Log       *slog.Logger // nil means none
 
-	// Attempted, if not nil, is called after each attempt was recorded, with whether the delivery arrived. It is for metrics.
+	// Attempted, if not nil, is called after each attempt was recorded, with whether the delivery arrived. It is for
+	// metrics.
 	Attempted func(ok bool)
 }
 
 const (
-	// maxSending is how many attempts are under way at once. A webhook has one of them at most, so a slow receiver does not delay others.
+	// maxSending is how many attempts are under way at once. A webhook has one of them at most, so a slow receiver does
+	// not delay others.
 	maxSending = 8
 	// pollEvery bounds how long new work is not noticed if nothing calls Wake, such as after the clock was set.
 	pollEvery = 10 * time.Second
@@ -60,7 +62,8 @@ const (
 
 // delays are the times between attempts: 9 attempts in about two days.
 func delays() []time.Duration {
-	return []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
+	return []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+		6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 }
 
 // nextAttempt is when a delivery is tried again that has failed so often; zero if it is not.
@@ -82,7 +85,8 @@ type Deliverer struct {
 // New makes a Deliverer. Nothing is opened yet.
 func New(o Options) *Deliverer {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Deliverer{o: o, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1), ended: make(chan string, maxSending)}
+	return &Deliverer{o: o, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1),
+		ended: make(chan string, maxSending)}
 }
 
 // Wake says that there may be new events or deliveries. It does not block.
@@ -149,7 +153,8 @@ func (d *Deliverer) attempt(ctx context.Context, j *Job) {
 	a := Attempt{Delivery: j.ID, At: now, Status: status}
 	if err != nil {
 		a.Error, a.NextAt = err.Error(), nextAttempt(j.Attempts+1, time.Now())
-		d.o.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1, "next", a.NextAt, "error", err)
+		d.o.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1,
+			"next", a.NextAt, "error", err)
 	}
 	// What was sent is recorded even if ctx ended meanwhile.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -159,7 +164,8 @@ func (d *Deliverer) attempt(ctx context.Context, j *Job) {
 		d.o.Attempted(a.Error == "")
 	}
 	if err != nil {
-		d.o.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID, "error", err, "in", pollEvery)
+		d.o.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID,
+			"error", err, "in", pollEvery)
 		select { // the webhook counts as busy meanwhile, so that its receiver is not asked in a loop
 		case <-time.After(pollEvery):
 		case <-ctx.Done():

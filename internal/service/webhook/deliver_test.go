@@ -31,7 +31,8 @@ func newMemoryStore(jobs ...Job) *memoryStore {
 
 func (s *memoryStore) Collect(context.Context) error { return nil }
 
-func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []Job, next time.Time, err error) {
+func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []Job, next time.Time,
+	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string
@@ -124,8 +125,10 @@ func TestRetries(t *testing.T) {
 func TestSlowReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(
-			Job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()}, Job{ID: "a2", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
-			Job{ID: "b1", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()}, Job{ID: "b2", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()})
+			Job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
+			Job{ID: "a2", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
+			Job{ID: "b1", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()},
+			Job{ID: "b2", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()})
 		start := time.Now()
 		var mu sync.Mutex
 		busy := map[string]int{}
@@ -154,7 +157,8 @@ func TestSlowReceiver(t *testing.T) {
 	})
 }
 
-// An attempt that could not be recorded is made again, and so is one during which the process ends: at least once, with the same id.
+// An attempt that could not be recorded is made again, and so is one during which the process ends: at least once, with
+// the same id.
 func TestAtLeastOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(Job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: NewSecret()})

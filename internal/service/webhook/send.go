@@ -22,7 +22,8 @@ const (
 	maxAnswer = 4 << 10
 )
 
-// CheckURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it is dialled.
+// CheckURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it
+// is dialled.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -46,13 +47,15 @@ func newSender(userAgent string) *sender {
 	client := func(d *net.Dialer) *http.Client {
 		return &http.Client{
 			Transport: &http.Transport{
-				DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 20, MaxIdleConnsPerHost: 1,
+				DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+				MaxIdleConns: 20, MaxIdleConnsPerHost: 1,
 				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
-	return &sender{guarded: client(&net.Dialer{Control: fetch.Guard}), open: client(&net.Dialer{}), userAgent: userAgent}
+	return &sender{guarded: client(&net.Dialer{Control: fetch.Guard}), open: client(&net.Dialer{}),
+		userAgent: userAgent}
 }
 
 func (s *sender) close() {
@@ -90,12 +93,14 @@ func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, e
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return resp.StatusCode, nil
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return resp.StatusCode, fmt.Errorf("the receiver answered %d; redirects are not followed: change the webhook's URL", resp.StatusCode)
+		return resp.StatusCode, fmt.Errorf("the receiver answered %d; redirects are not followed: change the "+
+			"webhook's URL", resp.StatusCode)
 	}
 	return resp.StatusCode, fmt.Errorf("the receiver answered %d; want 2xx", resp.StatusCode)
 }
 
-// explain is an error of net/http without the URL, which the reader knows, and without addresses, which the reader must not learn.
+// explain is an error of net/http without the URL, which the reader knows, and without addresses, which the reader must
+// not learn.
 func explain(err error) error {
 	if _, ok := errors.AsType[*fetch.AddressError](err); ok {
 		return errors.New("the address is not public; an admin can allow it for this webhook")

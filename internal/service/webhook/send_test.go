@@ -16,7 +16,8 @@ import (
 
 // The example of the Standard Webhooks specification.
 func TestSignature(t *testing.T) {
-	got, err := sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	got, err := sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
+		[]byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
@@ -40,7 +41,8 @@ func TestSend(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "." + string(body)))
-		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("webhook-signature") != want || r.Header.Get("Content-Type") != "application/json" {
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("webhook-signature") != want ||
+			r.Header.Get("Content-Type") != "application/json" {
 			http.Error(w, "wrong signature", http.StatusForbidden)
 		}
 	})
@@ -55,7 +57,8 @@ func TestSend(t *testing.T) {
 			}
 		}
 	})
-	mux.HandleFunc("/error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	mux.HandleFunc("/error",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	s := newSender("Test/1")
@@ -73,8 +76,10 @@ func TestSend(t *testing.T) {
 		{"/error", true, 500, "answered 500"},
 		{"/none", true, 404, "answered 404"},
 	} {
-		status, err := s.send(t.Context(), &Job{ID: "d1", URL: server.URL + c.path, Secret: secret, AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())
-		if status != c.status || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		status, err := s.send(t.Context(), &Job{ID: "d1", URL: server.URL + c.path, Secret: secret,
+			AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())
+		if status != c.status || (err == nil) != (c.says == "") || err != nil &&
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %d, %v; want %d, %q", c.path, status, err, c.status, c.says)
 		}
 		if err != nil && strings.Contains(err.Error(), "127.0.0.1") {
@@ -86,12 +91,14 @@ func TestSend(t *testing.T) {
 	}
 	// A name that means this machine is as guarded as its address.
 	name := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-	if _, err := s.send(t.Context(), &Job{ID: "d1", URL: name + "/ok", Secret: secret}, time.Now()); err == nil || !strings.Contains(err.Error(), "public") {
+	if _, err := s.send(t.Context(), &Job{ID: "d1", URL: name + "/ok", Secret: secret}, time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "public") {
 		t.Errorf("localhost: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.send(ended, &Job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true}, time.Now()); err == nil {
+	if _, err := s.send(ended, &Job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true},
+		time.Now()); err == nil {
 		t.Error("sent after the end")
 	}
 }
@@ -102,7 +109,8 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/", "file:///etc/passwd", "https://u:p@example.com/", "http://a b/",
+	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/",
+		"file:///etc/passwd", "https://u:p@example.com/", "http://a b/",
 		"https://example.com/" + strings.Repeat("a", 2048)} {
 		if CheckURL(bad) == nil {
 			t.Errorf("%.50s is taken", bad)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Headers of a delivery. They and the signature are those of the Standard Webhooks specification, for which receivers find libraries.
+// Headers of a delivery. They and the signature are those of the Standard Webhooks specification, for which receivers
+// find libraries.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp" // Unix seconds
@@ -27,7 +28,8 @@ func NewSecret() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// sign signs a body together with the delivery's id and the time at which it is sent, so that neither can be exchanged and an old request cannot be sent again unnoticed.
+// sign signs a body together with the delivery's id and the time at which it is sent, so that neither can be exchanged
+// and an old request cannot be sent again unnoticed.
 func sign(secret, id string, at time.Time, body []byte) (string, error) {
 	text, ok := strings.CutPrefix(secret, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)

@@ -19,14 +19,15 @@ import (
 	"github.com/mapwright/mapwright/internal/service/api"
 )
 
-// Transport sends requests and checks each exchange. It returns an error if an answer is not as the document says, or if the server accepts a request
-// that the document does not allow.
+// Transport sends requests and checks each exchange. It returns an error if an answer is not as the document says, or
+// if the server accepts a request that the document does not allow.
 type Transport struct {
 	inner  http.RoundTripper
 	base   string
 	router routers.Router
 
-	// QuickRefusals compares answers with an error by their type only, for a test that sends thousands of bad requests. Set it before the first one.
+	// QuickRefusals compares answers with an error by their type only, for a test that sends thousands of bad requests.
+	// Set it before the first one.
 	QuickRefusals bool
 
 	mu   sync.Mutex
@@ -46,7 +47,8 @@ func New(base string, inner http.RoundTripper) (*Transport, error) {
 	return &Transport{inner: inner, base: base, router: router, used: map[string]bool{}}, nil
 }
 
-// Load is the document of a server without a base path. Objects may have no properties that it does not name, so that none is forgotten in it.
+// Load is the document of a server without a base path. Objects may have no properties that it does not name, so that
+// none is forgotten in it.
 func Load() (*openapi3.T, error) {
 	text, err := api.Document("")
 	if err != nil {
@@ -120,7 +122,8 @@ func (t *Transport) check(req *http.Request, sent []byte, res *http.Response) er
 	plain := httptest.NewRequest(req.Method, "/", bytes.NewReader(sent))
 	plain.Header = req.Header
 	inner := *req.URL
-	inner.Scheme, inner.Host, inner.Path, inner.RawPath = "", "", strings.TrimPrefix(inner.Path, t.base), strings.TrimPrefix(inner.RawPath, t.base)
+	inner.Scheme, inner.Host, inner.Path, inner.RawPath = "", "", strings.TrimPrefix(inner.Path, t.base),
+		strings.TrimPrefix(inner.RawPath, t.base)
 	plain.URL = &inner
 	route, params, err := t.router.FindRoute(plain)
 	if err != nil {
@@ -129,7 +132,8 @@ func (t *Transport) check(req *http.Request, sent []byte, res *http.Response) er
 		}
 		return nil
 	}
-	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true, RejectWhenRequestBodyNotSpecified: len(sent) > 0, SkipSettingDefaults: true}
+	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		IncludeResponseStatus: true, RejectWhenRequestBodyNotSpecified: len(sent) > 0, SkipSettingDefaults: true}
 	in := &openapi3filter.RequestValidationInput{Request: plain, PathParams: params, Route: route, Options: options}
 	if res.StatusCode < 400 {
 		if err := openapi3filter.ValidateRequest(req.Context(), in); err != nil {
@@ -156,7 +160,8 @@ func (t *Transport) check(req *http.Request, sent []byte, res *http.Response) er
 	}
 	answerOptions := *options
 	answerOptions.ExcludeResponseBody = !isJSON
-	answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: res.StatusCode, Header: res.Header, Options: &answerOptions}
+	answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: res.StatusCode,
+		Header: res.Header, Options: &answerOptions}
 	answer.SetBodyBytes(got)
 	if err := openapi3filter.ValidateResponse(req.Context(), answer); err != nil {
 		return fmt.Errorf("the answer is not as the document says: %w: %.2000s", err, got)

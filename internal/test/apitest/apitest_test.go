@@ -15,7 +15,8 @@ type answering struct {
 }
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: a.status, Header: http.Header{"Content-Type": {a.kind}}, Body: io.NopCloser(strings.NewReader(a.body))}, nil
+	return &http.Response{StatusCode: a.status, Header: http.Header{"Content-Type": {a.kind}},
+		Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
 
 // The transport finds answers and requests that the document does not allow.
@@ -28,13 +29,16 @@ func TestTransportFindsFaults(t *testing.T) {
 	}{
 		{"GET", "/base/v1/plans", "", answering{200, "application/json", plan}, ""},
 		{"GET", "/base/v1/plans", "", answering{200, "application/json", `{"items":[{"name":"a"}]}`}, "safe"},
-		{"GET", "/base/v1/plans", "", answering{200, "application/json", `{"items":[{"name":"a","safe":false,"max_priority":9,"more":1}]}`}, "more"},
+		{"GET", "/base/v1/plans", "", answering{200, "application/json",
+			`{"items":[{"name":"a","safe":false,"max_priority":9,"more":1}]}`}, "more"},
 		{"GET", "/base/v1/plans", "", answering{200, "text/plain", "x"}, "answer"},
 		{"GET", "/base/v1/plans", "", answering{201, "application/json", plan}, "answer"},
 		{"GET", "/base/v1/nothing", "", answering{200, "application/json", "{}"}, "no such operation"},
 		{"GET", "/base/v1/nothing", "", answering{404, "text/plain", "x"}, "no problem document"},
-		{"PUT", "/base/v1/plans/a", `{"safe":1}`, answering{200, "application/json", `{"name":"a","safe":false,"max_priority":9}`}, "does not allow"},
-		{"PUT", "/base/v1/plans/a", `{"safe":true}`, answering{200, "application/json", `{"name":"a","safe":false,"max_priority":9}`}, ""},
+		{"PUT", "/base/v1/plans/a", `{"safe":1}`, answering{200, "application/json",
+			`{"name":"a","safe":false,"max_priority":9}`}, "does not allow"},
+		{"PUT", "/base/v1/plans/a", `{"safe":true}`, answering{200, "application/json",
+			`{"name":"a","safe":false,"max_priority":9}`}, ""},
 	} {
 		transport, err := New("/base", c.answer)
 		if err != nil {
@@ -49,7 +53,8 @@ func TestTransportFindsFaults(t *testing.T) {
 		}
 		_, err = transport.RoundTrip(req)
 		if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
-			t.Errorf("%s %s answered with %d %s: %v, want %q", c.method, c.path, c.answer.status, c.answer.body, err, c.fault)
+			t.Errorf("%s %s answered with %d %s: %v, want %q", c.method, c.path, c.answer.status, c.answer.body, err,
+				c.fault)
 		}
 	}
 }

@@ -44,7 +44,8 @@ func (l Look) size() Look {
 
 // Looks are the ones that every page must be usable in.
 func Looks() []Look {
-	return []Look{{Width: 1440, Height: 900}, {Width: 1440, Height: 900, Dark: true}, {Width: 360, Height: 740}, {Width: 360, Height: 740, Dark: true}, {Width: 360, Height: 740, NoScript: true}}
+	return []Look{{Width: 1440, Height: 900}, {Width: 1440, Height: 900, Dark: true}, {Width: 360, Height: 740},
+		{Width: 360, Height: 740, Dark: true}, {Width: 360, Height: 740, NoScript: true}}
 }
 
 // Tab is a tab of a browser. Its methods fail the test on an error.
@@ -66,7 +67,8 @@ type Tab struct {
 func (b *Browser) Tab(t *testing.T, look Look) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
-	tab := &Tab{t: t, b: b, ctx: ctx, look: look.size(), heard: make(chan string, 1), allowed: []string{"data:", "about:blank"}}
+	tab := &Tab{t: t, b: b, ctx: ctx, look: look.size(), heard: make(chan string, 1),
+		allowed: []string{"data:", "about:blank"}}
 	t.Cleanup(func() {
 		faults := tab.Faults()
 		cancel()
@@ -83,7 +85,8 @@ func (b *Browser) Tab(t *testing.T, look Look) *Tab {
 	if look.Dark {
 		scheme = "dark"
 	}
-	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+		{Name: "prefers-reduced-motion", Value: "reduce"}}
 	tab.Do(chromedp.EmulateViewport(tab.look.Width, tab.look.Height),
 		Call(network.Enable, network.EnableParams{}),
 		Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}))
@@ -107,7 +110,8 @@ func Call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 // mark begins what Faults writes to the console.
 const mark = "browsertest: mark "
 
-// hear reads the console: what pages write, exceptions, and what the browser says of pages, such as violations of a policy.
+// hear reads the console: what pages write, exceptions, and what the browser says of pages, such as violations of a
+// policy.
 func (p *Tab) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for m, err := range messages {
 		switch {
@@ -118,7 +122,8 @@ func (p *Tab) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 			return
 		case strings.HasPrefix(m.Text, mark):
 			p.heard <- m.Text
-		case m.Type == chromedp.ConsoleError, m.Type == chromedp.ConsoleWarning, m.IsException(), m.Source == "security":
+		case m.Type == chromedp.ConsoleError, m.Type == chromedp.ConsoleWarning, m.IsException(),
+			m.Source == "security":
 			p.fault("console: %s %s %s", m.Source, m, m.URL)
 		}
 	}
@@ -156,8 +161,8 @@ func (p *Tab) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// Faults are what went wrong since the last call: console errors, exceptions, violations of the policy, requests elsewhere. They are reported once. It waits until everything
-// has been read that the console got before.
+// Faults are what went wrong since the last call: console errors, exceptions, violations of the policy, requests
+// elsewhere. They are reported once. It waits until everything has been read that the console got before.
 func (p *Tab) Faults() []string {
 	p.t.Helper()
 	p.mu.Lock()
@@ -192,7 +197,8 @@ func (p *Tab) allow(prefix string) {
 	p.allowed = append(p.allowed, prefix)
 }
 
-// Open opens an address and waits until it is loaded. Requests to its origin are allowed; of a file, requests to that file.
+// Open opens an address and waits until it is loaded. Requests to its origin are allowed; of a file, requests to that
+// file.
 func (p *Tab) Open(url string) {
 	p.t.Helper()
 	allowed := url
@@ -218,7 +224,8 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Eval is the value of an expression in the page. It waits if that is a promise, which is never settled in a tab without scripts.
+// Eval is the value of an expression in the page. It waits if that is a promise, which is never settled in a tab
+// without scripts.
 func Eval[T any](p *Tab, expression string) T {
 	p.t.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -228,7 +235,8 @@ func Eval[T any](p *Tab, expression string) T {
 	return value
 }
 
-// Screenshot keeps a picture of the whole page as NAME-LOOK.png in the directory that MAPWRIGHT_SCREENSHOTS names, if it names one.
+// Screenshot keeps a picture of the whole page as NAME-LOOK.png in the directory that MAPWRIGHT_SCREENSHOTS names, if
+// it names one.
 func (p *Tab) Screenshot(name string) {
 	p.t.Helper()
 	p.picture(name, chromedp.FullScreenshot(100))
@@ -263,10 +271,12 @@ func (p *Tab) OpenDetails() bool {
 	return Eval[int](p, `[...document.querySelectorAll("details:not([open])")].filter(d => d.open = true).length`) > 0
 }
 
-// FitsWidth fails the test if the page is wider than the tab, so that people must scroll sideways. What is wider in an element that scrolls by itself does not count.
+// FitsWidth fails the test if the page is wider than the tab, so that people must scroll sideways. What is wider in an
+// element that scrolls by itself does not count.
 func (p *Tab) FitsWidth() {
 	p.t.Helper()
-	width := Eval[struct{ Page, Tab int64 }](p, `({Page: document.documentElement.scrollWidth, Tab: document.documentElement.clientWidth})`)
+	width := Eval[struct{ Page, Tab int64 }](p,
+		`({Page: document.documentElement.scrollWidth, Tab: document.documentElement.clientWidth})`)
 	if width.Page > width.Tab {
 		p.t.Errorf("%s: the page is %d pixels wide, the tab %d", p.look, width.Page, width.Tab)
 	}

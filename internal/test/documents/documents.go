@@ -69,7 +69,8 @@ func Read(root string) (map[string]*Document, error) {
 		}
 		d := &Document{Name: filepath.Base(path)}
 		for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
-			d.Blocks = append(d.Blocks, Block{Kind: found[1], Lines: strings.Split(strings.TrimSuffix(found[2], "\n"), "\n")})
+			d.Blocks = append(d.Blocks, Block{Kind: found[1],
+				Lines: strings.Split(strings.TrimSuffix(found[2], "\n"), "\n")})
 		}
 		all[d.Name] = d
 	}

@@ -15,15 +15,17 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// TestBitRot changes single bits of a crawl's state, in every file of it, and of crawl.json. export, status and resume each give exactly the right result, or
-// end with status 1 and name the file and what to do; export and status then have changed nothing.
+// TestBitRot changes single bits of a crawl's state, in every file of it, and of crawl.json. export, status and resume
+// each give exactly the right result, or end with status 1 and name the file and what to do; export and status then
+// have changed nothing.
 func TestBitRot(t *testing.T) {
 	t.Parallel()
 	const all, first = 80, 50
 	web := serve(t, testweb.Config{Pages: all})
 	dir := filepath.Join(t.TempDir(), "data")
 	flags := []string{"--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}
-	got := run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--max-urls", fmt.Sprint(first)}, flags...)...)
+	got := run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--max-urls", fmt.Sprint(first)},
+		flags...)...)
 	if got.code != 3 {
 		t.Fatalf("exit status %d, want 3", got.code)
 	}
@@ -42,14 +44,16 @@ func TestBitRot(t *testing.T) {
 		if got.code == 0 {
 			return false
 		}
-		if got.code != 1 || !strings.Contains(got.stderr, dir) || !strings.Contains(got.stderr, "restore the data directory") || strings.Contains(got.stderr, "goroutine ") {
+		if got.code != 1 || !strings.Contains(got.stderr, dir) ||
+			!strings.Contains(got.stderr, "restore the data directory") || strings.Contains(got.stderr, "goroutine ") {
 			t.Errorf("%s: %s ends with status %d and says %s", where, command, got.code, got.stderr)
 		}
 		return true
 	}
 	found := 0
 	for _, name := range slices.Sorted(maps.Keys(whole)) {
-		if !strings.HasPrefix(name, "state"+string(filepath.Separator)) && name != "crawl.json" || len(whole[name]) == 0 {
+		if !strings.HasPrefix(name, "state"+string(filepath.Separator)) && name != "crawl.json" ||
+			len(whole[name]) == 0 {
 			continue
 		}
 		for turn := range 3 {
@@ -78,12 +82,14 @@ func TestBitRot(t *testing.T) {
 					if changed := differs(tree, readTree(t, dir)); changed != "" {
 						t.Errorf("%s: status refused it, and changed %s", where, changed)
 					}
-				} else if s := parse[live](t, got.stdout); s.State != wantStatus.State || s.Found != wantStatus.Found || s.Done != wantStatus.Done {
+				} else if s := parse[live](t, got.stdout); s.State != wantStatus.State || s.Found != wantStatus.Found ||
+					s.Done != wantStatus.Done {
 					t.Errorf("%s: status says %+v, want %+v", where, s, wantStatus)
 				}
 			case 1:
 				writeTree(t, dir, tree)
-				if got := run(t, resume...); !refused(where, "resume", got) && !maps.Equal(outcomesOf(readLines(t, dir)), outcomes) {
+				if got := run(t, resume...); !refused(where, "resume", got) &&
+					!maps.Equal(outcomesOf(readLines(t, dir)), outcomes) {
 					t.Errorf("%s: the resumed crawl found something else", where)
 				}
 			}
@@ -159,8 +165,9 @@ func differs(a, b map[string][]byte) string {
 	return ""
 }
 
-// TestRotOfTheLastBatch damages the end of the log of a crawl that was killed: what is lost was durable and is in the view. That is not taken for a write that
-// the kill cut short. Every command names the file and the place, and changes nothing; with the bytes back the crawl goes on.
+// TestRotOfTheLastBatch damages the end of the log of a crawl that was killed: what is lost was durable and is in the
+// view. That is not taken for a write that the kill cut short. Every command names the file and the place, and changes
+// nothing; with the bytes back the crawl goes on.
 func TestRotOfTheLastBatch(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t)
@@ -179,7 +186,8 @@ func TestRotOfTheLastBatch(t *testing.T) {
 	writeTree(t, dir, tree)
 	for _, args := range [][]string{{"status"}, {"export"}, {"resume"}} {
 		got := run(t, append(args, "--data-dir", dir)...)
-		for _, text := range []string{filepath.Join(dir, segment), "at offset ", "was durable", "restore the data directory"} {
+		for _, text := range []string{filepath.Join(dir, segment), "at offset ", "was durable",
+			"restore the data directory"} {
 			if got.code != 1 || !strings.Contains(got.stderr, text) {
 				t.Errorf("%s ends with status %d and does not say %q: %s", args[0], got.code, text, got.stderr)
 			}
@@ -189,7 +197,8 @@ func TestRotOfTheLastBatch(t *testing.T) {
 		}
 	}
 	writeTree(t, dir, whole)
-	ended(t, run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1"), dir, 0, "complete", "")
+	ended(t, run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs",
+		"1"), dir, 0, "complete", "")
 	if n := repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)
 	}

@@ -12,9 +12,12 @@ import (
 
 // The report of a real crawl opens from disk. README.md shows the pictures.
 func TestBrowserReport(t *testing.T) {
-	web := serve(t, testweb.Config{Pages: 400, Seed: 7, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3}, testweb.StatusPages{}, testweb.NoIndex{Count: 20}, testweb.Canonical{}, testweb.Disallow{Count: 8}), Sitemaps: &testweb.Sitemaps{Orphans: 12}})
+	web := serve(t, testweb.Config{Pages: 400, Seed: 7, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3},
+		testweb.StatusPages{}, testweb.NoIndex{Count: 20}, testweb.Canonical{}, testweb.Disallow{Count: 8}),
+		Sitemaps: &testweb.Sitemaps{Orphans: 12}})
 	dir := filepath.Join(t.TempDir(), "data")
-	succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--links"))
+	succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--links"))
 	b := browsertest.Start(t)
 	for _, look := range append(browsertest.Looks(), browsertest.Look{Width: 1200, Height: 1500}) {
 		t.Run(look.String(), func(t *testing.T) {

@@ -32,7 +32,8 @@ func revisit(t *testing.T, dir string, generation uint32, found map[string]func(
 			t.Fatal(err)
 		}
 	}
-	commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: reports.FactGeneration, Value: fmt.Append(nil, generation)}}})
+	commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: reports.FactGeneration,
+		Value: fmt.Append(nil, generation)}}})
 	for url, visit := range found {
 		key := s.Hasher().Key(weburl.MustCanonical(url))
 		p, _, err := s.Page(t.Context(), key)
@@ -48,7 +49,8 @@ func revisit(t *testing.T, dir string, generation uint32, found map[string]func(
 		v := recrawl.Judge(known, &answer)
 		again := p.Link
 		again.Visit, again.Before = p.Finish.Visit+1, p.Finish.Summary()
-		f := &frontier.Finish{Key: key, Visit: again.Visit, Generation: generation, Before: again.Before, CheckedAt: answer.At, Attempts: 1}
+		f := &frontier.Finish{Key: key, Visit: again.Visit, Generation: generation, Before: again.Before,
+			CheckedAt: answer.At, Attempts: 1}
 		if v.Facts != nil {
 			f.Facts = v.Facts.Append(nil)
 		}
@@ -80,7 +82,8 @@ func TestChanges(t *testing.T) {
 		t.Fatalf("only %d pages were read", len(urls))
 	}
 	gone := func(*page.Facts) recrawl.Answer {
-		return recrawl.Answer{Outcome: page.HTTPError, Status: 404, Facts: &page.Facts{ResponseTime: new(page.Millis(1))}}
+		return recrawl.Answer{Outcome: page.HTTPError, Status: 404,
+			Facts: &page.Facts{ResponseTime: new(page.Millis(1))}}
 	}
 	retitled := func(title string) func(*page.Facts) recrawl.Answer {
 		return func(known *page.Facts) recrawl.Answer {
@@ -89,7 +92,8 @@ func TestChanges(t *testing.T) {
 			return recrawl.Answer{Outcome: page.OK, Status: 200, Facts: &f}
 		}
 	}
-	revisit(t, dir, 1, map[string]func(*page.Facts) recrawl.Answer{urls[0]: retitled("First <title>\x1b"), urls[1]: gone})
+	revisit(t, dir, 1, map[string]func(*page.Facts) recrawl.Answer{urls[0]: retitled("First <title>\x1b"),
+		urls[1]: gone})
 	revisit(t, dir, 2, map[string]func(*page.Facts) recrawl.Answer{
 		urls[0]: retitled("Second"), urls[2]: func(*page.Facts) recrawl.Answer {
 			return recrawl.Answer{Status: 304, Conditional: true, Facts: &page.Facts{}}
@@ -98,13 +102,15 @@ func TestChanges(t *testing.T) {
 
 	last := run(t, "changes", dir)
 	succeeded(t, last)
-	if want := "Generation 2: 1 changed\n\nChanged (1)\n  " + urls[0] + "\n    title: First <title>\\u001b -> Second\n    the text changed\n"; last.stdout != want {
+	if want := "Generation 2: 1 changed\n\nChanged (1)\n  " + urls[0] +
+		"\n    title: First <title>\\u001b -> Second\n    the text changed\n"; last.stdout != want {
 		t.Errorf("it prints\n%s\nwant\n%s", last.stdout, want)
 	}
 	all := run(t, "changes", "--data-dir", dir, "--since", "1")
 	succeeded(t, all)
 	for _, want := range []string{
-		"Generations 1 to 2: 2 changed, 1 gone\n", "\nChanged (2)\n  " + urls[0] + " (generation 1)\n    title: ", "  " + urls[0] + " (generation 2)\n",
+		"Generations 1 to 2: 2 changed, 1 gone\n", "\nChanged (2)\n  " + urls[0] + " (generation 1)\n    title: ",
+		"  " + urls[0] + " (generation 2)\n",
 		"\nGone (1)\n  " + urls[1] + " (generation 1)\n    outcome: ok -> http_error\n    status_code: 200 -> 404\n",
 	} {
 		if !strings.Contains(all.stdout, want) {
@@ -134,14 +140,16 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d lines:\n%s", lines, every.stdout)
 	}
 	fitsSchema(t, dir)
-	if l := readLines(t, dir)[urls[2]]; l.Generation != 2 || l.Change != "unchanged" || l.CheckedAt <= l.CrawledAt || l.ChangedAt != "" {
+	if l := readLines(t, dir)[urls[2]]; l.Generation != 2 || l.Change != "unchanged" || l.CheckedAt <= l.CrawledAt ||
+		l.ChangedAt != "" {
 		t.Errorf("a page that answered 304: %+v", l)
 	}
 	if l := readLines(t, dir)[urls[1]]; l.Generation != 1 || l.Change != "gone" || l.ChangedAt == "" {
 		t.Errorf("a page that is gone: %+v", l)
 	}
 
-	if got := run(t, "changes", "--data-dir", dir, "--since", "3"); got.code != 2 || !strings.Contains(got.stderr, "the last one is 2") {
+	if got := run(t, "changes", "--data-dir", dir, "--since", "3"); got.code != 2 ||
+		!strings.Contains(got.stderr, "the last one is 2") {
 		t.Errorf("a generation that is not there: %d, %s", got.code, got.stderr)
 	}
 	if got := run(t, "changes", dir, "--data-dir", dir); got.code != 2 {
@@ -152,7 +160,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The examples of docs/changes-jsonl.md fit the schema, there is one of each change, and the program would write them so.
+// The examples of docs/changes-jsonl.md fit the schema, there is one of each change, and the program would write them
+// so.
 func TestDocumentedChanges(t *testing.T) {
 	t.Parallel()
 	s := readSchemaOf(t, "changes-jsonl")

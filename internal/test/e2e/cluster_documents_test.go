@@ -12,7 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// The commands of the documents about several machines work as they are written, with the address of a database of the test.
+// The commands of the documents about several machines work as they are written, with the address of a database of the
+// test.
 func TestClusterCommandsOfDocuments(t *testing.T) {
 	t.Parallel()
 	all, err := documents.Read(filepath.Join("..", "..", ".."))

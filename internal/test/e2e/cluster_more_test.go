@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// A page and all links that it names are one step, also if they belong to other machines: of pages that name their links only once, either all are found or none, whatever
-// machine is killed.
+// A page and all links that it names are one step, also if they belong to other machines: of pages that name their
+// links only once, either all are found or none, whatever machine is killed.
 func TestClusterLinksWithTheirPage(t *testing.T) {
 	t.Parallel()
 	const hosts = 60
@@ -56,12 +56,15 @@ func TestClusterLinksWithTheirPage(t *testing.T) {
 			links = nil
 		}
 		if !again && round > 0 {
-			links = append(links, fmt.Sprintf("/own/%d", round), fmt.Sprintf("http://n%d.test/of/%d/%d", (host+7)%hosts, host, round), fmt.Sprintf("http://n%d.test/of/%d/%d", (host+31)%hosts, host, round))
+			links = append(links, fmt.Sprintf("/own/%d", round),
+				fmt.Sprintf("http://n%d.test/of/%d/%d", (host+7)%hosts, host, round),
+				fmt.Sprintf("http://n%d.test/of/%d/%d", (host+31)%hosts, host, round))
 		}
 		writePage(w, letters(round)+r.Host, links...)
 		return true
 	})
-	f, _ := newFleet(t, nil, append(patient(), "--start-url", "http://n0.test/round/0", "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", "500",
+	f, _ := newFleet(t, nil, append(patient(), "--start-url", "http://n0.test/round/0", "--scope", "any", "--profile",
+		"own-site", "--max-inflight-per-host", "1", "--min-delay-ms", "500",
 		"--max-delay-ms", "500", "--resolve", "*:80:"+s.Listener.Addr().String())...)
 	s.hold(0)
 	f.start(3)
@@ -81,7 +84,9 @@ func TestClusterLinksWithTheirPage(t *testing.T) {
 	for host := range hosts {
 		for round := 1; round <= rounds; round++ {
 			found := 0
-			for _, u := range []string{fmt.Sprintf("http://n%d.test/own/%d", host, round), fmt.Sprintf("http://n%d.test/of/%d/%d", (host+7)%hosts, host, round), fmt.Sprintf("http://n%d.test/of/%d/%d", (host+31)%hosts, host, round)} {
+			for _, u := range []string{fmt.Sprintf("http://n%d.test/own/%d", host, round),
+				fmt.Sprintf("http://n%d.test/of/%d/%d", (host+7)%hosts, host, round),
+				fmt.Sprintf("http://n%d.test/of/%d/%d", (host+31)%hosts, host, round)} {
 				if _, ok := got.lines[u]; ok {
 					found++
 				}
@@ -155,7 +160,8 @@ func TestClusterPausedHTTP2(t *testing.T) {
 	web.EnableHTTP2 = true
 	web.StartTLS()
 	t.Cleanup(web.Close)
-	f, _ := newFleet(t, nil, append(patient(), "--start-url", "https://s0.test/0", "--scope", "any", "--profile", "own-site", "--http2", "--max-inflight-per-host", "1", "--min-delay-ms", "200",
+	f, _ := newFleet(t, nil, append(patient(), "--start-url", "https://s0.test/0", "--scope", "any", "--profile",
+		"own-site", "--http2", "--max-inflight-per-host", "1", "--min-delay-ms", "200",
 		"--max-delay-ms", "200", "--resolve", "*:443:"+web.Listener.Addr().String())...)
 	f.env = []string{"SSL_CERT_FILE=" + authority}
 	f.start(2)
@@ -187,7 +193,9 @@ func selfSigned(t *testing.T, hosts int) (tls.Certificate, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	for h := range hosts {
 		c.DNSNames = append(c.DNSNames, fmt.Sprintf("s%d.test", h))
 	}
@@ -220,7 +228,8 @@ func TestClusterFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	join := f.invoke("join", "--data-dir", filepath.Join(small, "data"))
-	join.under = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=400m tmpfs "$0" && exec "$@"`, small}
+	join.under = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=400m tmpfs "$0" && exec "$@"`,
+		small}
 	p := join.start(t)
 	f.shares(p, 3)
 	web.Release()

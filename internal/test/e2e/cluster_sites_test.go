@@ -22,7 +22,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A chain of pages leads from host to host, each in another partition, while machines come and go. The crawl does not end before the chain does.
+// A chain of pages leads from host to host, each in another partition, while machines come and go. The crawl does not
+// end before the chain does.
 func TestClusterIsNotEarly(t *testing.T) {
 	t.Parallel()
 	const hosts = 12
@@ -43,14 +44,16 @@ func TestClusterIsNotEarly(t *testing.T) {
 		}
 		return true
 	})
-	f, p := newFleet(t, nil, append(patient(), "--start-url", "http://c0.test/0", "--scope", "any", "--profile", "own-site", "--resolve", "*:80:"+s.Listener.Addr().String())...)
+	f, p := newFleet(t, nil, append(patient(), "--start-url", "http://c0.test/0", "--scope", "any", "--profile",
+		"own-site", "--resolve", "*:80:"+s.Listener.Addr().String())...)
 	end.open(-1)
 	f.start(3)
 	f.shares(f.machines[0], 3)
 	answered := func(n int) { // up to page n, while the next one waits
 		end.open(n)
 		next := fmt.Sprintf("c%d.test/%d", (n+1)%hosts, n+1)
-		f.machines[0].until(fmt.Sprint(n, " pages are answered"), func() bool { return slices.Contains(s.requests("c"), next) })
+		f.machines[0].until(fmt.Sprint(n, " pages are answered"),
+			func() bool { return slices.Contains(s.requests("c"), next) })
 	}
 	answered(chain / 4)
 	f.machines[1].signal(syscall.SIGTERM)
@@ -105,8 +108,9 @@ func letters(n int) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(n))
 }
 
-// What hosts of different partitions have to do with each other is as on one machine: a start URL that redirects to another domain, a robots.txt that does, a sitemap on
-// another host for which robots.txt vouches, and redirects in a circle.
+// What hosts of different partitions have to do with each other is as on one machine: a start URL that redirects to
+// another domain, a robots.txt that does, a sitemap on another host for which robots.txt vouches, and redirects in a
+// circle.
 func TestClusterAcrossPartitions(t *testing.T) {
 	t.Parallel()
 	answer := func(open <-chan struct{}, w http.ResponseWriter, r *http.Request) bool {
@@ -144,7 +148,8 @@ func TestClusterAcrossPartitions(t *testing.T) {
 		return true
 	}
 	flags := func(s *mapSite, scope string) []string {
-		return append(patient(), "--start-url", "http://start.test/", "--scope", scope, "--profile", "own-site", "--resolve", "*:80:"+s.Listener.Addr().String())
+		return append(patient(), "--start-url", "http://start.test/", "--scope", scope, "--profile", "own-site",
+			"--resolve", "*:80:"+s.Listener.Addr().String())
 	}
 	site := func(t *testing.T) (*mapSite, chan struct{}) {
 		open := make(chan struct{})
@@ -183,7 +188,8 @@ func TestClusterPaceAcrossTakeovers(t *testing.T) {
 	t.Parallel()
 	const crawlDelay, rest = 5 * time.Second, 20 * time.Second
 	cfg := testweb.Config{Seed: 1, Hosts: 6, Pages: 2, Links: 6, CrossHost: 0.5, Grace: time.Second}
-	cfg.Faults = append(testweb.On("0-2", testweb.CrawlDelay{Delay: crawlDelay}), testweb.On("3-5", testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: rest}})...)
+	cfg.Faults = append(testweb.On("0-2", testweb.CrawlDelay{Delay: crawlDelay}),
+		testweb.On("3-5", testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: rest}})...)
 	web := serve(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, 0)...)
 	f.start(2)
@@ -249,9 +255,11 @@ func TestClusterBlockedHost(t *testing.T) {
 	const host, failures = 1, 5
 	cfg := tableWeb(30, size(12, 30))
 	cfg.Faults = append(cfg.Faults, testweb.On("1", testweb.Down{Generations: []int{0}, Refuse: true})...)
-	flags := []string{"--max-host-failures", strconv.Itoa(failures), "--max-host-backoff-secs", "1", "--max-retries", "1"}
+	flags := []string{"--max-host-failures", strconv.Itoa(failures), "--max-host-backoff-secs", "1", "--max-retries",
+		"1"}
 	other := serve(t, cfg)
-	if got := run(t, append(append([]string{"crawl", "--data-dir", filepath.Join(t.TempDir(), "alone")}, tableCrawl(other, 0)...), flags...)...); got.code != 0 {
+	if got := run(t, append(append([]string{"crawl", "--data-dir", filepath.Join(t.TempDir(), "alone")},
+		tableCrawl(other, 0)...), flags...)...); got.code != 0 {
 		t.Fatalf("exit status %d", got.code)
 	}
 	alone := other.HostStats(host).Requests
@@ -272,7 +280,8 @@ func TestClusterBlockedHost(t *testing.T) {
 	f.ends(0, "complete")
 	// A machine that is killed may have asked once without recording it, and its successor asks for robots.txt again.
 	if asked := web.HostStats(host).Requests; asked > alone+5*kills {
-		t.Errorf("the host that ends every connection was asked %d times, and %d times by one machine alone", asked, alone)
+		t.Errorf("the host that ends every connection was asked %d times, and %d times by one machine alone", asked,
+			alone)
 	} else {
 		t.Logf("asked %d times, %d of them before the first kill; %d times by one machine alone", asked, before, alone)
 	}
@@ -291,7 +300,10 @@ func TestClusterCommands(t *testing.T) {
 	}
 	f := fleetAt(t, address, web, tableCrawl(web, 0)...)
 	waits := f.invoke("join", "--data-dir", f.dir(9)).start(t)
-	waits.until("the machine waits for a crawl", func() bool { return strings.Contains(waits.err.String(), "waiting for a crawl") })
+	waits.until("the machine waits for a crawl", func() bool {
+		return strings.Contains(waits.err.String(),
+			"waiting for a crawl")
+	})
 	waits.signal(syscall.SIGTERM)
 	if got := waits.wait(); got.code != 130 || !strings.Contains(got.stderr, "interrupted while it waited") {
 		t.Errorf("a machine that is stopped while it waits for a crawl ends with %d: %s", got.code, got.stderr)
@@ -309,10 +321,12 @@ func TestClusterCommands(t *testing.T) {
 	if lines := f.export().lines; len(lines) < max(1, done) {
 		t.Errorf("an export while machines work has %d lines, and %d URLs were done before", len(lines), done)
 	}
-	refused(t, invocation{args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl, "--data-dir", f.dir(5)}, f.settings...)}.run(t), clusterCrawl, "the cluster has a crawl")
+	refused(t, invocation{args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl, "--data-dir",
+		f.dir(5)}, f.settings...)}.run(t), clusterCrawl, "the cluster has a crawl")
 	f.finish()
 	f.ends(0, "complete")
-	only := invocation{args: []string{"status", "--json"}, env: []string{"MAPWRIGHT_CLUSTER=" + address}}.run(t) // the only crawl is meant
+	// the only crawl is meant
+	only := invocation{args: []string{"status", "--json"}, env: []string{"MAPWRIGHT_CLUSTER=" + address}}.run(t)
 	if only.code != 0 || !strings.Contains(only.stdout, `"finished"`) {
 		t.Errorf("status of the only crawl: %d, %s%s", only.code, only.stdout, only.stderr)
 	}
@@ -338,7 +352,8 @@ func TestClusterCommands(t *testing.T) {
 	if got := again.invoke("wipe", "--yes", "--force").run(t); got.code != 0 {
 		t.Errorf("wipe under a machine ends with %d: %s", got.code, got.stderr)
 	}
-	if got := again.machines[0].wait(); got.code != 1 || !strings.Contains(got.stderr, "mapwright: the crawl was deleted from the cluster while this machine worked on it\n") {
+	if got := again.machines[0].wait(); got.code != 1 || !strings.Contains(got.stderr,
+		"mapwright: the crawl was deleted from the cluster while this machine worked on it\n") {
 		t.Errorf("the machine of a deleted crawl ends with %d: %s", got.code, got.stderr)
 	}
 	for n, shown := range []result{text, only, f.machines[0].wait(), f.machines[1].wait()} {

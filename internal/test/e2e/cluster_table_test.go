@@ -43,7 +43,8 @@ func TestClusterSameResult(t *testing.T) {
 	}
 }
 
-// Machines that are killed again and again, and join again, find the same. What is fetched again is what was in flight or not committed.
+// Machines that are killed again and again, and join again, find the same. What is fetched again is what was in flight
+// or not committed.
 func TestClusterKills(t *testing.T) {
 	t.Parallel()
 	const delay = 500 * time.Millisecond
@@ -80,14 +81,16 @@ func TestClusterKills(t *testing.T) {
 	if pages(web) < before+cfg.Hosts {
 		t.Errorf("the web had %d of %d requests before the first kill: the test shows nothing", before, pages(web))
 	}
-	// With a delay of half a second, a host has one request in flight or one answer in a batch that is not committed, if a commit takes no longer.
+	// With a delay of half a second, a host has one request in flight or one answer in a batch that is not committed,
+	// if a commit takes no longer.
 	if n, most := repeats(web), killed*cfg.Hosts*2; n > most {
 		t.Errorf("%d pages were fetched again after %d kills, want at most %d", n, killed, most)
 	}
 	t.Logf("%d kills from page %d of %d on; %d pages were fetched again", killed, before, pages(web), repeats(web))
 }
 
-// A machine that is stopped for longer than its lease has lost its partitions when it goes on. It starts no request for them, says why, and joins again.
+// A machine that is stopped for longer than its lease has lost its partitions when it goes on. It starts no request for
+// them, says why, and joins again.
 func TestClusterPausedMachine(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
@@ -109,7 +112,8 @@ func TestClusterPausedMachine(t *testing.T) {
 	}
 }
 
-// A machine that joins gets about its share of the partitions. One that is asked to stop hands over: nothing is fetched again.
+// A machine that joins gets about its share of the partitions. One that is asked to stop hands over: nothing is fetched
+// again.
 func TestClusterJoinAndLeave(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
@@ -141,7 +145,8 @@ func TestClusterJoinAndLeave(t *testing.T) {
 	askedOnce(t, web)
 }
 
-// An engine that cannot be reached for longer than a lease stops the crawl meanwhile. No machine takes partitions from another, and nothing is fetched again.
+// An engine that cannot be reached for longer than a lease stops the crawl meanwhile. No machine takes partitions from
+// another, and nothing is fetched again.
 func TestClusterEngineAway(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
@@ -152,7 +157,8 @@ func TestClusterEngineAway(t *testing.T) {
 	before := f.begin(3)
 	p.SetAway(true)
 	f.machines[0].says("cannot be reached")
-	f.machines[0].until("the leases are over by the engine's clock", func() bool { return f.silence() > time.Duration(size(12, 30))*time.Second })
+	f.machines[0].until("the leases are over by the engine's clock",
+		func() bool { return f.silence() > time.Duration(size(12, 30))*time.Second })
 	p.SetAway(false)
 	after := f.shares(f.machines[0], 3)
 	if len(after.Machines) != len(before.Machines) {
@@ -161,7 +167,8 @@ func TestClusterEngineAway(t *testing.T) {
 	for i := range before.Machines {
 		// Partitions may still move, in good order, until the shares are equal.
 		if b, a := before.Machines[i], after.Machines[i]; a.ID != b.ID || a.JoinedAt != b.JoinedAt || a.Takeovers > 0 {
-			t.Errorf("machine %d joined at %s and %s, and has taken over %d partitions", i, b.JoinedAt, a.JoinedAt, a.Takeovers)
+			t.Errorf("machine %d joined at %s and %s, and has taken over %d partitions", i, b.JoinedAt, a.JoinedAt,
+				a.Takeovers)
 		}
 	}
 	f.finish()
@@ -180,7 +187,8 @@ func (f *fleet) silence() (d time.Duration) {
 		f.t.Fatal(err)
 	}
 	defer conn.Close(context.WithoutCancel(f.t.Context()))
-	if err := conn.QueryRow(f.t.Context(), `SELECT clock_timestamp() - max(beat) FROM mapwright_session`).Scan(&d); err != nil {
+	if err := conn.QueryRow(f.t.Context(),
+		`SELECT clock_timestamp() - max(beat) FROM mapwright_session`).Scan(&d); err != nil {
 		f.t.Fatal(err)
 	}
 	return d
@@ -265,7 +273,8 @@ func TestClusterFailover(t *testing.T) {
 	askedOnce(t, web)
 }
 
-// A standby that was behind takes the engine's place: what the engine has lost is found out, and the crawl ends with the same result.
+// A standby that was behind takes the engine's place: what the engine has lost is found out, and the crawl ends with
+// the same result.
 func TestClusterLostData(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
@@ -312,7 +321,8 @@ func TestClusterBadNetwork(t *testing.T) {
 	f.begin(3)
 	p.LoseAnswers(5)
 	total := pages(web)
-	for _, step := range []func(){p.Cut, func() { p.SetDelay(time.Second) }, p.Cut, func() { p.SetDelay(0) }, func() { p.Lose(false) }, p.Cut} {
+	for _, step := range []func(){p.Cut, func() { p.SetDelay(time.Second) }, p.Cut, func() { p.SetDelay(0) },
+		func() { p.Lose(false) }, p.Cut} {
 		step()
 		total += 10
 		f.answered(total)
@@ -360,7 +370,8 @@ func TestClusterOtherRules(t *testing.T) {
 	f, _ := newFleet(t, web, tableCrawl(web, 0)...)
 	f.create()
 	query(t, f.address, `UPDATE mapwright_crawl SET identity = 'url=0 idna=0'`)
-	for _, got := range []result{f.invoke("join", "--data-dir", f.dir(1)).run(t), f.invoke("export", "--output", t.TempDir()).run(t)} {
+	for _, got := range []result{f.invoke("join", "--data-dir", f.dir(1)).run(t),
+		f.invoke("export", "--output", t.TempDir()).run(t)} {
 		if got.code != 2 || !strings.Contains(got.stderr, "url=0 idna=0") || !strings.Contains(got.stderr, "url=1") {
 			t.Errorf("exit status %d: %s", got.code, got.stderr)
 		}
@@ -368,21 +379,26 @@ func TestClusterOtherRules(t *testing.T) {
 	web.Release()
 }
 
-// resume of a crawl that runs changes its settings for all machines: those that work on it join again with them, and the limit is exact.
+// resume of a crawl that runs changes its settings for all machines: those that work on it join again with them, and
+// the limit is exact.
 func TestClusterResumeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
-	web := serveSlowly(t, tableWeb(40, 25)) // 40 hosts, one request at a time to each: 460 pages take a minute at least, and the machines join again in a fraction of that
+	// 40 hosts, one request at a time to each: 460 pages take a minute at least, and the machines join again in a
+	// fraction of that
+	web := serveSlowly(t, tableWeb(40, 25))
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", "900")...)
 	before := f.begin(2)
 	const most = 500
-	refused(t, f.invoke("join", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).run(t), "--max-urls", "mapwright resume")
+	refused(t, f.invoke("join", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).run(t), "--max-urls",
+		"mapwright resume")
 	f.machines = append(f.machines, f.invoke("resume", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).start(t))
 	f.until(f.machines[0], "all machines have the new settings", func() bool {
 		s := f.status()
 		again := 0 // machines that have joined since
 		for _, m := range s.Machines {
-			if m.Alive && !slices.ContainsFunc(before.Machines, func(b clusterMachine) bool { return b.JoinedAt == m.JoinedAt }) {
+			if m.Alive && !slices.ContainsFunc(before.Machines,
+				func(b clusterMachine) bool { return b.JoinedAt == m.JoinedAt }) {
 				again++
 			}
 		}

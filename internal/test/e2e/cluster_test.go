@@ -22,11 +22,12 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// Tests of several machines: processes with one CPU each, a real PostgreSQL server that the tests start, and the synthetic web. They run with
-// the build tag cluster, in a short form or whole.
+// Tests of several machines: processes with one CPU each, a real PostgreSQL server that the tests start, and the
+// synthetic web. They run with the build tag cluster, in a short form or whole.
 var fullTable = flag.Bool("cluster-full", false, "run the tests of several machines in their full length")
 
-// sharedServer is the server of all tests that do not stop it: with fsync, and a synchronous standby. It ends with the process of the tests.
+// sharedServer is the server of all tests that do not stop it: with fsync, and a synchronous standby. It ends with the
+// process of the tests.
 var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
 	primary, err := pgtest.Start("max_connections=200")
 	if err != nil {
@@ -108,13 +109,15 @@ func (f *fleet) dir(n int) string { return filepath.Join(f.dirs, fmt.Sprint("mac
 
 // invoke is a command about the fleet's crawl.
 func (f *fleet) invoke(command string, args ...string) invocation {
-	return invocation{args: append([]string{command, "--cluster", f.address, "--name", clusterCrawl}, args...), env: append([]string{"GOMAXPROCS=1"}, f.env...)}
+	return invocation{args: append([]string{command, "--cluster", f.address, "--name", clusterCrawl}, args...),
+		env: append([]string{"GOMAXPROCS=1"}, f.env...)}
 }
 
 // create begins the crawl with the first machine.
 func (f *fleet) create() {
 	f.t.Helper()
-	f.machines = append(f.machines, f.invoke("crawl", append([]string{"--data-dir", f.dir(0)}, f.settings...)...).start(f.t))
+	f.machines = append(f.machines, f.invoke("crawl", append([]string{"--data-dir", f.dir(0)},
+		f.settings...)...).start(f.t))
 	f.until(f.machines[0], "the crawl is there", func() bool { return f.look().code == 0 })
 }
 
@@ -139,8 +142,9 @@ func (f *fleet) start(machines int) {
 	}
 }
 
-// begin begins the crawl with so many machines and waits until it is under way: they share the partitions, and the web was asked for as many pages as it has hosts. No page is answered
-// before the partitions are shared, so that the crawl cannot end before.
+// begin begins the crawl with so many machines and waits until it is under way: they share the partitions, and the web
+// was asked for as many pages as it has hosts. No page is answered before the partitions are shared, so that the crawl
+// cannot end before.
 func (f *fleet) begin(machines int) clusterStatus {
 	f.t.Helper()
 	f.web.Hold(0)
@@ -151,7 +155,8 @@ func (f *fleet) begin(machines int) clusterStatus {
 	return s
 }
 
-// until waits until status shows something, and gives up when a machine ends first. It looks five times a second: each look is a process, which takes time from the machines.
+// until waits until status shows something, and gives up when a machine ends first. It looks five times a second: each
+// look is a process, which takes time from the machines.
 func (f *fleet) until(p *process, what string, so func() bool) {
 	f.t.Helper()
 	look := time.NewTicker(200 * time.Millisecond)
@@ -240,7 +245,8 @@ func (f *fleet) answered(n int) {
 	}
 }
 
-// ends waits for the end of all machines, each with one of the exit statuses, and returns the report, which one of them has written.
+// ends waits for the end of all machines, each with one of the exit statuses, and returns the report, which one of them
+// has written.
 func (f *fleet) ends(code int, status string) report {
 	f.t.Helper()
 	var with []int
@@ -323,14 +329,17 @@ func sameCounts(t *testing.T, got, want report) {
 func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
 	faults := append([]testweb.Fault{
 		testweb.Slow{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond},
-		testweb.Disallow{Count: 1}, testweb.StatusPages{Where: testweb.Where{Count: 1}}, testweb.RedirectChain{Length: 2}, testweb.RedirectLoop{},
+		testweb.Disallow{Count: 1}, testweb.StatusPages{Where: testweb.Where{Count: 1}},
+		testweb.RedirectChain{Length: 2}, testweb.RedirectLoop{},
 		testweb.NoIndex{},
 	}, more...)
-	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000, Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
+	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000,
+		Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
 }
 
-// serveSlowly serves the web with pages that take slowAnswer, until the test has done to the crawl what it wants to do and calls finish. A host has at least
-// twelve pages and is asked for one at a time, so the crawl lasts more than a minute until then.
+// serveSlowly serves the web with pages that take slowAnswer, until the test has done to the crawl what it wants to do
+// and calls finish. A host has at least twelve pages and is asked for one at a time, so the crawl lasts more than a
+// minute until then.
 func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	web := serve(t, cfg)
@@ -341,13 +350,15 @@ func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 const (
 	// slowAnswer is how long a web takes for a page until finish.
 	slowAnswer = 5 * time.Second
-	// fetchTimeout is that of the crawls of the table. A takeover waits for it. Headers may take three quarters of it, which is much longer than slowAnswer, because both are of one busy machine.
+	// fetchTimeout is that of the crawls of the table. A takeover waits for it. Headers may take three quarters of it,
+	// which is much longer than slowAnswer, because both are of one busy machine.
 	fetchTimeout = 16 * time.Second
 )
 
 // patient are settings by which a crawl goes on asking for a page that is not answered, as long as a test holds it.
 func patient() []string {
-	return []string{"--timeout", fetchTimeout.String(), "--max-retries", "250", "--max-host-failures", "255", "--failure-threshold", "0", "--max-host-backoff-secs", "1"}
+	return []string{"--timeout", fetchTimeout.String(), "--max-retries", "250", "--max-host-failures", "255",
+		"--failure-threshold", "0", "--max-host-backoff-secs", "1"}
 }
 
 // finish lets the web answer at once, so that the crawl ends soon.
@@ -360,7 +371,8 @@ func (f *fleet) finish() {
 // tableCrawl are the settings of a crawl of the table: one request at a time to a host, with a delay.
 func tableCrawl(web *testweb.Server, delay time.Duration) []string {
 	ms := fmt.Sprint(delay.Milliseconds())
-	return append(patient(), "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", ms, "--max-delay-ms", ms,
+	return append(patient(), "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site",
+		"--max-inflight-per-host", "1", "--min-delay-ms", ms, "--max-delay-ms", ms,
 		"--resolve", web.Resolve())
 }
 

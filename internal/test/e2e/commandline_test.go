@@ -76,7 +76,8 @@ func TestBareVariables(t *testing.T) {
 	for name := range all {
 		env = append(env, strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"=1")
 	}
-	env = append(env, "MAX_PAGES=1", "MAX_SCAN_TIME_MINUTES=1", "BLOOM_FP_RATE=0.1", "SAFE=1", "START_URL=a.test", "DATA_DIR=x", "CONFIG=y", "MAX_DELAY_MS=500", "UNTHROTTLE_THRESHOLD_MS=1")
+	env = append(env, "MAX_PAGES=1", "MAX_SCAN_TIME_MINUTES=1", "BLOOM_FP_RATE=0.1", "SAFE=1", "START_URL=a.test",
+		"DATA_DIR=x", "CONFIG=y", "MAX_DELAY_MS=500", "UNTHROTTLE_THRESHOLD_MS=1")
 	read := map[string]bool{}
 	for _, shown := range effective(t, invocation{args: []string{"crawl", "--print-config"}, env: env}.run(t)) {
 		if name, ok := strings.CutPrefix(shown[1], "environment "); ok {
@@ -99,7 +100,8 @@ func TestHelpNamesStatusesAndAliases(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"--help", "crawl --help", "resume --help"} {
 		help := run(t, strings.Fields(args)...).stdout
-		for _, line := range []string{"Exit status:", "0    complete", "1    failed", "2    bad usage", "3    partial", "130  interrupted"} {
+		for _, line := range []string{"Exit status:", "0    complete", "1    failed", "2    bad usage", "3    partial",
+			"130  interrupted"} {
 			if !strings.Contains(help, line) {
 				t.Errorf("%s does not say %q", args, line)
 			}
@@ -107,7 +109,8 @@ func TestHelpNamesStatusesAndAliases(t *testing.T) {
 		if args == "--help" {
 			continue
 		}
-		for _, line := range []string{"--workers is --max-workers", "--max-pages is --max-urls", "--seeding is --seeding-strategy"} {
+		for _, line := range []string{"--workers is --max-workers", "--max-pages is --max-urls",
+			"--seeding is --seeding-strategy"} {
 			if !strings.Contains(help, line) {
 				t.Errorf("%s does not say %q", args, line)
 			}
@@ -133,18 +136,22 @@ safe: perhaps
 `)
 	urls := write(t, filepath.Join(dir, "urls.txt"), "http://[::1\nftp://b.test/\n")
 	got := invocation{
-		args: []string{"crawl", "--config", config, "--max-urls", "many", "--safe=maybe", "-u", urls, "-u", "http://", "--data-dir=", "--min-delay-ms", "x", "--max-delay-ms", "1"},
-		env:  []string{"BLOOM_FP_RATE=2", "MAX_SCAN_TIME_MINUTES=long", "MAPWRIGHT_GRACE=later"},
+		args: []string{"crawl", "--config", config, "--max-urls", "many", "--safe=maybe", "-u", urls, "-u", "http://",
+			"--data-dir=", "--min-delay-ms", "x", "--max-delay-ms", "1"},
+		env: []string{"BLOOM_FP_RATE=2", "MAX_SCAN_TIME_MINUTES=long", "MAPWRIGHT_GRACE=later"},
 	}.run(t)
-	refused(t, got, `"foo", "max_wrokers"`, "bad.yaml max-depth", "line 3: scope", "line 4: timeout takes one value", `"("`, `"["`, "line 7: max-retries is given twice",
-		`"rude"`, "bad.yaml since", "bad.yaml safe", "flag --max-urls", "flag --safe", "environment BLOOM_FP_RATE", "environment MAX_SCAN_TIME_MINUTES", "environment MAPWRIGHT_GRACE",
+	refused(t, got, `"foo", "max_wrokers"`, "bad.yaml max-depth", "line 3: scope", "line 4: timeout takes one value",
+		`"("`, `"["`, "line 7: max-retries is given twice",
+		`"rude"`, "bad.yaml since", "bad.yaml safe", "flag --max-urls", "flag --safe", "environment BLOOM_FP_RATE",
+		"environment MAX_SCAN_TIME_MINUTES", "environment MAPWRIGHT_GRACE",
 		"urls.txt line 1", "urls.txt line 2", `"http://"`, "--data-dir is empty", "flag --min-delay-ms")
 	if strings.Contains(got.stderr, "is larger than") {
 		t.Errorf("compares a value that is bad:\n%s", got.stderr)
 	}
 	syntax := write(t, filepath.Join(dir, "syntax.yaml"), "max_urls: [1\n")
 	for _, command := range []string{"crawl -u http://", "resume", "export", "status", "wipe --yes"} {
-		got := invocation{args: strings.Fields(command), env: []string{"MAPWRIGHT_CONFIG=" + syntax, "MAX_SCAN_TIME_MINUTES=long"}, dir: dir}.run(t)
+		got := invocation{args: strings.Fields(command), env: []string{"MAPWRIGHT_CONFIG=" + syntax,
+			"MAX_SCAN_TIME_MINUTES=long"}, dir: dir}.run(t)
 		refused(t, got, "syntax.yaml")
 	}
 }
@@ -152,28 +159,36 @@ safe: perhaps
 // A file takes a key in the form of a flag too, and its values as they are written.
 func TestConfigurationKeys(t *testing.T) {
 	t.Parallel()
-	file := write(t, filepath.Join(t.TempDir(), "crawl.yaml"), "\ufeffmax-urls: 1_000\nmax_workers: 7\nsince: 2026-01-31\ninclude: []\nhttp2: no\nduration: 90\nuser_agent: 010\n")
+	file := write(t, filepath.Join(t.TempDir(), "crawl.yaml"),
+		"\ufeffmax-urls: 1_000\nmax_workers: 7\nsince: 2026-01-31\ninclude: []\nhttp2: no\nduration: 90\nuser_agent: "+
+			"010\n")
 	all := effective(t, run(t, "crawl", "--print-config", "--config", file))
-	for name, want := range map[string]string{"max-urls": "1000", "max-workers": "7", "since": "2026-01-31", "http2": "false", "duration": "1m30s", "user-agent": "010", "include": `""`} {
+	for name, want := range map[string]string{"max-urls": "1000", "max-workers": "7", "since": "2026-01-31",
+		"http2": "false", "duration": "1m30s", "user-agent": "010", "include": `""`} {
 		if all[name][0] != want {
 			t.Errorf("%s is %q, want %s", name, all[name], want)
 		}
 	}
 }
 
-// --print-config --json is one object by the keys of a configuration file, with numbers as numbers, and no output shows a secret.
+// --print-config --json is one object by the keys of a configuration file, with numbers as numbers, and no output shows
+// a secret.
 func TestPrintConfigAsJSON(t *testing.T) {
 	t.Parallel()
-	args := []string{"crawl", "--print-config", "--safe", "--max-urls", "500", "--timeout", "1m30s", "--header", "Authorization: Bearer geheim", "--proxy", "http://me:geheim@proxy.test:1", "--include", "a,b", "--include", "c"}
+	args := []string{"crawl", "--print-config", "--safe", "--max-urls", "500", "--timeout", "1m30s", "--header",
+		"Authorization: Bearer geheim", "--proxy", "http://me:geheim@proxy.test:1", "--include", "a,b", "--include",
+		"c"}
 	got := run(t, append(args, "--json")...)
 	all := parse[map[string]struct {
 		Value  any
 		Source string
 	}](t, got.stdout)
 	for name, want := range map[string]any{
-		"max_urls": 50.0, "timeout": 90.0, "http2": true, "bloom_fp_rate": 0.01, "max_body_size": 10485760.0, "profile": "safe", "include": []any{"a,b", "c"},
+		"max_urls": 50.0, "timeout": 90.0, "http2": true, "bloom_fp_rate": 0.01, "max_body_size": 10485760.0,
+		"profile": "safe", "include": []any{"a,b", "c"},
 	} {
-		if fmt.Sprint(all[name].Value) != fmt.Sprint(want) || fmt.Sprintf("%T", all[name].Value) != fmt.Sprintf("%T", want) {
+		if fmt.Sprint(all[name].Value) != fmt.Sprint(want) ||
+			fmt.Sprintf("%T", all[name].Value) != fmt.Sprintf("%T", want) {
 			t.Errorf("%s is %v (%T), want %v", name, all[name].Value, all[name].Value, want)
 		}
 	}
@@ -196,10 +211,13 @@ func TestListWithByteOrderMark(t *testing.T) {
 	for _, unit := range utf16.Encode([]rune(text)) {
 		little, big = append(little, byte(unit), byte(unit>>8)), append(big, byte(unit>>8), byte(unit))
 	}
-	for name, list := range map[string]string{"UTF-8": text, "UTF-16, little endian": string(little), "UTF-16, big endian": string(big)} {
+	for name, list := range map[string]string{"UTF-8": text, "UTF-16, little endian": string(little),
+		"UTF-16, big endian": string(big)} {
 		dir := filepath.Join(t.TempDir(), "data")
-		got := invocation{stdin: list, args: []string{"crawl", "-u", "-", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}}.run(t)
-		if lines := readLines(t, dir); got.code != 0 || lines[web.StartURLs()[0]].Source != "start" || lines[web.StartURLs()[1]].Source != "start" {
+		got := invocation{stdin: list, args: []string{"crawl", "-u", "-", "--profile", "own-site", "--resolve",
+			web.Resolve(), "--data-dir", dir}}.run(t)
+		if lines := readLines(t, dir); got.code != 0 || lines[web.StartURLs()[0]].Source != "start" ||
+			lines[web.StartURLs()[1]].Source != "start" {
 			t.Errorf("%s: exit status %d, %d lines", name, got.code, len(lines))
 		}
 	}
@@ -222,7 +240,8 @@ func TestStartWithPort(t *testing.T) {
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	port := listener.Addr().(*net.TCPAddr).Port
-	for _, start := range []string{"localhost:%d", "localhost:%d/path", "localhost:%d/a/page.html", "127.0.0.1:%d/list.txt?x=1", "www.localhost:%d/"} {
+	for _, start := range []string{"localhost:%d", "localhost:%d/path", "localhost:%d/a/page.html",
+		"127.0.0.1:%d/list.txt?x=1", "www.localhost:%d/"} {
 		start = fmt.Sprintf(start, port)
 		dir := filepath.Join(t.TempDir(), "data")
 		got := run(t, "crawl", start, "--profile", "own-site", "--resolve", "*:*:127.0.0.1", "--data-dir", dir)

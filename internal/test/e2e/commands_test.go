@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// succeeded wants exit status 0 and nothing on standard error but lines of the log at level INFO. A crawl on a busy machine writes such lines: that
-// commits are slow, or that the pace of a host has changed.
+// succeeded wants exit status 0 and nothing on standard error but lines of the log at level INFO. A crawl on a busy
+// machine writes such lines: that commits are slow, or that the pace of a host has changed.
 func succeeded(t *testing.T, got result) {
 	t.Helper()
 	for line := range strings.Lines(got.stderr) {
@@ -45,7 +45,8 @@ func TestHelp(t *testing.T) {
 	for _, args := range []string{"", "help", "--help"} {
 		got := run(t, strings.Fields(args)...)
 		succeeded(t, got)
-		for _, command := range []string{"crawl", "resume", "export", "status", "changes", "inspect", "robots", "wipe", "demo", "version", "completion"} {
+		for _, command := range []string{"crawl", "resume", "export", "status", "changes", "inspect", "robots", "wipe",
+			"demo", "version", "completion"} {
 			if !strings.Contains(got.stdout, "\n  "+command+" ") {
 				t.Errorf("%q does not name %s", args, command)
 			}
@@ -53,7 +54,8 @@ func TestHelp(t *testing.T) {
 	}
 	got := run(t, "crawl", "--help")
 	succeeded(t, got)
-	order := []string{"Usage:", "Examples:", "\nFlags:", "--start-url", "--data-dir", "--profile", "\nLimits:", "--max-urls", "\nScope and links:", "\nThe ten controls:", "--max-workers", "MAPWRIGHT_MAX_URLS"}
+	order := []string{"Usage:", "Examples:", "\nFlags:", "--start-url", "--data-dir", "--profile", "\nLimits:",
+		"--max-urls", "\nScope and links:", "\nThe ten controls:", "--max-workers", "MAPWRIGHT_MAX_URLS"}
 	rest := got.stdout
 	for _, word := range order {
 		_, after, ok := strings.Cut(rest, word)
@@ -112,11 +114,13 @@ Disallow: /
 
 Sitemap: https://a.test/map.xml
 `)
-	got := run(t, "robots", "--json", "--file", file, "https://a.test/private/x", "a.test/private/open", "https://a.test/")
+	got := run(t, "robots", "--json", "--file", file, "https://a.test/private/x", "a.test/private/open",
+		"https://a.test/")
 	succeeded(t, got)
 	var all []decision
 	for text := range strings.Lines(got.stdout) {
-		for _, field := range []string{"url", "allowed", "rule", "line", "group", "crawl_delay", "sitemaps", "confidence"} {
+		for _, field := range []string{"url", "allowed", "rule", "line", "group", "crawl_delay", "sitemaps",
+			"confidence"} {
 			if !strings.Contains(text, `"`+field+`":`) {
 				t.Errorf("no %s in %s", field, text)
 			}
@@ -132,7 +136,8 @@ Sitemap: https://a.test/map.xml
 		t.Fatalf("%d decisions, want %d", len(all), len(want))
 	}
 	for i, d := range all {
-		if text := fmt.Sprint(d.URL, " ", d.Allowed, " ", d.Rule, " ", d.Line, " ", d.Group, " ", *d.CrawlDelay, " ", d.Sitemaps, " ", d.Confidence); text != want[i] {
+		if text := fmt.Sprint(d.URL, " ", d.Allowed, " ", d.Rule, " ", d.Line, " ", d.Group, " ", *d.CrawlDelay, " ",
+			d.Sitemaps, " ", d.Confidence); text != want[i] {
 			t.Errorf("decision %q, want %q", text, want[i])
 		}
 	}
@@ -144,7 +149,8 @@ Sitemap: https://a.test/map.xml
 	}
 	got = run(t, "robots", "--file", file, "https://a.test/private/x")
 	succeeded(t, got)
-	for _, word := range []string{"https://a.test/private/x: disallowed for Mapwright", "Disallow: /private (line 2)", "group: *", "crawl delay: 2.5s", "https://a.test/map.xml"} {
+	for _, word := range []string{"https://a.test/private/x: disallowed for Mapwright", "Disallow: /private (line 2)",
+		"group: *", "crawl delay: 2.5s", "https://a.test/map.xml"} {
 		if !strings.Contains(got.stdout, word) {
 			t.Errorf("does not say %q:\n%s", word, got.stdout)
 		}
@@ -153,7 +159,8 @@ Sitemap: https://a.test/map.xml
 
 func TestRobotsOfASite(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Hosts: 2, Faults: append(testweb.On("0", testweb.Disallow{}), testweb.On("1", testweb.Robots{Status: 500})...)})
+	web := serve(t, testweb.Config{Hosts: 2, Faults: append(testweb.On("0", testweb.Disallow{}),
+		testweb.On("1", testweb.Robots{Status: 500})...)})
 	url := func(host int, path string) string { return "http://" + web.HostName(host) + path }
 	got := run(t, "robots", "--json", "--resolve", web.Resolve(), url(0, "/private/0"), url(0, "/"))
 	succeeded(t, got)
@@ -165,7 +172,8 @@ func TestRobotsOfASite(t *testing.T) {
 		t.Errorf("a public page: %+v", d)
 	}
 	for _, strict := range []bool{false, true} {
-		got := run(t, "robots", "--json", "--resolve", web.Resolve(), fmt.Sprint("--robots-strict=", strict), url(1, "/"))
+		got := run(t, "robots", "--json", "--resolve", web.Resolve(), fmt.Sprint("--robots-strict=", strict),
+			url(1, "/"))
 		succeeded(t, got)
 		if d := parse[decision](t, got.stdout); d.Allowed == strict || d.Confidence != "low" {
 			t.Errorf("where robots.txt cannot be had, strict %v: %+v", strict, d)
@@ -214,9 +222,11 @@ func TestInspect(t *testing.T) {
 	}
 
 	ins := parse[inspection](t, fromFile.stdout)
-	head := fmt.Sprintf("%s %s %s|%s|%s|%s|%s|%s|%v|%v|%d|%v|%v", ins.URL, ins.Base, ins.Title, ins.Description, ins.H1, ins.CanonicalURL, ins.Language,
+	head := fmt.Sprintf("%s %s %s|%s|%s|%s|%s|%s|%v|%v|%d|%v|%v", ins.URL, ins.Base, ins.Title, ins.Description, ins.H1,
+		ins.CanonicalURL, ins.Language,
 		ins.RobotsMeta, ins.JSONLDTypes, ins.OpenGraph, ins.WordCount, ins.Indexable, ins.Extracted)
-	if want := "https://a.test/x/ https://a.test/shop/ Tea & cake|All about tea|Tea|https://a.test/x/|en|max-snippet:20|[Product]|map[og:type:product]|12|true|map[price:3.50]"; head != want {
+	if want := "https://a.test/x/ https://a.test/shop/ Tea & cake|All about " +
+		"tea|Tea|https://a.test/x/|en|max-snippet:20|[Product]|map[og:type:product]|12|true|map[price:3.50]"; head != want {
 		t.Errorf("the page is\n%s, want\n%s", head, want)
 	}
 	want := []string{
@@ -239,7 +249,8 @@ func TestInspect(t *testing.T) {
 		if l.URL != nil {
 			url = *l.URL
 		}
-		if text := fmt.Sprintf("%s %s %s %s %s %v %s", l.Href, url, l.Kind, l.Rel, l.Text, l.Follow, l.Reason); text != want[i] {
+		if text := fmt.Sprintf("%s %s %s %s %s %v %s", l.Href, url, l.Kind, l.Rel, l.Text, l.Follow,
+			l.Reason); text != want[i] {
 			t.Errorf("link %d is\n%s, want\n%s", i, text, want[i])
 		}
 	}
@@ -261,11 +272,13 @@ func TestInspectFetches(t *testing.T) {
 		got := run(t, "inspect", "--json", "--resolve", web.Resolve(), url)
 		succeeded(t, got)
 		ins := parse[inspection](t, got.stdout)
-		if ins.Outcome != e.Outcomes[0] || ins.StatusCode != e.Status || ins.RedirectTo != e.Location || e.Title != "" && ins.Title != e.Title {
+		if ins.Outcome != e.Outcomes[0] || ins.StatusCode != e.Status || ins.RedirectTo != e.Location ||
+			e.Title != "" && ins.Title != e.Title {
 			t.Errorf("%s: %s %d %q %q, want %+v", url, ins.Outcome, ins.StatusCode, ins.RedirectTo, ins.Title, e)
 		}
 	}
-	if got := run(t, "inspect", "--resolve", "*:80:"+closedPort(t), web.StartURLs()[0]); got.code != 1 || strings.Count(got.stderr, "\n") != 1 {
+	if got := run(t, "inspect", "--resolve", "*:80:"+closedPort(t), web.StartURLs()[0]); got.code != 1 ||
+		strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("where no server answers: exit status %d, %q; want 1 and one line", got.code, got.stderr)
 	}
 }

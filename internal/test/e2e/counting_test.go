@@ -22,8 +22,10 @@ func TestRefusedConnectionsCount(t *testing.T) {
 	}))
 	t.Cleanup(site.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "http://start.test/", "--scope", "any", "--profile", "own-site", "--data-dir", dir, "--max-urls", "8", "--max-retries", "0", "--seeding-strategy", "none",
-		"--ignore-robots", "--resolve", "start.test:80:"+site.Listener.Addr().String(), "--resolve", "*:80:"+closedPort(t))
+	got := run(t, "crawl", "http://start.test/", "--scope", "any", "--profile", "own-site", "--data-dir", dir,
+		"--max-urls", "8", "--max-retries", "0", "--seeding-strategy", "none",
+		"--ignore-robots", "--resolve", "start.test:80:"+site.Listener.Addr().String(), "--resolve",
+		"*:80:"+closedPort(t))
 	rep := ended(t, got, dir, 3, "partial", "Reached max_urls limit of 8")
 	if rep.Outcomes["connect_error"] != 7 || rep.Outcomes["ok"] != 1 {
 		t.Errorf("outcomes %v, want 1 ok and 7 connect_error", rep.Outcomes)
@@ -35,7 +37,8 @@ func TestProbeOfABareDomainDoesNotCount(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 30})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", web.HostName(0), "--profile", "own-site", "--data-dir", dir, "--max-urls", "5", "--max-host-backoff-secs", "1",
+	got := run(t, "crawl", web.HostName(0), "--profile", "own-site", "--data-dir", dir, "--max-urls", "5",
+		"--max-host-backoff-secs", "1",
 		"--resolve", "*:443:"+closedPort(t), "--resolve", web.Resolve())
 	rep := ended(t, got, dir, 3, "partial", "Reached max_urls limit of 5")
 	if n := pages(web); n != 5 || rep.Outcomes["ok"] != 5 {

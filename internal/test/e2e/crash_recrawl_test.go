@@ -20,19 +20,25 @@ const (
 	recrawlKills = 20
 )
 
-// killedWebs are webs that change: one with every kind of change and validators that are right, and one with hosts whose answers 304 are false.
+// killedWebs are webs that change: one with every kind of change and validators that are right, and one with hosts
+// whose answers 304 are false.
 func killedWebs(seed uint64) map[string]testweb.Config {
 	slow := testweb.OnAll(testweb.Slow{Delay: time.Millisecond, Jitter: 6 * time.Millisecond})
 	return map[string]testweb.Config{
 		"kinds": {
-			Seed: seed, Hosts: 3, Pages: 40, PageSize: 3000, Links: 6, CrossHost: 0.2, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Changes: visitedAgain(),
-			Faults: slices.Concat(slow, testweb.On("1", testweb.Validators{Mode: "gzip_suffix"}), testweb.On("2", testweb.Validators{Mode: "none"}), testweb.OnAll(
-				testweb.Disallow{Count: 2}, testweb.StatusPages{}, testweb.RedirectChain{Length: 3}, testweb.NoIndex{}, testweb.Files{},
-			)),
+			Seed: seed, Hosts: 3, Pages: 40, PageSize: 3000, Links: 6, CrossHost: 0.2,
+			Sitemaps: &testweb.Sitemaps{Orphans: 2}, Changes: visitedAgain(),
+			Faults: slices.Concat(slow, testweb.On("1", testweb.Validators{Mode: "gzip_suffix"}),
+				testweb.On("2", testweb.Validators{Mode: "none"}), testweb.OnAll(
+					testweb.Disallow{Count: 2}, testweb.StatusPages{}, testweb.RedirectChain{Length: 3},
+					testweb.NoIndex{},
+					testweb.Files{},
+				)),
 		},
 		"false answers": { // so many pages change that one of the first ten answers of a host shows it
-			Seed: seed, Hosts: 2, Pages: 40, PageSize: 3000, Links: 6, CrossHost: 0.2, Changes: &testweb.Changes{Always: 0.8, Vanish: 0.1, Move: 0.05},
-			Faults: slices.Concat(slow, testweb.OnAll(testweb.Validators{Mode: "bare_304"})),
+			Seed: seed, Hosts: 2, Pages: 40, PageSize: 3000, Links: 6, CrossHost: 0.2,
+			Changes: &testweb.Changes{Always: 0.8, Vanish: 0.1, Move: 0.05},
+			Faults:  slices.Concat(slow, testweb.OnAll(testweb.Validators{Mode: "bare_304"})),
 		},
 	}
 }
@@ -48,8 +54,10 @@ func recrawledIn(t *testing.T, dir string) recrawled {
 	t.Helper()
 	r := recrawled{urls: map[string]string{}}
 	for url, l := range readLines(t, dir) {
-		r.urls[url] = fmt.Sprintf("%s %d %q %q %q text %s, %v %s, generation %d, %s, changed %v, stale %d, volatile %v, lastmod %s",
-			l.Outcome, l.StatusCode, l.RedirectTo, l.Title, l.CanonicalURL, l.TextHash, l.Indexable, l.IndexableReason, l.Generation, l.Change, l.ChangedAt != "", l.Stale, l.Volatile, l.LastModified)
+		r.urls[url] = fmt.Sprintf("%s %d %q %q %q text %s, %v %s, generation %d, %s, changed %v, stale %d, volatile "+
+			"%v, lastmod %s",
+			l.Outcome, l.StatusCode, l.RedirectTo, l.Title, l.CanonicalURL, l.TextHash, l.Indexable, l.IndexableReason,
+			l.Generation, l.Change, l.ChangedAt != "", l.Stale, l.Volatile, l.LastModified)
 	}
 	printed := run(t, "changes", "--json", "--since", "1", "--data-dir", dir)
 	succeeded(t, printed)
@@ -65,7 +73,8 @@ func recrawledIn(t *testing.T, dir string) recrawled {
 	var all map[string]any
 	readJSON(t, dir, "report.json", &all)
 	r.report = map[string]any{}
-	for _, name := range []string{"status", "reason", "generation", "changes", "changed_fields", "urls", "outcomes", "status_classes", "indexable", "not_indexable"} {
+	for _, name := range []string{"status", "reason", "generation", "changes", "changed_fields", "urls", "outcomes",
+		"status_classes", "indexable", "not_indexable"} {
 		r.report[name] = all[name]
 	}
 	return r
@@ -95,7 +104,8 @@ func (r recrawled) same(t *testing.T, want recrawled) {
 	}
 }
 
-// Recrawls that are killed anywhere, over five generations, and resumed, end as recrawls that were never killed: the same facts, generations and changes.
+// Recrawls that are killed anywhere, over five generations, and resumed, end as recrawls that were never killed: the
+// same facts, generations and changes.
 func TestCrashRecrawl(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -113,7 +123,9 @@ func TestCrashRecrawl(t *testing.T) {
 			for n, left := 0, (*crashes+1)/2; left > 0; n, left = n+1, left-recrawlKills {
 				t.Run(fmt.Sprint("series ", n), func(t *testing.T) {
 					t.Parallel()
-					k := &recrawlKiller{rnd: rand.New(rand.NewPCG(seed, uint64(n))), s: newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h"), requests: requests, took: took}
+					k := &recrawlKiller{rnd: rand.New(rand.NewPCG(seed, uint64(n))),
+						s: newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h"), requests: requests,
+						took: took}
 					for kills := min(left, recrawlKills); kills > 0 && !t.Failed(); {
 						killed := k.series(t, kills)
 						t.Logf("killed %d times", killed)
@@ -130,7 +142,8 @@ func TestCrashRecrawl(t *testing.T) {
 	}
 }
 
-// wholeRecrawls is what recrawls find that are never killed, and how many requests for pages one of them makes in which time.
+// wholeRecrawls is what recrawls find that are never killed, and how many requests for pages one of them makes in which
+// time.
 func wholeRecrawls(t *testing.T, cfg testweb.Config) (_ recrawled, requests int, took time.Duration) {
 	t.Helper()
 	s := newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h")
@@ -138,7 +151,8 @@ func wholeRecrawls(t *testing.T, cfg testweb.Config) (_ recrawled, requests int,
 		got := s.run(t, generation)
 		rep := ended(t, got, s.dir, 0, "complete", "")
 		requests, took = pages(s.web), got.took
-		t.Logf("generation %d: %d requests for pages in %v, outcomes %v", generation, requests, got.took.Round(time.Millisecond), rep.Outcomes)
+		t.Logf("generation %d: %d requests for pages in %v, outcomes %v", generation, requests,
+			got.took.Round(time.Millisecond), rep.Outcomes)
 	}
 	return recrawledIn(t, s.dir), requests, took
 }
@@ -152,7 +166,8 @@ type recrawlKiller struct {
 	killed   int // all recrawls of the series
 }
 
-// series crawls and recrawls, and kills the recrawls up to so many times. It returns how often they were killed before they were done.
+// series crawls and recrawls, and kills the recrawls up to so many times. It returns how often they were killed before
+// they were done.
 func (k *recrawlKiller) series(t *testing.T, most int) (killed int) {
 	t.Helper()
 	ended(t, k.s.run(t, 0), k.s.dir, 0, "complete", "")
@@ -182,13 +197,14 @@ func (k *recrawlKiller) recrawl(t *testing.T, generation, most int) {
 		if status(t, k.s.dir).Generation == generation {
 			args = []string{"resume", "--data-dir", k.s.dir}
 		}
-		t.Logf("generation %d was killed after %d requests and %v; next is %s", generation, pages(k.s.web), got.took.Round(time.Millisecond), args[0])
+		t.Logf("generation %d was killed after %d requests and %v; next is %s", generation, pages(k.s.web),
+			got.took.Round(time.Millisecond), args[0])
 	}
 	ended(t, run(t, append(args, whim(k.rnd)...)...), k.s.dir, 0, "complete", "")
 }
 
-// kill runs a recrawl that was killed so often before, and kills it: at any moment, which may be after its end, or after some pages, which is before its end if
-// as many are left. The first recrawl of a series is killed for certain.
+// kill runs a recrawl that was killed so often before, and kills it: at any moment, which may be after its end, or
+// after some pages, which is before its end if as many are left. The first recrawl of a series is killed for certain.
 func (k *recrawlKiller) kill(t *testing.T, args []string, kills int) result {
 	t.Helper()
 	if k.killed > 0 && kills < killsAnywhere && k.rnd.IntN(2) == 0 {

@@ -18,11 +18,15 @@ import (
 // siteKills is how often one crawl of the sites is killed.
 const siteKills = 12
 
-// difficultSites are hosts whose crawl depends on what was learned on the way: sessions in links and a calendar (shop.test), a sitemap index
-// (maps.test), hosts that refuse every page or fail until they are given up (busy.test with Retry-After, shut.test by plain 403s, down.test by errors), and pages, redirects,
-// errors and a robots.txt (a.test). What they answer depends on the URL only.
+// difficultSites are hosts whose crawl depends on what was learned on the way: sessions in links and a calendar
+// (shop.test), a sitemap index (maps.test), hosts that refuse every page or fail until they are given up (busy.test
+// with Retry-After, shut.test by plain 403s, down.test by errors), and pages, redirects, errors and a robots.txt
+// (a.test). What they answer depends on the URL only.
 func difficultSites(t *testing.T) *mapSite {
-	shop := &endlessSite{link: func(page int, session string) string { return fmt.Sprintf("/page-%d?sid=%s", page, session) }}
+	shop := &endlessSite{link: func(page int, session string) string {
+		return fmt.Sprintf("/page-%d?sid=%s", page,
+			session)
+	}}
 	return newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
 		path := r.URL.Path
 		switch r.Host {
@@ -41,7 +45,8 @@ func difficultSites(t *testing.T) *mapSite {
 			if r.Host == "busy.test" {
 				w.Header().Set("Retry-After", "1")
 			}
-			w.WriteHeader(map[string]int{"busy.test": http.StatusTooManyRequests, "shut.test": http.StatusForbidden, "down.test": http.StatusInternalServerError}[r.Host])
+			w.WriteHeader(map[string]int{"busy.test": http.StatusTooManyRequests, "shut.test": http.StatusForbidden,
+				"down.test": http.StatusInternalServerError}[r.Host])
 			return true
 		case "a.test":
 			return answerPlain(w, r)
@@ -50,7 +55,8 @@ func difficultSites(t *testing.T) *mapSite {
 	})
 }
 
-// answerMaps serves a host with an index of 40 sitemaps, one of which is an index. They list pages, among them some that pages link to, and URLs that are not followed.
+// answerMaps serves a host with an index of 40 sitemaps, one of which is an index. They list pages, among them some
+// that pages link to, and URLs that are not followed.
 func answerMaps(w http.ResponseWriter, r *http.Request) bool {
 	const at = "http://maps.test"
 	switch path := r.URL.Path; {
@@ -70,7 +76,8 @@ func answerMaps(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// answerPlain serves the start page, which names the other hosts, and 60 pages in a tree with redirects, errors and parts that robots.txt disallows.
+// answerPlain serves the start page, which names the other hosts, and 60 pages in a tree with redirects, errors and
+// parts that robots.txt disallows.
 func answerPlain(w http.ResponseWriter, r *http.Request) bool {
 	n := 0
 	switch path := r.URL.Path; {
@@ -79,7 +86,8 @@ func answerPlain(w http.ResponseWriter, r *http.Request) bool {
 	case path == "/":
 		list := []string{"/p/1", "http://shop.test/", "http://maps.test/", "/out/1", "mailto:a@b.test"}
 		for i := range 12 {
-			list = append(list, fmt.Sprintf("http://busy.test/%d", i), fmt.Sprintf("http://shut.test/%d", i), fmt.Sprintf("http://down.test/%d", i))
+			list = append(list, fmt.Sprintf("http://busy.test/%d", i), fmt.Sprintf("http://shut.test/%d", i),
+				fmt.Sprintf("http://down.test/%d", i))
 		}
 		writePage(w, path, list...)
 	case strings.HasPrefix(path, "/moved/"):
@@ -90,21 +98,25 @@ func answerPlain(w http.ResponseWriter, r *http.Request) bool {
 		if _, err := fmt.Sscanf(path, "/p/%d", &n); err != nil || n > 60 {
 			return false
 		}
-		writePage(w, path, fmt.Sprintf("/p/%d", 2*n), fmt.Sprintf("/p/%d", 2*n+1), fmt.Sprintf("/moved/%d", n), fmt.Sprintf("/private/%d", n), fmt.Sprintf("/picture-%d.jpg", n), fmt.Sprintf("/out/%d", n))
+		writePage(w, path, fmt.Sprintf("/p/%d", 2*n), fmt.Sprintf("/p/%d", 2*n+1), fmt.Sprintf("/moved/%d", n),
+			fmt.Sprintf("/private/%d", n), fmt.Sprintf("/picture-%d.jpg", n), fmt.Sprintf("/out/%d", n))
 	default:
 		return false
 	}
 	return true
 }
 
-// flagsOfSites crawl the difficult sites. Each host has one request in flight: with more of them, how many of a host's pages fail before it is given up depends on the moment.
-// URLs are not tried again, since it is not stored how often a URL was tried: after a kill they would be asked in another order.
+// flagsOfSites crawl the difficult sites. Each host has one request in flight: with more of them, how many of a host's
+// pages fail before it is given up depends on the moment. URLs are not tried again, since it is not stored how often a
+// URL was tried: after a kill they would be asked in another order.
 func flagsOfSites(s *mapSite, dir string, workers int) []string {
-	return s.flags(dir, "--scope", "any", "--profile", "own-site", "--max-workers", fmt.Sprint(workers), "--max-inflight-per-host", "1", "--skip-extensions", "jpg", "--exclude", "/out/",
+	return s.flags(dir, "--scope", "any", "--profile", "own-site", "--max-workers", fmt.Sprint(workers),
+		"--max-inflight-per-host", "1", "--skip-extensions", "jpg", "--exclude", "/out/",
 		"--max-retries", "0", "--failure-threshold", "3", "--max-host-failures", "2", "--save-interval", "100ms")
 }
 
-// findings are what a crawl found: each URL with all that does not depend on the moment, the report, and the XML sitemap.
+// findings are what a crawl found: each URL with all that does not depend on the moment, the report, and the XML
+// sitemap.
 type findings struct {
 	urls    map[string]string
 	ends    map[string]string // without the way on which a URL was found
@@ -116,13 +128,15 @@ type findings struct {
 
 func findingsIn(t *testing.T, dir string) findings {
 	t.Helper()
-	f := findings{urls: map[string]string{}, ends: map[string]string{}, titles: map[string]string{}, traps: map[string]int{}}
+	f := findings{urls: map[string]string{}, ends: map[string]string{}, titles: map[string]string{},
+		traps: map[string]int{}}
 	for _, name := range sitemapFiles(t, dir) {
 		f.sitemap = append(f.sitemap, strings.Split(read(t, dir, name), "<url>")...)
 	}
 	for url, l := range readLines(t, dir) {
 		f.ends[url] = fmt.Sprintf("%s %d %q, tried %d times, to %q, %q, %s, %v %s",
-			l.Outcome, l.StatusCode, l.Error, l.Attempts, l.RedirectTo, l.Title, l.ContentHash, l.Indexable, l.IndexableReason)
+			l.Outcome, l.StatusCode, l.Error, l.Attempts, l.RedirectTo, l.Title, l.ContentHash, l.Indexable,
+			l.IndexableReason)
 		f.urls[url] = fmt.Sprintf("%s, depth %d from %s (%s)", f.ends[url], l.Depth, l.ParentURL, l.Source)
 		f.titles[url] = l.Title
 		if l.Outcome == "trap" {
@@ -131,7 +145,9 @@ func findingsIn(t *testing.T, dir string) findings {
 	}
 	readJSON(t, dir, "report.json", &f.report)
 	for _, name := range []string{
-		"started_at", "ended_at", "elapsed_seconds", "crawl_seconds", "export_seconds", "pages_per_second", "slowest_hosts", "response_times", "timeline", // times
+		// times
+		"started_at", "ended_at", "elapsed_seconds", "crawl_seconds", "export_seconds", "pages_per_second",
+		"slowest_hosts", "response_times", "timeline",
 		"settings",                                // with the address of the sites
 		"pages_this_run", "hot_set_bytes", "runs", // of runs
 	} {
@@ -152,7 +168,8 @@ func findingsIn(t *testing.T, dir string) findings {
 	var warnings []any // without those about the kills themselves, and without the name of the directory
 	list, _ := f.report["warnings"].([]any)
 	for _, w := range list {
-		if text := strings.ReplaceAll(w.(string), dir, "DIR"); !strings.Contains(text, "the log ended in the middle of a write") {
+		if text := strings.ReplaceAll(w.(string), dir, "DIR"); !strings.Contains(text,
+			"the log ended in the middle of a write") {
 			warnings = append(warnings, text)
 		}
 	}
@@ -160,9 +177,11 @@ func findingsIn(t *testing.T, dir string) findings {
 	return f
 }
 
-// steady is the part of the findings that is the same whenever the sites are crawled by several workers, killed or not. While one of them records a page, another reads the
-// next page of the host, so that either may be recorded first. By that order it is decided which values of a parameter are tried before it is known to make no difference, how
-// far a calendar is followed, and from where a URL is found that is named twice. So of shop.test only the pages by their titles and the reasons of traps are compared.
+// steady is the part of the findings that is the same whenever the sites are crawled by several workers, killed or not.
+// While one of them records a page, another reads the next page of the host, so that either may be recorded first. By
+// that order it is decided which values of a parameter are tried before it is known to make no difference, how far a
+// calendar is followed, and from where a URL is found that is named twice. So of shop.test only the pages by their
+// titles and the reasons of traps are compared.
 func (f findings) steady() findings {
 	const shop = "http://shop.test/"
 	s := findings{urls: map[string]string{}, report: maps.Clone(f.report)}
@@ -182,10 +201,12 @@ func (f findings) steady() findings {
 			s.sitemap = append(s.sitemap, entry)
 		}
 	}
-	for _, name := range []string{"urls", "bytes", "indexable", "traps", "duplicate_titles", "problems", "sections", "depths"} {
+	for _, name := range []string{"urls", "bytes", "indexable", "traps", "duplicate_titles", "problems", "sections",
+		"depths"} {
 		delete(s.report, name)
 	}
-	for name, counted := range map[string][]string{"outcomes": {"ok", "trap"}, "skipped_links": {"trap"}, "not_indexable": {"error"}, "status_classes": {"2xx"}} {
+	for name, counted := range map[string][]string{"outcomes": {"ok", "trap"}, "skipped_links": {"trap"},
+		"not_indexable": {"error"}, "status_classes": {"2xx"}} {
 		counts := maps.Clone(s.report[name].(map[string]any))
 		for _, what := range counted {
 			delete(counts, what)
@@ -212,7 +233,8 @@ func (f findings) same(t *testing.T, want findings) {
 	}
 }
 
-// wholeCrawl is what a crawl of the difficult sites finds that is never killed, and how many requests it makes in which time.
+// wholeCrawl is what a crawl of the difficult sites finds that is never killed, and how many requests it makes in which
+// time.
 func wholeCrawl(t *testing.T, workers int) (f findings, requests int, took time.Duration) {
 	t.Helper()
 	s := difficultSites(t)
@@ -220,20 +242,25 @@ func wholeCrawl(t *testing.T, workers int) (f findings, requests int, took time.
 	got := run(t, flagsOfSites(s, dir, workers)...)
 	rep := ended(t, got, dir, 0, "complete", "")
 	f = findingsIn(t, dir)
-	t.Logf("%d workers, %d requests, outcomes %v, traps %v, skipped %v", workers, len(s.requests("")), rep.Outcomes, f.traps, rep.SkippedLinks)
-	for _, outcome := range []string{"ok", "redirect", "http_error", "throttled", "blocked_by_robots", "trap", "host_blocked"} {
+	t.Logf("%d workers, %d requests, outcomes %v, traps %v, skipped %v", workers, len(s.requests("")), rep.Outcomes,
+		f.traps, rep.SkippedLinks)
+	for _, outcome := range []string{"ok", "redirect", "http_error", "throttled", "blocked_by_robots", "trap",
+		"host_blocked"} {
 		if rep.Outcomes[outcome] == 0 {
 			t.Errorf("no URL is %s: the sites do not do what this test is about", outcome)
 		}
 	}
-	if f.traps["trap: ineffective_parameter"] == 0 || f.traps["trap: endless_sequence"] == 0 || len(rep.BlockedHosts) != 3 || len(rep.SkippedLinks) < 3 {
-		t.Errorf("traps %v, blocked hosts %v, links skipped for %v: the sites do not do what this test is about", f.traps, rep.BlockedHosts, rep.SkippedLinks)
+	if f.traps["trap: ineffective_parameter"] == 0 || f.traps["trap: endless_sequence"] == 0 ||
+		len(rep.BlockedHosts) != 3 || len(rep.SkippedLinks) < 3 {
+		t.Errorf("traps %v, blocked hosts %v, links skipped for %v: the sites do not do what this test is about",
+			f.traps, rep.BlockedHosts, rep.SkippedLinks)
 	}
 	return f, len(s.requests("")), got.took
 }
 
-// A crawl of sites with sessions, a calendar, sitemap indexes and hosts that are given up ends as one that was never killed, wherever it is killed: the same URLs,
-// outcomes, trap reasons, depths, counts of skipped links, report and sitemap. With several workers, that holds for all that is the same in any two crawls of them.
+// A crawl of sites with sessions, a calendar, sitemap indexes and hosts that are given up ends as one that was never
+// killed, wherever it is killed: the same URLs, outcomes, trap reasons, depths, counts of skipped links, report and
+// sitemap. With several workers, that holds for all that is the same in any two crawls of them.
 func TestCrashDifficultSites(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -268,8 +295,10 @@ func TestCrashDifficultSites(t *testing.T) {
 	}
 }
 
-// killSites crawls the difficult sites and kills the crawl up to so many times. It returns how often the crawl was killed, and what it found in the end.
-func killSites(t *testing.T, workers int, rnd *rand.Rand, most, requests int, took time.Duration) (killed int, _ findings) {
+// killSites crawls the difficult sites and kills the crawl up to so many times. It returns how often the crawl was
+// killed, and what it found in the end.
+func killSites(t *testing.T, workers int, rnd *rand.Rand, most, requests int, took time.Duration) (killed int,
+	_ findings) {
 	s := difficultSites(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	args := flagsOfSites(s, dir, workers)
@@ -290,7 +319,8 @@ func killSites(t *testing.T, workers int, rnd *rand.Rand, most, requests int, to
 		case <-p.done:
 		}
 		got := p.kill()
-		args = []string{"resume", "--data-dir", dir, "--save-interval", fmt.Sprint(20+rnd.IntN(300), "ms"), "--shards", fmt.Sprint(1 + rnd.IntN(5))}
+		args = []string{"resume", "--data-dir", dir, "--save-interval", fmt.Sprint(20+rnd.IntN(300), "ms"), "--shards",
+			fmt.Sprint(1 + rnd.IntN(5))}
 		if got.code == 0 { // it was done before; a further resume would try the hosts again that were given up
 			return killed, findingsIn(t, dir)
 		}
@@ -303,8 +333,8 @@ func killSites(t *testing.T, workers int, rnd *rand.Rand, most, requests int, to
 	return killed, findingsIn(t, dir)
 }
 
-// What a killed crawl saved at its last checkpoint, or at both that it keeps, is cut short or altered. A resume computes it anew from the records and
-// comes to the result of a crawl that was never killed.
+// What a killed crawl saved at its last checkpoint, or at both that it keeps, is cut short or altered. A resume
+// computes it anew from the records and comes to the result of a crawl that was never killed.
 func TestDamagedSnapshotsAfterAKill(t *testing.T) {
 	t.Parallel()
 	want, requests, _ := wholeCrawl(t, 1)
@@ -331,7 +361,8 @@ func TestDamagedSnapshotsAfterAKill(t *testing.T) {
 			p.kill()
 			s.release()
 			files := checkpointFiles(t, dir, ".snap")
-			newest := strings.TrimSuffix(filepath.Base(slices.Max(checkpointFiles(t, dir, ".checkpoint"))), ".checkpoint")
+			newest := strings.TrimSuffix(filepath.Base(slices.Max(checkpointFiles(t, dir, ".checkpoint"))),
+				".checkpoint")
 			damaged := 0
 			for _, file := range files {
 				if !damage.all && !strings.HasPrefix(filepath.Base(file), newest) {
@@ -357,8 +388,9 @@ func TestDamagedSnapshotsAfterAKill(t *testing.T) {
 	}
 }
 
-// If both checkpoints of a killed crawl are damaged, and the log does not begin with the crawl any more, what was learned from pages is lost. A resume would come to another
-// result, so it is refused. The state is as it was, and can still be exported.
+// If both checkpoints of a killed crawl are damaged, and the log does not begin with the crawl any more, what was
+// learned from pages is lost. A resume would come to another result, so it is refused. The state is as it was, and can
+// still be exported.
 func TestDamagedSnapshotsWithoutTheWholeLog(t *testing.T) {
 	t.Parallel()
 	s := difficultSites(t)
@@ -386,7 +418,8 @@ func TestDamagedSnapshotsWithoutTheWholeLog(t *testing.T) {
 	asked := len(s.requests(""))
 	for range 2 {
 		got := run(t, "resume", "--data-dir", dir)
-		if got.code != 1 || !strings.Contains(got.stderr, "what was learned from pages is lost") || !strings.Contains(got.stderr, "fold-traps") {
+		if got.code != 1 || !strings.Contains(got.stderr, "what was learned from pages is lost") ||
+			!strings.Contains(got.stderr, "fold-traps") {
 			t.Errorf("exit status %d, want 1 and what is damaged: %s", got.code, got.stderr)
 		}
 	}

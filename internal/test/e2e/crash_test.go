@@ -13,16 +13,16 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// killsPerCrawl is how often one crawl is killed. A page that is in flight at three unclean ends waits for ten seconds of
-// the next run, which is another test.
+// killsPerCrawl is how often one crawl is killed. A page that is in flight at three unclean ends waits for ten seconds
+// of the next run, which is another test.
 const killsPerCrawl = 3
 
 // killsAnywhere is how many kills of one crawl may come before what the run has done is on disk. Before later kills the
 // crawl is settled, so that few pages have to wait: see process.settle.
 const killsAnywhere = 2
 
-// A crawl that is killed anywhere, and resumed with whatever settings, ends as one that was never killed: the same URLs, outcomes and statuses, none
-// lost and none twice.
+// A crawl that is killed anywhere, and resumed with whatever settings, ends as one that was never killed: the same
+// URLs, outcomes and statuses, none lost and none twice.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -63,8 +63,8 @@ type killing struct {
 	web     uint64 // its seed
 }
 
-// crawl kills one crawl up to so many times, and holds its end against the unkilled one. It returns how often the crawl was killed before
-// it was done.
+// crawl kills one crawl up to so many times, and holds its end against the unkilled one. It returns how often the crawl
+// was killed before it was done.
 func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
 	web := serve(t, slowWeb(k.web))
 	dir := filepath.Join(t.TempDir(), "data")
@@ -72,7 +72,8 @@ func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
 	args := begin
 	lost := 0 // pages that were answered and not on disk when the crawl was killed
 	for killed < most {
-		p := invocation{args: append(args, whim(rnd)...), env: []string{fmt.Sprint("GOMAXPROCS=", 1+rnd.IntN(4))}}.start(t)
+		p := invocation{args: append(args, whim(rnd)...), env: []string{fmt.Sprint("GOMAXPROCS=",
+			1+rnd.IntN(4))}}.start(t)
 		k.wait(rnd, web, p)
 		got := p.kill()
 		args = []string{"resume", "--data-dir", dir}
@@ -102,7 +103,8 @@ func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
 	return killed
 }
 
-// wait waits until the moment to kill, or the end: after some pages, or after some time, which may be while the program begins, recovers or exports.
+// wait waits until the moment to kill, or the end: after some pages, or after some time, which may be while the program
+// begins, recovers or exports.
 func (k *killing) wait(rnd *rand.Rand, web *testweb.Server, p *process) {
 	delay := time.Duration(rnd.Int64N(int64(k.took + k.took/4)))
 	if rnd.IntN(2) == 0 {
@@ -135,7 +137,8 @@ func whim(rnd *rand.Rand) []string {
 	return flags
 }
 
-// begun says whether a crawl that was killed had begun. One that had not made no request, and is wiped away if there is anything of it.
+// begun says whether a crawl that was killed had begun. One that had not made no request, and is wiped away if there is
+// anything of it.
 func begun(t *testing.T, dir string, web *testweb.Server) bool {
 	t.Helper()
 	got := run(t, "status", "--data-dir", dir)
@@ -152,8 +155,9 @@ func begun(t *testing.T, dir string, web *testweb.Server) bool {
 	return false
 }
 
-// unrecorded is how many pages the web may have answered that are not on disk, after a crawl was killed: those asked for, without
-// those asked for again and those recorded, and with those that the web has yet to read from its connections.
+// unrecorded is how many pages the web may have answered that are not on disk, after a crawl was killed: those asked
+// for, without those asked for again and those recorded, and with those that the web has yet to read from its
+// connections.
 func unrecorded(t *testing.T, web *testweb.Server, dir string) int {
 	t.Helper()
 	n := pages(web) - repeats(web)
@@ -162,8 +166,8 @@ func unrecorded(t *testing.T, web *testweb.Server, dir string) int {
 	return max(0, n) + slowInflight
 }
 
-// checkRequests compares the web's statistics with what a killed crawl may do: it may ask again for pages that were not on disk, and must not do
-// anything else that other crawls must not do.
+// checkRequests compares the web's statistics with what a killed crawl may do: it may ask again for pages that were not
+// on disk, and must not do anything else that other crawls must not do.
 func (k *killing) checkRequests(t *testing.T, web *testweb.Server, lost int) {
 	t.Helper()
 	if n := repeats(web); n > lost {
@@ -173,7 +177,8 @@ func (k *killing) checkRequests(t *testing.T, web *testweb.Server, lost int) {
 	}
 	for name, h := range web.Stats().Hosts {
 		if h.Disallowed.Count+h.BeforeRobots.Count+h.Baits.Count+h.Unknown.Count > 0 {
-			t.Errorf("%s: against robots.txt %v, before it %v, baits %v, never named %v", name, h.Disallowed, h.BeforeRobots, h.Baits, h.Unknown)
+			t.Errorf("%s: against robots.txt %v, before it %v, baits %v, never named %v", name, h.Disallowed,
+				h.BeforeRobots, h.Baits, h.Unknown)
 		}
 	}
 }
@@ -220,9 +225,9 @@ func TestCrashManyKills(t *testing.T) {
 	foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[:1], Scope: "any"}, readLines(t, dir))
 }
 
-// A page that is in flight whenever the program is killed is tried alone after the third time, when the run is ten seconds
-// old. If the program is killed then too, and once more, the page is given up, instead of killing it for ever, whatever
-// looks at the crawl in between. It is tried again when the user asks for that.
+// A page that is in flight whenever the program is killed is tried alone after the third time, when the run is ten
+// seconds old. If the program is killed then too, and once more, the page is given up, instead of killing it for ever,
+// whatever looks at the crawl in between. It is tried again when the user asks for that.
 func TestPageThatKills(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t)
@@ -246,7 +251,8 @@ func TestPageThatKills(t *testing.T) {
 	rep := ended(t, got, dir, 0, "complete", "")
 	hangs := "http://" + web.HostName(0) + "/hang/0"
 	l := readLines(t, dir)[hangs]
-	if l.Outcome != "crashed" || l.Error == "" || rep.Outcomes["crashed"] != 1 || !strings.Contains(strings.Join(rep.Warnings, " "), "resume --data-dir "+dir+" --retry-crashed") {
+	if l.Outcome != "crashed" || l.Error == "" || rep.Outcomes["crashed"] != 1 ||
+		!strings.Contains(strings.Join(rep.Warnings, " "), "resume --data-dir "+dir+" --retry-crashed") {
 		t.Errorf("the page that hangs is %q (%s), want crashed and why; warnings %q", l.Outcome, l.Error, rep.Warnings)
 	}
 	if n := pages(web); n != asked {
@@ -257,7 +263,8 @@ func TestPageThatKills(t *testing.T) {
 	}
 
 	// A run that does not finish the page leaves it queued, once, whether the run is interrupted or killed.
-	for _, end := range []func(*process) result{func(p *process) result { return p.signalUntilEnded(syscall.SIGINT) }, (*process).kill} {
+	for _, end := range []func(*process) result{func(p *process) result { return p.signalUntilEnded(syscall.SIGINT) },
+		(*process).kill} {
 		p = start(t, "resume", "--data-dir", dir, "--retry-crashed")
 		asked++
 		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
@@ -265,13 +272,15 @@ func TestPageThatKills(t *testing.T) {
 		end(p)
 	}
 	for _, again := range []string{"--retry-crashed", "--retry-crashed=false"} {
-		got = run(t, "resume", "--data-dir", dir, again, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1")
+		got = run(t, "resume", "--data-dir", dir, again, "--timeout", "1", "--max-retries", "0",
+			"--max-host-backoff-secs", "1")
 		if says := strings.Contains(got.stderr, "trying 1 page again"); says != (again == "--retry-crashed") {
 			t.Errorf("with %s the program says %s", again, got.stderr)
 		}
 		rep = ended(t, got, dir, 0, "complete", "")
 		if l := readLines(t, dir)[hangs]; l.Outcome != "timeout" || rep.Outcomes["crashed"] != 0 || rep.URLs != 31 {
-			t.Errorf("the page that hangs is %q (%s), and there are %d URLs; want timeout and 31", l.Outcome, l.Error, rep.URLs)
+			t.Errorf("the page that hangs is %q (%s), and there are %d URLs; want timeout and 31", l.Outcome, l.Error,
+				rep.URLs)
 		}
 	}
 	if n := pages(web); n != asked+1 {

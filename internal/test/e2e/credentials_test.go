@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// secretHeaders are sent by the tests of credentials. X-Unknown stands for every header whose meaning the program does not know.
+// secretHeaders are sent by the tests of credentials. X-Unknown stands for every header whose meaning the program does
+// not know.
 func secretHeaders() []string {
 	return []string{"Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key", "X-Unknown"}
 }
@@ -54,7 +55,8 @@ func newHeaderSite(t *testing.T) (*httptest.Server, *headerLog) {
 		log.add(r)
 		switch r.Host + r.URL.Path {
 		case "start.test/robots.txt":
-			fmt.Fprint(w, "User-agent: *\nAllow: /\nSitemap: http://maps.test/foreign.xml\nSitemap: http://start.test/moved.xml\n")
+			fmt.Fprint(w, "User-agent: *\nAllow: /\nSitemap: http://maps.test/foreign.xml\nSitemap: "+
+				"http://start.test/moved.xml\n")
 		case "rules.test/robots.txt":
 			http.Redirect(w, r, "http://elsewhere.test/robots.txt", http.StatusFound)
 		case "start.test/moved.xml":
@@ -77,8 +79,8 @@ func newHeaderSite(t *testing.T) (*httptest.Server, *headerLog) {
 	return server, log
 }
 
-// Headers that may be credentials reach the host of the start URL and the hosts that --header-to names, with and without a proxy. No link,
-// redirect, robots.txt or sitemap carries them to another host.
+// Headers that may be credentials reach the host of the start URL and the hosts that --header-to names, with and
+// without a proxy. No link, redirect, robots.txt or sitemap carries them to another host.
 func TestCredentialsStayWithTheStartHost(t *testing.T) {
 	t.Parallel()
 	for _, proxied := range []bool{false, true} {
@@ -87,7 +89,8 @@ func TestCredentialsStayWithTheStartHost(t *testing.T) {
 			server, log := newHeaderSite(t)
 			addr := server.Listener.Addr().String()
 			dir := filepath.Join(t.TempDir(), "data")
-			args := []string{"crawl", "http://start.test/", "--scope", "any", "--profile", "own-site", "--data-dir", dir, "--header", "Accept-Language: de", "--header-to", "http://named.test"}
+			args := []string{"crawl", "http://start.test/", "--scope", "any", "--profile", "own-site", "--data-dir",
+				dir, "--header", "Accept-Language: de", "--header-to", "http://named.test"}
 			if proxied {
 				args = append(args, "--proxy", "http://"+addr)
 			} else {
@@ -100,7 +103,8 @@ func TestCredentialsStayWithTheStartHost(t *testing.T) {
 				t.Errorf("exit status %d, want 0, and no secret in the output", got.code)
 			}
 			for _, want := range []struct{ host, path string }{
-				{"start.test", "/own"}, {"target.test", "/page"}, {"linked.test", "/"}, {"rules.test", "/robots.txt"}, {"elsewhere.test", "/robots.txt"},
+				{"start.test", "/own"}, {"target.test", "/page"}, {"linked.test", "/"}, {"rules.test", "/robots.txt"},
+				{"elsewhere.test", "/robots.txt"},
 				{"maps.test", "/foreign.xml"}, {"moved-maps.test", "/moved.xml"}, {"named.test", "/"},
 			} {
 				if !log.asked(want.host, want.path) {
@@ -128,7 +132,8 @@ func TestRedirectedStartSaysThatCredentialsStay(t *testing.T) {
 	t.Parallel()
 	server, log := newHeaderSite(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "http://start.test/moved", "--profile", "own-site", "--data-dir", dir, "--header", "X-Api-Key: secret-value", "--resolve", "*:80:"+server.Listener.Addr().String())
+	got := run(t, "crawl", "http://start.test/moved", "--profile", "own-site", "--data-dir", dir, "--header",
+		"X-Api-Key: secret-value", "--resolve", "*:80:"+server.Listener.Addr().String())
 	if want := "--header-to http://target.test"; got.code != 0 || !strings.Contains(got.stderr, want) {
 		t.Errorf("exit status %d; standard error does not name %q:\n%s", got.code, want, got.stderr)
 	}
@@ -170,12 +175,14 @@ func TestBareDomainWithWrongCertificate(t *testing.T) {
 		t.Errorf("plain http was asked: %v", log.paths)
 	}
 	lines := readLines(t, dir)
-	if l := lines["https://start.test/"]; len(lines) != 1 || l.Outcome != "tls_error" || strings.HasPrefix(l.Error, "tls: tls:") {
+	if l := lines["https://start.test/"]; len(lines) != 1 || l.Outcome != "tls_error" ||
+		strings.HasPrefix(l.Error, "tls: tls:") {
 		t.Errorf("got %+v, want one tls_error", lines)
 	}
 }
 
-// A bare domain whose https does not answer in the handshake is not crawled over plain http: anyone on the way can drop what is encrypted.
+// A bare domain whose https does not answer in the handshake is not crawled over plain http: anyone on the way can drop
+// what is encrypted.
 func TestBareDomainWhoseHandshakeHangs(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
@@ -185,9 +192,11 @@ func TestBareDomainWhoseHandshakeHangs(t *testing.T) {
 	t.Cleanup(func() { silent.Close() })
 	plain, log := newHeaderSite(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--timeout", "1", "--max-retries", "0",
+	got := run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--timeout", "1", "--max-retries",
+		"0",
 		"--resolve", "*:443:"+silent.Addr().String(), "--resolve", "*:80:"+plain.Listener.Addr().String())
-	if want := "if the site has no https, start from http://start.test/"; got.code != 1 || !strings.Contains(got.stderr, want) {
+	if want := "if the site has no https, start from http://start.test/"; got.code != 1 ||
+		!strings.Contains(got.stderr, want) {
 		t.Errorf("exit status %d, want 1 and %q:\n%s", got.code, want, got.stderr)
 	}
 	if len(log.paths) > 0 {
@@ -198,7 +207,8 @@ func TestBareDomainWhoseHandshakeHangs(t *testing.T) {
 	}
 }
 
-// A bare domain whose https port answers in plain HTTP, or refuses, is crawled over plain http, and without credentials.
+// A bare domain whose https port answers in plain HTTP, or refuses, is crawled over plain http, and without
+// credentials.
 func TestBareDomainFallsBackWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain HTTP", "refused"} {
@@ -211,7 +221,8 @@ func TestBareDomainFallsBackWithoutCredentials(t *testing.T) {
 				secure = closedPort(t)
 			}
 			dir := filepath.Join(t.TempDir(), "data")
-			got := run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--max-host-backoff-secs", "1", "--header", "Cookie: secret-value",
+			got := run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--max-host-backoff-secs",
+				"1", "--header", "Cookie: secret-value",
 				"--resolve", "*:443:"+secure, "--resolve", "*:80:"+addr)
 			if got.code != 0 || !strings.Contains(got.stderr, "--header-to http://start.test") {
 				t.Errorf("exit status %d, want 0 and a word on the headers:\n%s", got.code, got.stderr)

@@ -50,8 +50,12 @@ func hanging(t *testing.T, flags ...string) (web *testweb.Server, dir string, p 
 	const all = 30
 	web = serve(t, testweb.Config{Pages: all, Faults: testweb.OnAll(testweb.Hang{})})
 	dir = filepath.Join(t.TempDir(), "data")
-	p = start(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h"}, flags...)...)
-	p.until("only the page that hangs is left", func() bool { return pages(web) == all+1 && status(t, dir).settled(all) })
+	p = start(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+		web.Resolve(), "--data-dir", dir, "--timeout", "1h"}, flags...)...)
+	p.until("only the page that hangs is left", func() bool {
+		return pages(web) == all+1 &&
+			status(t, dir).settled(all)
+	})
 	return web, dir, p
 }
 
@@ -63,8 +67,10 @@ func TestStatusAndExport(t *testing.T) {
 	check := func(state string, pid, inFlight int) {
 		t.Helper()
 		s := status(t, dir)
-		if s.SchemaVersion != 1 || s.State != state || s.PID != pid || s.Found != all+1 || s.Done != all || s.Pending != 1 || s.InFlight != inFlight || s.Profile != "own-site" ||
-			s.Outcomes["ok"] != all || s.Outcomes["pending"] != 1 || len(s.StartURLs) != 1 || s.StartURLs[0] != web.StartURLs()[0] {
+		if s.SchemaVersion != 1 || s.State != state || s.PID != pid || s.Found != all+1 || s.Done != all ||
+			s.Pending != 1 || s.InFlight != inFlight || s.Profile != "own-site" ||
+			s.Outcomes["ok"] != all || s.Outcomes["pending"] != 1 || len(s.StartURLs) != 1 ||
+			s.StartURLs[0] != web.StartURLs()[0] {
 			t.Errorf("status %+v", s)
 		}
 		out := filepath.Join(t.TempDir(), "out")
@@ -79,7 +85,8 @@ func TestStatusAndExport(t *testing.T) {
 		}
 		lines := readLines(t, out)
 		if len(lines) != all+1 || lines["http://"+web.HostName(0)+hangs].Outcome != "pending" {
-			t.Errorf("%d lines, and the page that hangs is %q", len(lines), lines["http://"+web.HostName(0)+hangs].Outcome)
+			t.Errorf("%d lines, and the page that hangs is %q", len(lines),
+				lines["http://"+web.HostName(0)+hangs].Outcome)
 		}
 	}
 
@@ -97,7 +104,8 @@ func TestStatusAndExport(t *testing.T) {
 	check("interrupted", 0, 0)
 	got = run(t, "status", "--data-dir", dir)
 	succeeded(t, got)
-	if !strings.Contains(got.stdout, "interrupted") || !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
+	if !strings.Contains(got.stdout, "interrupted") || !strings.Contains(got.stdout,
+		"mapwright resume --data-dir "+dir) {
 		t.Errorf("status does not say how to go on:\n%s", got.stdout)
 	}
 	got = run(t, "export-sitemap", "--data-dir", dir, "--format", "csv")
@@ -105,11 +113,13 @@ func TestStatusAndExport(t *testing.T) {
 	if !exists(t, dir, "sitemap.csv") || exists(t, dir, "sitemap.jsonl") {
 		t.Errorf("not what was asked for: %s", got.stdout)
 	}
-	if got = run(t, "export", "--data-dir", dir, "--format", "links"); got.code != 0 || !strings.Contains(got.stderr, "--links") {
+	if got = run(t, "export", "--data-dir", dir, "--format", "links"); got.code != 0 ||
+		!strings.Contains(got.stderr, "--links") {
 		t.Errorf("links that were not kept: exit status %d, %q", got.code, got.stderr)
 	}
 
-	if got := run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1"); got.code != 0 {
+	if got := run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs",
+		"1"); got.code != 0 {
 		t.Errorf("resumed: exit status %d, want 0", got.code)
 	}
 	if s := status(t, dir); s.State != "complete" || s.Pending != 0 || s.PID != 0 {
@@ -121,7 +131,8 @@ func TestStatusAndExport(t *testing.T) {
 	if n := repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)
 	}
-	if got := run(t, "resume", "--data-dir", dir); got.code != 0 || !strings.Contains(got.stdout, "complete") || pages(web) != all+2 {
+	if got := run(t, "resume", "--data-dir", dir); got.code != 0 || !strings.Contains(got.stdout, "complete") ||
+		pages(web) != all+2 {
 		t.Errorf("resume of a complete crawl: exit status %d, %d pages in all", got.code, pages(web))
 	}
 }
@@ -132,7 +143,8 @@ func TestWipe(t *testing.T) {
 	web := serve(t, testweb.Config{})
 	crawl := func(t *testing.T) string {
 		dir := filepath.Join(t.TempDir(), "data")
-		got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--csv", "--links", "--gzip")
+		got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+			"--data-dir", dir, "--csv", "--links", "--gzip")
 		if got.code != 0 {
 			t.Fatalf("exit status %d, want 0", got.code)
 		}
@@ -144,7 +156,8 @@ func TestWipe(t *testing.T) {
 		before := picture(t, dir)
 		for _, answer := range []string{"", "n\n", "no\n", "what\n"} {
 			got := invocation{args: []string{"wipe", "--data-dir", dir}, stdin: answer}.run(t)
-			if got.code != 1 || !strings.Contains(got.stdout, "Delete") || !strings.Contains(got.stdout, "sitemap.jsonl") || !strings.Contains(got.stderr, "nothing was deleted") {
+			if got.code != 1 || !strings.Contains(got.stdout, "Delete") ||
+				!strings.Contains(got.stdout, "sitemap.jsonl") || !strings.Contains(got.stderr, "nothing was deleted") {
 				t.Errorf("answered %q: exit status %d, says %q and %q", answer, got.code, got.stdout, got.stderr)
 			}
 		}

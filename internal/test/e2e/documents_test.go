@@ -53,7 +53,8 @@ func runScript(t *testing.T, web *testweb.Server, script string, env ...string) 
 	if err := os.WriteFile(filepath.Join(dir, "urls.txt"), []byte("http://example.com/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	network := fmt.Sprintf("resolve: ['*:80:%s', '*:443:%s']\nmin_delay_ms: 0\nmax_delay_ms: 0\n", web.Addr(), closedPort(t))
+	network := fmt.Sprintf("resolve: ['*:80:%s', '*:443:%s']\nmin_delay_ms: 0\nmax_delay_ms: 0\n", web.Addr(),
+		closedPort(t))
 	settings := filepath.Join(bin, "settings.yaml")
 	if err := os.WriteFile(settings, []byte(network), 0o600); err != nil {
 		t.Fatal(err)

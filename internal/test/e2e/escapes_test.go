@@ -11,7 +11,8 @@ func TestTerminalEscapes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	page, robots := filepath.Join(dir, "page.html"), filepath.Join(dir, "robots.txt")
-	write(t, page, "<title>a\x1b]0;x\x07b\u009b2J\u202e</title><meta name=description content='\x1b[31m'><h1>h\u0085</h1><a href='javascript:\x1b[2J'>x</a><a href='/a'>b</a>")
+	write(t, page, "<title>a\x1b]0;x\x07b\u009b2J\u202e</title><meta name=description "+
+		"content='\x1b[31m'><h1>h\u0085</h1><a href='javascript:\x1b[2J'>x</a><a href='/a'>b</a>")
 	write(t, robots, "User-agent: *\nDisallow: /a\x1b[2J\u009b\u202e\nSitemap: http://a.test/\x1b[31m.xml\n")
 	for _, args := range [][]string{
 		{"inspect", page}, {"inspect", "--json", page},

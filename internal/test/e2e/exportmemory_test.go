@@ -52,14 +52,20 @@ func madeUp(t *testing.T, n int) string {
 				t.Fatal("a made-up URL is not canonical")
 			}
 			facts := page.Facts{
-				ContentType: "text/html; charset=utf-8", ContentLength: new(int64(10240)), ContentHash: new(page.Hash(i)), ResponseTime: new(page.Millis(20 * time.Millisecond)), WordCount: new(500), LinkCount: new(30),
-				Title: fmt.Sprintf("A page with the number %d", i), Description: "What a page says of itself in a sentence or two, which is about as long as this one.", H1: "A page", Language: "en",
+				ContentType: "text/html; charset=utf-8", ContentLength: new(int64(10240)),
+				ContentHash: new(page.Hash(i)), ResponseTime: new(page.Millis(20 * time.Millisecond)),
+				WordCount: new(500), LinkCount: new(30),
+				Title:       fmt.Sprintf("A page with the number %d", i),
+				Description: "What a page says of itself in a sentence or two, which is about as long as this one.",
+				H1:          "A page", Language: "en",
 				LastModified: page.Time{Time: now}, Robots: page.Robots{Checked: true, Allowed: true, CheckedAt: now},
 			}
 			key := hasher.Key(u)
 			recs = append(recs, frontier.Record{
-				Links:  []frontier.Link{{Key: key, URL: u, Depth: 3, Priority: 19, Source: 1, Parent: start, Discovered: now}},
-				Finish: &frontier.Finish{Key: key, Outcome: uint8(page.OK), Status: 200, Attempts: 1, CheckedAt: now, Bytes: 10240, Facts: facts.Append(nil)},
+				Links: []frontier.Link{{Key: key, URL: u, Depth: 3, Priority: 19, Source: 1, Parent: start,
+					Discovered: now}},
+				Finish: &frontier.Finish{Key: key, Outcome: uint8(page.OK), Status: 200, Attempts: 1, CheckedAt: now,
+					Bytes: 10240, Facts: facts.Append(nil)},
 			})
 		}
 		if err := s.Ready(t.Context()); err != nil {
@@ -75,8 +81,9 @@ func madeUp(t *testing.T, n int) string {
 	return string(dir)
 }
 
-// An export takes as much memory for many URLs as for some. What counts is memory of its own: the store's files are mapped, and what the
-// kernel keeps of them in free memory counts as the process's too, but is released when memory is needed.
+// An export takes as much memory for many URLs as for some. What counts is memory of its own: the store's files are
+// mapped, and what the kernel keeps of them in free memory counts as the process's too, but is released when memory is
+// needed.
 func TestExportMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("memory of one's own is told apart only on Linux")
@@ -88,15 +95,16 @@ func TestExportMemory(t *testing.T) {
 		if res.Pages != n || res.Indexable != n {
 			t.Errorf("%d URLs: %+v", n, res)
 		}
-		t.Logf("%d URLs: peak %d MB of its own, %v, %d files", n, own, time.Since(began).Round(time.Millisecond), len(res.Files))
+		t.Logf("%d URLs: peak %d MB of its own, %v, %d files", n, own, time.Since(began).Round(time.Millisecond),
+			len(res.Files))
 		if own > mostMemory && !raceDetector {
 			t.Errorf("%d URLs took %d MB, want at most %d", n, own, mostMemory)
 		}
 	}
 }
 
-// mostMemory is what an export may take of any number of URLs, in MB. Most of it is the store settling after it was written to; the export by
-// itself takes some 25.
+// mostMemory is what an export may take of any number of URLs, in MB. Most of it is the store settling after it was
+// written to; the export by itself takes some 25.
 const mostMemory = 300
 
 // measureExport exports a crawl and returns the most memory of its own that it took, in MB.

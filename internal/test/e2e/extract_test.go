@@ -17,10 +17,11 @@ func TestExtractFromHostilePages(t *testing.T) {
 		fmt.Fprintf(&formatting, "<b i%d>", i)
 	}
 	pages := map[string]string{
-		"/":         `<a href=/p>1</a><a href=/table>2</a><a href=/deep>3</a><a href=/large>4</a><b>start</b>`,
-		"/large":    strings.Repeat("<p>x", 700_000),
-		"/p":        "<p>" + formatting.String() + strings.Repeat("<p>x", 50_000),
-		"/table":    "<table><td><p>" + strings.ReplaceAll(formatting.String(), "<b", "<font") + strings.Repeat("<p>x", 40_000),
+		"/":      `<a href=/p>1</a><a href=/table>2</a><a href=/deep>3</a><a href=/large>4</a><b>start</b>`,
+		"/large": strings.Repeat("<p>x", 700_000),
+		"/p":     "<p>" + formatting.String() + strings.Repeat("<p>x", 50_000),
+		"/table": "<table><td><p>" + strings.ReplaceAll(formatting.String(), "<b", "<font") +
+			strings.Repeat("<p>x", 40_000),
 		"/deep":     strings.Repeat("<div>", 600) + "<a href=/ordinary>4</a>",
 		"/ordinary": "<p><b>bold</b><p>plain",
 	}
@@ -35,7 +36,8 @@ func TestExtractFromHostilePages(t *testing.T) {
 	}))
 	t.Cleanup(site.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	ended(t, run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir, "--extract", "bold=b"), dir, 0, "complete", "")
+	ended(t, run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir,
+		"--extract", "bold=b"), dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	// On a slow machine any of the large pages may take too much time. Package htmltree tests memory and time alone.
 	for path, want := range map[string]struct{ err, extracted string }{

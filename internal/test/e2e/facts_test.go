@@ -23,7 +23,8 @@ func TestAskedFor(t *testing.T) {
 	t.Cleanup(site.Close)
 	crawl := func(flags ...string) map[string]line {
 		dir := filepath.Join(t.TempDir(), "data")
-		args := append([]string{"crawl", "--start-url", site.URL, "--profile", "own-site", "--ignore-robots", "--allow-private", "--data-dir", dir}, flags...)
+		args := append([]string{"crawl", "--start-url", site.URL, "--profile", "own-site", "--ignore-robots",
+			"--allow-private", "--data-dir", dir}, flags...)
 		ended(t, run(t, args...), dir, 0, "complete", "")
 		return readLines(t, dir)
 	}

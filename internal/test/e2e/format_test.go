@@ -13,19 +13,22 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A crawl of format version 1 is refused by every command that would read it, with both versions named, and is not changed. It can be wiped.
+// A crawl of format version 1 is refused by every command that would read it, with both versions named, and is not
+// changed. It can be wiped.
 func TestOtherFormat(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5"}
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "5"}
 	if got := run(t, crawl...); got.code != 3 {
 		t.Fatalf("exit status %d, want 3", got.code)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
 		t.Fatal(err)
 	}
-	unpackStore(t, filepath.Join("..", "..", "..", "state", "testdata", "v1.tar.gz"), "closed/", filepath.Join(dir, "state"))
+	unpackStore(t, filepath.Join("..", "..", "..", "state", "testdata", "v1.tar.gz"), "closed/",
+		filepath.Join(dir, "state"))
 	before, fetched := picture(t, dir), pages(web)
 	for _, command := range [][]string{
 		{"resume", "--data-dir", dir, "--max-urls", "0"},
@@ -69,7 +72,8 @@ func unpackStore(t *testing.T, archive, prefix, dir string) {
 		}
 		name := filepath.Join(dir, filepath.FromSlash(rest))
 		content, err := io.ReadAll(r)
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, content, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,16 +15,19 @@ func changingWeb(seed uint64) testweb.Config {
 	return testweb.Config{
 		Seed: seed, Hosts: 4, Pages: 100, CrossHost: 0.2, Sitemaps: &testweb.Sitemaps{Orphans: 10},
 		Changes: &testweb.Changes{
-			Always: share, Sometimes: share, Vanish: share, Redirect: share, Move: share, Tokens: share, Counter: share, Title: share,
+			Always: share, Sometimes: share, Vanish: share, Redirect: share, Move: share, Tokens: share, Counter: share,
+			Title:     share,
 			Canonical: share, NoIndex: share, NoIndexHeader: share, Disallow: share, Appear: share, Unlink: share,
 		},
 		Faults: slices.Concat(
-			testweb.On("1", testweb.Validators{Mode: "gzip_suffix"}), testweb.On("2", testweb.Validators{Mode: "date"}), testweb.On("3", testweb.Validators{Mode: "none"}),
+			testweb.On("1", testweb.Validators{Mode: "gzip_suffix"}), testweb.On("2", testweb.Validators{Mode: "date"}),
+			testweb.On("3", testweb.Validators{Mode: "none"}),
 		),
 	}
 }
 
-// Crawls of a web before and after it changed find what is there at the time, and their facts differ where the web says that it changed.
+// Crawls of a web before and after it changed find what is there at the time, and their facts differ where the web says
+// that it changed.
 func TestCrawlsOfAWebThatChanges(t *testing.T) {
 	t.Parallel()
 	web := serve(t, changingWeb(5))
@@ -37,7 +40,8 @@ func TestCrawlsOfAWebThatChanges(t *testing.T) {
 		}
 		web.Reset()
 		dir := filepath.Join(t.TempDir(), "data")
-		args := []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}
+		args := []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir",
+			dir}
 		for _, start := range web.StartURLs() {
 			args = append(args, "--start-url", start)
 		}
@@ -61,7 +65,9 @@ func TestCrawlsOfAWebThatChanges(t *testing.T) {
 			continue
 		}
 		compared++
-		want := slices.DeleteFunc(slices.Clone(e.Differences), func(d testweb.Difference) bool { return d.Field == "noindex" }) // is no field of a line
+		// is no field of a line
+		want := slices.DeleteFunc(slices.Clone(e.Differences),
+			func(d testweb.Difference) bool { return d.Field == "noindex" })
 		if got := differencesOf(before, after); !slices.Equal(got, want) {
 			t.Errorf("%s (%s) differs in %v, want %v", e.URL, e.Kind, got, want)
 		}
@@ -69,7 +75,8 @@ func TestCrawlsOfAWebThatChanges(t *testing.T) {
 			kinds[e.Kind]++
 		}
 	}
-	for _, kind := range []string{"always", "sometimes", "vanish", "redirect", "move", "counter", "title", "canonical", "disallow"} {
+	for _, kind := range []string{"always", "sometimes", "vanish", "redirect", "move", "counter", "title", "canonical",
+		"disallow"} {
 		if kinds[kind] == 0 {
 			t.Errorf("of %d pages none of the kind %s differs: %v", compared, kind, kinds)
 		}

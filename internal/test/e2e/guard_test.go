@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A start URL with an address opens its own port of that address and no other. --resolve to a private address needs no --allow-private.
+// A start URL with an address opens its own port of that address and no other. --resolve to a private address needs no
+// --allow-private.
 func TestStartAddressOpensItsPortOnly(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -22,18 +23,21 @@ func TestStartAddressOpensItsPortOnly(t *testing.T) {
 	}))
 	t.Cleanup(site.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", site.URL+"/", "--scope", "any", "--profile", "own-site", "--data-dir", dir, "--seeding-strategy", "none",
+	got := run(t, "crawl", site.URL+"/", "--scope", "any", "--profile", "own-site", "--data-dir", dir,
+		"--seeding-strategy", "none",
 		"--resolve", "resolved.test:80:"+site.Listener.Addr().String())
 	if got.code != 0 {
 		t.Errorf("exit status %d, want 0", got.code)
 	}
 	lines := readLines(t, dir)
-	for url, want := range map[string]string{site.URL + "/": "ok", "http://resolved.test/": "ok", other.URL + "/secret": "refused_address"} {
+	for url, want := range map[string]string{site.URL + "/": "ok", "http://resolved.test/": "ok", other.URL +
+		"/secret": "refused_address"} {
 		if lines[url].Outcome != want {
 			t.Errorf("%s: %q, want %q", url, lines[url].Outcome, want)
 		}
 	}
-	if text := lines[other.URL+"/secret"].Error; !strings.Contains(text, "127.0.0.1 is not a public address (loopback)") {
+	if text := lines[other.URL+"/secret"].Error; !strings.Contains(text,
+		"127.0.0.1 is not a public address (loopback)") {
 		t.Errorf("the error is %q", text)
 	}
 	if asked.Load() != 0 {

@@ -39,7 +39,8 @@ func TestHabits(t *testing.T) {
 	if got := run(t, "status", "--delay", "2s"); got.code != 2 || strings.Contains(got.stderr, "min-delay-ms") {
 		t.Errorf("status --delay: %d, %s", got.code, got.stderr)
 	}
-	got := effective(t, run(t, "crawl", "--print-config", "--duration", "1w2d", "--timeout", "1m", "--save-interval", "1d"))
+	got := effective(t, run(t, "crawl", "--print-config", "--duration", "1w2d", "--timeout", "1m", "--save-interval",
+		"1d"))
 	for name, want := range map[string]string{"duration": "216h0m0s", "timeout": "1m0s", "save-interval": "24h0m0s"} {
 		if got[name][0] != want {
 			t.Errorf("%s is %s, want %s", name, got[name][0], want)
@@ -163,7 +164,8 @@ func TestRobotsThatCannotBeHad(t *testing.T) {
 		_, _ = w.Write([]byte("<p>here"))
 	}))
 	t.Cleanup(site.Close)
-	for flag, want := range map[string]string{"--robots-strict=false": "as if it allowed everything", "--robots-strict": "not fetched"} {
+	for flag, want := range map[string]string{"--robots-strict=false": "as if it allowed everything",
+		"--robots-strict": "not fetched"} {
 		dir := filepath.Join(t.TempDir(), "data")
 		run(t, "crawl", site.URL+"/", "--data-dir", dir, "--seeding-strategy", "none", flag)
 		text, err := os.ReadFile(filepath.Join(dir, "report.json"))

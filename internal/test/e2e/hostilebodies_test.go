@@ -38,8 +38,8 @@ func packed(t *testing.T, text, encodings string) string {
 	return text
 }
 
-// Few bytes that expand to much in some layer of their compression cost a bounded amount of work, as a page, as robots.txt and as a
-// sitemap. The crawl records what they were and goes on.
+// Few bytes that expand to much in some layer of their compression cost a bounded amount of work, as a page, as
+// robots.txt and as a sitemap. The crawl records what they were and goes on.
 func TestBodiesThatExpand(t *testing.T) {
 	t.Parallel()
 	empty := strings.Repeat(packed(t, "", "gzip"), 1<<20) // 20 MB and more of members without content
@@ -83,18 +83,21 @@ func TestBodiesThatExpand(t *testing.T) {
 	defer rules.Close()
 
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", hostile.URL+"/", "--start-url", rules.URL+"/", "--profile", "own-site", "--data-dir", dir)
+	got := run(t, "crawl", "--start-url", hostile.URL+"/", "--start-url", rules.URL+"/", "--profile", "own-site",
+		"--data-dir", dir)
 	rep := ended(t, got, dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	for path := range bodies {
-		if l := lines[hostile.URL+path]; l.Outcome != "too_large" || l.Error != "body: larger than the limit of 10485760 bytes (--max-body-size)" {
+		if l := lines[hostile.URL+path]; l.Outcome != "too_large" ||
+			l.Error != "body: larger than the limit of 10485760 bytes (--max-body-size)" {
 			t.Errorf("%s: %s, %q, want it too large", path, l.Outcome, l.Error)
 		}
 	}
 	if l := lines[rules.URL+"/"]; l.Outcome != "ok" || l.Robots.Confidence != "low" {
 		t.Errorf("the page beside a hostile robots.txt: %+v", l)
 	}
-	if text := strings.Join(rep.Warnings, "\n"); !strings.Contains(text, "/spaces.xml: ") || !strings.Contains(text, "it expands to more than 256 times the bytes that came") {
+	if text := strings.Join(rep.Warnings, "\n"); !strings.Contains(text, "/spaces.xml: ") ||
+		!strings.Contains(text, "it expands to more than 256 times the bytes that came") {
 		t.Errorf("no warning of the sitemap that expands: %s", text)
 	}
 }

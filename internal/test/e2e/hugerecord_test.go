@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A page and a robots.txt that make each of 20,000 links a long record, more than fits into one entry of the log, do not end the crawl.
+// A page and a robots.txt that make each of 20,000 links a long record, more than fits into one entry of the log, do
+// not end the crawl.
 func TestHugeRecord(t *testing.T) {
 	t.Parallel()
 	const links = 20_000
@@ -29,11 +30,13 @@ func TestHugeRecord(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	rep := ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0, "complete", "")
+	rep := ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0,
+		"complete", "")
 	if rep.Outcomes["blocked_by_robots"] != links || rep.Outcomes["ok"] != 1 {
 		t.Errorf("outcomes %v, want 1 ok and %d blocked_by_robots", rep.Outcomes, links)
 	}
-	if l := readLines(t, dir)[web.URL+"/x1"]; l.Robots == nil || !strings.HasPrefix(l.Robots.Rule, "Disallow: /x**") || len(l.Robots.Rule) > 1100 {
+	if l := readLines(t, dir)[web.URL+"/x1"]; l.Robots == nil || !strings.HasPrefix(l.Robots.Rule, "Disallow: /x**") ||
+		len(l.Robots.Rule) > 1100 {
 		t.Errorf("robots %.200v", l.Robots)
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// TestOtherIdentity lets the program meet a crawl that was begun by a version with other rules for URLs. Every command that would
-// look up URLs in it is refused with both identities named, before it changes or fetches anything; wipe deletes the crawl.
+// TestOtherIdentity lets the program meet a crawl that was begun by a version with other rules for URLs. Every command
+// that would look up URLs in it is refused with both identities named, before it changes or fetches anything; wipe
+// deletes the crawl.
 func TestOtherIdentity(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5"}
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "5"}
 	if got := run(t, crawl...); got.code != 3 {
 		t.Fatalf("exit status %d, want 3", got.code)
 	}

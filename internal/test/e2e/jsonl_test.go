@@ -18,7 +18,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// fitsSchema holds every line of a crawl's sitemap.jsonl against the schema, and returns how many there are of each outcome.
+// fitsSchema holds every line of a crawl's sitemap.jsonl against the schema, and returns how many there are of each
+// outcome.
 func fitsSchema(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	s := readSchema(t)
@@ -43,19 +44,24 @@ func fitsSchema(t *testing.T, dir string) map[string]int {
 	return outcomes
 }
 
-// Lines are what the schema says, whatever servers do. Only names that DNS does not know and pages that kill the program are left out here.
+// Lines are what the schema says, whatever servers do. Only names that DNS does not know and pages that kill the
+// program are left out here.
 func TestEveryLineFitsTheSchema(t *testing.T) {
 	t.Parallel()
 	one := testweb.Where{Count: 1}
-	web := serve(t, testweb.Config{Seed: 3, Hosts: 4, Pages: 20, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Faults: slices.Concat(
-		testweb.On("0", testweb.RedirectChain{Length: 12}, testweb.RedirectLoop{Length: 3}, testweb.StatusPages{Where: testweb.Where{Count: 2}}, testweb.Disallow{Count: 3},
-			testweb.NoIndex{Count: 2}, testweb.Canonical{}, testweb.NoFollow{}, testweb.Hreflang{}, testweb.WrongType{}, testweb.Files{}, testweb.Charsets{}, testweb.Encodings{},
-			testweb.Malformed{}, testweb.LinkZoo{}, testweb.PathTrap{}, testweb.LongURL{}),
-		testweb.On("1", testweb.Huge{Where: one}, testweb.GzipBomb{Where: one}),
-		testweb.On("2", testweb.Reset{Where: one}), testweb.On("3", testweb.Truncate{Where: one}),
-	)})
-	// What a synthetic web has not: an address that is refused, a port where no server listens, one without TLS, and one page
-	// that is always refused.
+	web := serve(t, testweb.Config{Seed: 3, Hosts: 4, Pages: 20, Sitemaps: &testweb.Sitemaps{Orphans: 2},
+		Faults: slices.Concat(
+			testweb.On("0", testweb.RedirectChain{Length: 12}, testweb.RedirectLoop{Length: 3},
+				testweb.StatusPages{Where: testweb.Where{Count: 2}}, testweb.Disallow{Count: 3},
+				testweb.NoIndex{Count: 2}, testweb.Canonical{}, testweb.NoFollow{}, testweb.Hreflang{},
+				testweb.WrongType{},
+				testweb.Files{}, testweb.Charsets{}, testweb.Encodings{},
+				testweb.Malformed{}, testweb.LinkZoo{}, testweb.PathTrap{}, testweb.LongURL{}),
+			testweb.On("1", testweb.Huge{Where: one}, testweb.GzipBomb{Where: one}),
+			testweb.On("2", testweb.Reset{Where: one}), testweb.On("3", testweb.Truncate{Where: one}),
+		)})
+	// What a synthetic web has not: an address that is refused, a port where no server listens, one without TLS, and
+	// one page that is always refused.
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/":
@@ -70,8 +76,10 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 	}))
 	t.Cleanup(plain.Close)
 	dead := "http://127.0.0.2:" + strings.Split(closedPort(t), ":")[1]
-	args := []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--max-retries", "1", "--max-host-backoff-secs", "1",
-		"--max-host-failures", "3", "--failure-threshold", "0", "--images", "--links", "--csv", "--extract", "b=b", "--extract", "i=i", "--start-url", plain.URL}
+	args := []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--max-retries",
+		"1", "--max-host-backoff-secs", "1",
+		"--max-host-failures", "3", "--failure-threshold", "0", "--images", "--links", "--csv", "--extract", "b=b",
+		"--extract", "i=i", "--start-url", plain.URL}
 	for i := range 6 {
 		args = append(args, "--start-url", fmt.Sprintf("%s/%d", dead, i))
 	}
@@ -84,7 +92,8 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 	// A time-out that a page reaches soon is one that any page reaches on a busy machine, so this is another crawl.
 	slow := serve(t, testweb.Config{Pages: 1, Faults: testweb.OnAll(testweb.Hang{})})
 	dir = filepath.Join(t.TempDir(), "data")
-	run(t, "crawl", "--profile", "own-site", "--resolve", slow.Resolve(), "--start-url", slow.StartURLs()[0], "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1", "--data-dir", dir)
+	run(t, "crawl", "--profile", "own-site", "--resolve", slow.Resolve(), "--start-url", slow.StartURLs()[0],
+		"--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1", "--data-dir", dir)
 	got["timeout"] = fitsSchema(t, dir)["timeout"]
 	for _, o := range page.Outcomes() {
 		switch o {
@@ -98,7 +107,8 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 	}
 
 	dir = filepath.Join(t.TempDir(), "data")
-	run(t, "crawl", "--profile", "own-site", "--resolve", web.Resolve(), "--start-url", web.StartURLs()[0], "--max-urls", "5", "--data-dir", dir)
+	run(t, "crawl", "--profile", "own-site", "--resolve", web.Resolve(), "--start-url", web.StartURLs()[0],
+		"--max-urls", "5", "--data-dir", dir)
 	if got := fitsSchema(t, dir); got["pending"] == 0 {
 		t.Errorf("no line is pending: %v", got)
 	}
@@ -176,7 +186,8 @@ func TestDocumentationIsWhole(t *testing.T) {
 	for what, part := range map[string]*schema{"line": s, "robots": s.properties["robots"]} {
 		for _, name := range fields[what] {
 			if part.properties[name] == nil || !rows(name) {
-				t.Errorf("%s of %s: in the schema %v, in the documentation %v", name, what, part.properties[name] != nil, rows(name))
+				t.Errorf("%s of %s: in the schema %v, in the documentation %v", name, what,
+					part.properties[name] != nil, rows(name))
 			}
 		}
 		if len(part.properties) != len(fields[what]) {

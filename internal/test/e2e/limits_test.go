@@ -40,7 +40,8 @@ func TestMaxURLsIsExact(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := web.StartURLs()[0]
 	c := testweb.Crawl{Starts: []string{first}, Scope: "any"}
-	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--workers", "512", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "137")
+	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--workers", "512",
+		"--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "137")
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 137, stopping crawl")
 	if !strings.Contains(got.stderr, "Reached max_urls limit of 137, stopping crawl") {
 		t.Errorf("the log does not say so:\n%s", got.stderr)
@@ -66,7 +67,8 @@ func TestMaxURLsIsExact(t *testing.T) {
 	wellBehaved(t, web, 150, 512)
 }
 
-// The warnings of a page limit come with the pages that reach 80 % and 95 % of it, also when the crawl lasts an instant.
+// The warnings of a page limit come with the pages that reach 80 % and 95 % of it, also when the crawl lasts an
+// instant.
 func TestPageLimitWarnings(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 60})
@@ -91,7 +93,8 @@ func TestLimitThatIsNotReached(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 40})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "40")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "40")
 	ended(t, got, dir, 0, "complete", "")
 	if n := pages(web); n != 40 {
 		t.Errorf("%d pages were asked for, want 40", n)
@@ -103,7 +106,8 @@ func TestMaxURLsPerHost(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Hosts: 5, Pages: 50, CrossHost: 0.3})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls-per-host", "17")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve",
+		web.Resolve(), "--data-dir", dir, "--max-urls-per-host", "17")
 	rep := ended(t, got, dir, 3, "partial", "Reached max_urls_per_host limit of 17 on some hosts")
 	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir+" --max-urls-per-host N") {
 		t.Errorf("does not say how to go on:\n%s", got.stdout)
@@ -122,10 +126,12 @@ func TestDuration(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 60})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--duration", "1500ms")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--duration", "1500ms")
 	rep := ended(t, got, dir, 3, "partial", "Reached duration limit of 1.5s (elapsed: ")
 	elapsed := 0.0
-	if _, err := fmt.Sscanf(rep.Reason, "Reached duration limit of 1.5s (elapsed: %gs), stopping crawl", &elapsed); err != nil || elapsed < 1.5 {
+	if _, err := fmt.Sscanf(rep.Reason, "Reached duration limit of 1.5s (elapsed: %gs), stopping crawl",
+		&elapsed); err != nil || elapsed < 1.5 {
 		t.Errorf("the reason is %q", rep.Reason)
 	}
 	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
@@ -140,16 +146,19 @@ func TestDuration(t *testing.T) {
 	askedOnce(t, web)
 }
 
-// What is too deep is counted and not listed, so that a crawl to a depth is complete; and it finds the same whatever the timing.
+// What is too deep is counted and not listed, so that a crawl to a depth is complete; and it finds the same whatever
+// the timing.
 func TestMaxDepth(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Hosts: 3, Pages: 300, Links: 6, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Slow{Delay: time.Millisecond, Jitter: 30 * time.Millisecond})})
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 300, Links: 6, CrossHost: 0.2,
+		Faults: testweb.OnAll(testweb.Slow{Delay: time.Millisecond, Jitter: 30 * time.Millisecond})})
 	for depth := 1; depth <= 3; depth++ {
 		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			first := web.StartURLs()[0]
-			got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-depth", fmt.Sprint(depth))
+			got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve",
+				web.Resolve(), "--data-dir", dir, "--max-depth", fmt.Sprint(depth))
 			rep := ended(t, got, dir, 0, "complete", "")
 			c := testweb.Crawl{Starts: []string{first}, Scope: "any", MaxDepth: depth}
 			lines := readLines(t, dir)
@@ -169,14 +178,17 @@ func TestMaxDepth(t *testing.T) {
 // A crawl whose every start domain is abandoned has failed.
 func TestEveryStartIsAbandoned(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.StatusPages{Where: testweb.Where{All: true}, Status: 500})})
+	web := serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.StatusPages{Where: testweb.Where{All: true},
+		Status: 500})})
 	dir := filepath.Join(t.TempDir(), "data")
 	urls := "http://" + web.HostName(0) + "/\n"
 	for i := range 30 {
 		urls += fmt.Sprintf("http://%s/start/%d\n", web.HostName(0), i)
 	}
-	got := invocation{stdin: urls, args: []string{"crawl", "--start-url", "-", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-		"--failure-threshold", "5", "--max-inflight-per-host", "4", "--max-retries", "0", "--max-host-backoff-secs", "1", "--max-host-failures", "100"}}.run(t)
+	got := invocation{stdin: urls, args: []string{"crawl", "--start-url", "-", "--profile", "own-site", "--resolve",
+		web.Resolve(), "--data-dir", dir,
+		"--failure-threshold", "5", "--max-inflight-per-host", "4", "--max-retries", "0", "--max-host-backoff-secs",
+		"1", "--max-host-failures", "100"}}.run(t)
 	rep := ended(t, got, dir, 1, "failed", "abandoned")
 	if rep.Success || len(rep.Errors) == 0 {
 		t.Errorf("success %v, errors %q", rep.Success, rep.Errors)

@@ -10,12 +10,14 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// The log of a crawl is in its data directory, off a terminal too; a resume goes on with it. --log-file names another file instead.
+// The log of a crawl is in its data directory, off a terminal too; a resume goes on with it. --log-file names another
+// file instead.
 func TestLogFile(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--max-urls", "5"}
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--max-urls", "5"}
 	got := run(t, append(crawl, "--data-dir", dir)...)
 	if !strings.Contains(got.stderr, "Reached max_urls limit of 5") || read(t, dir, "mapwright.log") != got.stderr {
 		t.Errorf("standard error:\n%s\nmapwright.log:\n%s", got.stderr, read(t, dir, "mapwright.log"))
@@ -29,18 +31,22 @@ func TestLogFile(t *testing.T) {
 	other := t.TempDir()
 	dir = filepath.Join(t.TempDir(), "data")
 	got = run(t, append(crawl, "--data-dir", dir, "--log-file", filepath.Join(other, "crawl.log"))...)
-	if got.stderr != "" || exists(t, dir, "mapwright.log") || !strings.Contains(read(t, other, "crawl.log"), "Reached max_urls limit of 5") {
+	if got.stderr != "" || exists(t, dir, "mapwright.log") ||
+		!strings.Contains(read(t, other, "crawl.log"), "Reached max_urls limit of 5") {
 		t.Errorf("with --log-file, standard error is %q", got.stderr)
 	}
 }
 
-// In a JSON log numbers are numbers, and durations are numbers of seconds whose names say so; a text log has them rounded.
+// In a JSON log numbers are numbers, and durations are numbers of seconds whose names say so; a text log has them
+// rounded.
 func TestNumbersInTheLog(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 200, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond}, testweb.Hang{})})
+	web := serve(t, testweb.Config{Pages: 200, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond},
+		testweb.Hang{})})
 	for _, format := range []string{"json", "text"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
+		p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+			"--data-dir", dir,
 			"--duration", "0.5", "--grace", "0.1", "--log-format", format)
 		got := p.wait()
 		if format == "text" {
@@ -55,7 +61,8 @@ func TestNumbersInTheLog(t *testing.T) {
 		for text := range strings.Lines(got.stderr) {
 			entry := parse[map[string]any](t, text)
 			for name, value := range entry {
-				if word, ok := value.(string); ok && name != "time" && regexp.MustCompile(`^[-\d.,]+[a-zµ]{0,2}$`).MatchString(word) {
+				if word, ok := value.(string); ok && name != "time" &&
+					regexp.MustCompile(`^[-\d.,]+[a-zµ]{0,2}$`).MatchString(word) {
 					t.Errorf("%s is the text %q:\n%s", name, word, text)
 				}
 			}
@@ -86,7 +93,8 @@ func TestHintOnATerminal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			term := sitting{}.start(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir}, tt.flags...)...)
+			term := sitting{}.start(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--resolve",
+				web.Resolve(), "--data-dir", dir}, tt.flags...)...)
 			term.sees("the crawl", func(s *screen) bool { return strings.Contains(s.String(), "Ctrl-C stops") })
 			if tt.want {
 				term.shows(hint)

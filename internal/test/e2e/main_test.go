@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	crashes   = flag.Int("crashes", 4, "how often each TestCrash kills the program; TestCrashDifficultSites at least 12 times")
+	crashes = flag.Int("crashes", 4,
+		"how often each TestCrash kills the program; TestCrashDifficultSites at least 12 times")
 	crashSeed = flag.Uint64("crash-seed", 0, "what TestCrash chooses by; 0 means by chance")
 	soak      = flag.Duration("soak", 2*time.Second, "how long TestSoak crawls")
 )

@@ -124,9 +124,11 @@ func sameFile(t *testing.T, a, b string) {
 
 func TestExportOfAFinishedCrawl(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Seed: 4, Pages: 40, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Faults: testweb.OnAll(testweb.Hreflang{}, testweb.NoIndex{}, testweb.Canonical{}, testweb.StatusPages{})})
+	web := serve(t, testweb.Config{Seed: 4, Pages: 40, Sitemaps: &testweb.Sitemaps{Orphans: 2},
+		Faults: testweb.OnAll(testweb.Hreflang{}, testweb.NoIndex{}, testweb.Canonical{}, testweb.StatusPages{})})
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	if got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--links", "--images"); got.code != 0 {
+	if got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--links", "--images"); got.code != 0 {
 		t.Fatalf("exit status %d", got.code)
 	}
 	// The same as the crawl itself wrote, byte by byte, however often.
@@ -149,7 +151,8 @@ func TestExportOfAFinishedCrawl(t *testing.T) {
 	if !slices.Equal(res.Files, []string{"sitemap.csv", "sitemap.xml.gz"}) {
 		t.Errorf("wrote %q", res.Files)
 	}
-	if res := exportTo(t, dir, t.TempDir(), "--format", "xml", "--xml-types", "application/pdf"); res.Indexable != 0 || len(res.Files) != 0 {
+	if res := exportTo(t, dir, t.TempDir(), "--format", "xml", "--xml-types", "application/pdf"); res.Indexable != 0 ||
+		len(res.Files) != 0 {
 		t.Errorf("a site without PDF files is mapped as %+v", res)
 	}
 	file, err := os.Open(filepath.Join(out, "sitemap.csv"))
@@ -157,7 +160,8 @@ func TestExportOfAFinishedCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if rows, err := csv.NewReader(file).ReadAll(); err != nil || len(rows) != res.Pages+1 || !slices.Contains(rows[0], "indexable_reason") {
+	if rows, err := csv.NewReader(file).ReadAll(); err != nil || len(rows) != res.Pages+1 ||
+		!slices.Contains(rows[0], "indexable_reason") {
 		t.Errorf("%d rows of CSV, %v", len(rows), err)
 	}
 }
@@ -168,7 +172,8 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 	web := serve(t, testweb.Config{Seed: 5, Pages: 400, Sitemaps: &testweb.Sitemaps{}})
 	web.Hold(50)
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--timeout", "1h")
 	p.until("some pages are recorded", func() bool { return pages(web) > 50 && status(t, dir).Outcomes["ok"] > 0 })
 	p.kill()
 	web.Release()
@@ -185,7 +190,8 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 		before = lines
 	}
 	listedRightly(t, out, "sitemap.xml")
-	if got := run(t, "export", "--data-dir", dir, "--output", out, "--format", "links"); got.code != 0 || !strings.Contains(got.stderr, "links.jsonl is empty") {
+	if got := run(t, "export", "--data-dir", dir, "--output", out, "--format", "links"); got.code != 0 ||
+		!strings.Contains(got.stderr, "links.jsonl is empty") {
 		t.Errorf("exit status %d, and nothing said of links that were not kept: %s", got.code, got.stderr)
 	}
 	settled := 0
@@ -209,9 +215,11 @@ func TestExportOfARunningCrawl(t *testing.T) {
 	web := serve(t, testweb.Config{Seed: 6, Pages: 100, Sitemaps: &testweb.Sitemaps{}})
 	web.Hold(30) // so that the crawl cannot be over before the export
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--timeout", "1h")
 	p.until("some pages are recorded", func() bool { return pages(web) > 30 && status(t, dir).Outcomes["ok"] > 0 })
-	if got := run(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv", "--xml-types", "text/html,text/plain"); got.code != 0 {
+	if got := run(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv", "--xml-types",
+		"text/html,text/plain"); got.code != 0 {
 		t.Fatalf("exit status %d", got.code)
 	}
 	sitemaptest.Files(t, filepath.Join(out, "sitemap.xml"))
@@ -231,10 +239,12 @@ func TestExportOfARunningCrawl(t *testing.T) {
 // A site that only a sitemap tells of is found whole, and its map has as many parts as the protocol wants.
 func TestLargeMap(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Seed: 7, Pages: 10, PageSize: 600, Links: 3, Sitemaps: &testweb.Sitemaps{Orphans: *mapPages - 10, PerFile: 50_000, Gzip: true}})
+	web := serve(t, testweb.Config{Seed: 7, Pages: 10, PageSize: 600, Links: 3,
+		Sitemaps: &testweb.Sitemaps{Orphans: *mapPages - 10, PerFile: 50_000, Gzip: true}})
 	dir := filepath.Join(t.TempDir(), "data")
 	began := time.Now()
-	cmd := unhurried(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--base-url", "https://maps.test/")
+	cmd := unhurried(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--base-url", "https://maps.test/")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,13 +269,16 @@ func TestLargeMap(t *testing.T) {
 	}
 }
 
-// Sitemaps that a killed crawl had not read to their end are read by the next run, and nothing that only they name is lost.
+// Sitemaps that a killed crawl had not read to their end are read by the next run, and nothing that only they name is
+// lost.
 func TestKilledWhileReadingSitemaps(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Seed: 8, Hosts: 2, HostName: "h%d.example.test", Pages: 3, PageSize: 700, CrossHost: 0.5, Sitemaps: &testweb.Sitemaps{Orphans: 700, PerFile: 100},
+	web := serve(t, testweb.Config{Seed: 8, Hosts: 2, HostName: "h%d.example.test", Pages: 3, PageSize: 700,
+		CrossHost: 0.5, Sitemaps: &testweb.Sitemaps{Orphans: 700, PerFile: 100},
 		Faults: testweb.OnAll(testweb.Slow{Delay: 5 * time.Millisecond})})
 	dir := filepath.Join(t.TempDir(), "data")
-	args := []string{"crawl", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--start-url", web.StartURLs()[0], "--start-url", web.StartURLs()[1]}
+	args := []string{"crawl", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--start-url",
+		web.StartURLs()[0], "--start-url", web.StartURLs()[1]}
 	for _, n := range []int{3, 150} {
 		before := pages(web)
 		web.Hold(n)

@@ -39,7 +39,8 @@ func TestStatusSaysHowToGoOn(t *testing.T) {
 		t.Errorf("state %q", state)
 	}
 	status = run(t, "status", "--json", "--data-dir", dir)
-	if live := parse[struct{ State, Reason string }](t, status.stdout); live.State != "partial" || live.Reason != reason {
+	if live := parse[struct{ State, Reason string }](t, status.stdout); live.State != "partial" ||
+		live.Reason != reason {
 		t.Errorf("status --json: %+v", live)
 	}
 }
@@ -55,11 +56,13 @@ func TestInspectOfAPageThatCannotBeFetched(t *testing.T) {
 	}
 	got := run(t, "inspect", "--json", "--ignore-robots", url)
 	ins := parse[inspection](t, got.stdout)
-	if got.code != 1 || ins.URL != url || ins.Outcome != "connect_error" || !strings.HasPrefix(ins.Error, cause) || ins.Indexable || ins.IndexableReason != "error" {
+	if got.code != 1 || ins.URL != url || ins.Outcome != "connect_error" || !strings.HasPrefix(ins.Error, cause) ||
+		ins.Indexable || ins.IndexableReason != "error" {
 		t.Errorf("exit %d:\n%s", got.code, got.stdout)
 	}
 	got = run(t, "inspect", "--ignore-robots", url)
-	if got.code != 1 || field(got.stdout, "Outcome") != "connect_error" || !strings.HasPrefix(field(got.stdout, "Error"), cause) {
+	if got.code != 1 || field(got.stdout, "Outcome") != "connect_error" ||
+		!strings.HasPrefix(field(got.stdout, "Error"), cause) {
 		t.Errorf("exit %d:\n%s", got.code, got.stdout)
 	}
 	whole := "it is longer than what is sent"
@@ -68,7 +71,8 @@ func TestInspectOfAPageThatCannotBeFetched(t *testing.T) {
 		w.Write([]byte(whole[:5]))
 	}})
 	half := run(t, "inspect", "--json", "--ignore-robots", "--resolve", resolve, "http://a.test/")
-	if ins := parse[inspection](t, half.stdout); half.code != 1 || ins.Outcome != "read_error" || ins.StatusCode != 200 || ins.Error != "body: unexpected EOF" || len(ins.Links) != 0 {
+	if ins := parse[inspection](t, half.stdout); half.code != 1 || ins.Outcome != "read_error" ||
+		ins.StatusCode != 200 || ins.Error != "body: unexpected EOF" || len(ins.Links) != 0 {
 		t.Errorf("a page that breaks off: exit %d:\n%s", half.code, half.stdout)
 	}
 	if want := "mapwright: " + url + " was not fetched: connect_error (" + cause; !strings.HasPrefix(got.stderr, want) {

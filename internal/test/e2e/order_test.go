@@ -15,10 +15,12 @@ import (
 func TestOrderOfOutputs(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Seed: 3, Pages: 60, Hosts: 4})
-	patterns := map[string]string{"sitemap.jsonl": `(?m)^\{"schema_version":\d+,"url":"([^"]+)"`, "sitemap.csv": `(?m)^(http[^,]+),`}
+	patterns := map[string]string{"sitemap.jsonl": `(?m)^\{"schema_version":\d+,"url":"([^"]+)"`,
+		"sitemap.csv": `(?m)^(http[^,]+),`}
 	urls := func() map[string]string {
 		dir := filepath.Join(t.TempDir(), "data")
-		succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--scope", "any", "--resolve", web.Resolve(), "--data-dir", dir, "--csv"))
+		succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--scope", "any",
+			"--resolve", web.Resolve(), "--data-dir", dir, "--csv"))
 		lists := map[string]string{"sitemap.xml": strings.Join(listed(t, dir, "sitemap.xml"), "\n")}
 		if strings.Count(lists["sitemap.xml"], "\n") < 50 {
 			t.Errorf("the XML sitemaps have %q", lists["sitemap.xml"])

@@ -121,7 +121,8 @@ func readLines(t *testing.T, dir string) map[string]line {
 		if _, twice := lines[l.URL]; twice {
 			t.Errorf("%s stands twice in sitemap.jsonl", l.URL)
 		}
-		for _, at := range []string{l.DiscoveredAt, l.CrawledAt, l.LastModified, l.FirstSeenAt, l.CheckedAt, l.ChangedAt} {
+		for _, at := range []string{l.DiscoveredAt, l.CrawledAt, l.LastModified, l.FirstSeenAt, l.CheckedAt,
+			l.ChangedAt} {
 			if at != "" && !moment.MatchString(at) {
 				t.Errorf("line %d of sitemap.jsonl: time %q is not of the one form", n, at)
 			}

@@ -18,15 +18,18 @@ import (
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Hosts: 3, Pages: 40, CrossHost: 0.2, Faults: testweb.OnAll(
-		testweb.NoIndex{}, testweb.Canonical{}, testweb.NoFollow{}, testweb.Hreflang{}, testweb.Files{}, testweb.StatusPages{}, testweb.RedirectChain{}, testweb.Disallow{})})
+		testweb.NoIndex{}, testweb.Canonical{}, testweb.NoFollow{}, testweb.Hreflang{}, testweb.Files{},
+		testweb.StatusPages{}, testweb.RedirectChain{}, testweb.Disallow{})})
 	dir := filepath.Join(t.TempDir(), "data")
 	first := web.StartURLs()[0]
-	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--csv", "--links", "--gzip", "--hreflang")
+	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--csv", "--links", "--gzip", "--hreflang")
 	rep := ended(t, got, dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	foundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
 	// Each host has a sitemap of its own, and sitemap.xml.gz is an index over them.
-	want := []string{"sitemap.jsonl", "sitemap.csv", "links.jsonl", "sitemap.xml.gz", "report.json", "report.html", "problems.jsonl"}
+	want := []string{"sitemap.jsonl", "sitemap.csv", "links.jsonl", "sitemap.xml.gz", "report.json", "report.html",
+		"problems.jsonl"}
 	for i := range 3 {
 		want = append(want, "sitemap-"+web.HostName(i)+".xml.gz")
 	}
@@ -48,7 +51,8 @@ func TestOutputs(t *testing.T) {
 		}
 	}
 	if !sameSet(indexable, urls) || len(urls) != rep.Indexable || !sameSet(urls, listed(t, dir, "sitemap.xml.gz")) {
-		t.Errorf("%d URLs in the XML sitemaps, %d indexable lines, %d in the report", len(urls), len(indexable), rep.Indexable)
+		t.Errorf("%d URLs in the XML sitemaps, %d indexable lines, %d in the report", len(urls), len(indexable),
+			rep.Indexable)
 	}
 
 	rows, err := csv.NewReader(open(t, dir, "sitemap.csv")).ReadAll()
@@ -142,7 +146,8 @@ func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--json", "--log-format", "json", "--max-delay-ms", "0", "--min-delay-ms", "0")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--json",
+		"--log-format", "json", "--max-delay-ms", "0", "--min-delay-ms", "0")
 	if got.code != 0 {
 		t.Fatalf("exit status %d, want 0", got.code)
 	}
@@ -172,16 +177,19 @@ func mustJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// A resumed crawl keeps its settings, whatever the environment says by then; what is given with resume counts, and is remembered.
+// A resumed crawl keeps its settings, whatever the environment says by then; what is given with resume counts, and is
+// remembered.
 func TestResumeKeepsSettings(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 30})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5", "--user-agent", "Tester/2", "--max-retries", "7")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "5", "--user-agent", "Tester/2", "--max-retries", "7")
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 5")
 	show := func(flags ...string) map[string][2]string {
 		t.Helper()
-		return effective(t, invocation{env: []string{"MAX_RETRIES=1", "MAPWRIGHT_MAX_URLS=2"}, args: append([]string{"resume", "--print-config", "--data-dir", dir}, flags...)}.run(t))
+		return effective(t, invocation{env: []string{"MAX_RETRIES=1", "MAPWRIGHT_MAX_URLS=2"},
+			args: append([]string{"resume", "--print-config", "--data-dir", dir}, flags...)}.run(t))
 	}
 	want := func(all map[string][2]string, name, value, from string) {
 		t.Helper()

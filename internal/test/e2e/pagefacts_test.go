@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// site serves fixed answers by path on loopback. A text that begins with "<?xml" is XML, everything else HTML; a path that is not
-// there is a 404.
+// site serves fixed answers by path on loopback. A text that begins with "<?xml" is XML, everything else HTML; a path
+// that is not there is a 404.
 func site(t *testing.T, pages map[string]string, header func(path string, h http.Header)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,8 @@ func site(t *testing.T, pages map[string]string, header func(path string, h http
 func crawlSite(t *testing.T, s *httptest.Server, flags ...string) (dir string, lines map[string]line, got result) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
-	got = run(t, append([]string{"crawl", "--start-url", s.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir}, flags...)...)
+	got = run(t, append([]string{"crawl", "--start-url", s.URL, "--profile", "own-site", "--allow-private",
+		"--data-dir", dir}, flags...)...)
 	ended(t, got, dir, 0, "complete", "")
 	return dir, readLines(t, dir), got
 }
@@ -57,7 +58,8 @@ func TestUnavailablePagesAreNotIndexable(t *testing.T) {
 		}
 	})
 	_, lines, _ := crawlSite(t, s)
-	for path, want := range map[string]string{"/": "", "/past": "noindex", "/past-header": "noindex", "/future": "", "/unreadable": ""} {
+	for path, want := range map[string]string{"/": "", "/past": "noindex", "/past-header": "noindex", "/future": "",
+		"/unreadable": ""} {
 		if l := lines[s.URL+path]; l.Indexable != (want == "") || l.IndexableReason != want {
 			t.Errorf("%s: indexable %v, reason %q, want %q", path, l.Indexable, l.IndexableReason, want)
 		}
@@ -84,9 +86,11 @@ func TestSitemapDepth(t *testing.T) {
 	pages := map[string]string{"/": "x", "/page": "x", "/robots.txt": "Sitemap: {site}/index0.xml\n"}
 	for i := range deepest {
 		next := fmt.Sprintf("index%d.xml", i+1)
-		pages[fmt.Sprintf("/index%d.xml", i)] = `<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{site}/` + next + `</loc></sitemap></sitemapindex>`
+		pages[fmt.Sprintf("/index%d.xml",
+			i)] = `<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{site}/` + next + `</loc></sitemap></sitemapindex>`
 	}
-	pages[fmt.Sprintf("/index%d.xml", deepest)] = `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{site}/page</loc></url></urlset>`
+	pages[fmt.Sprintf("/index%d.xml",
+		deepest)] = `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{site}/page</loc></url></urlset>`
 	s := site(t, pages, nil)
 	for _, tt := range []struct {
 		flags []string

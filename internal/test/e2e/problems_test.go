@@ -18,7 +18,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb/problemsite"
 )
 
-// Problems are those that the site knows of itself, whatever the order in which it is crawled, with and without recorded links, if the crawl is killed, and after a recrawl.
+// Problems are those that the site knows of itself, whatever the order in which it is crawled, with and without
+// recorded links, if the crawl is killed, and after a recrawl.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -28,12 +29,17 @@ func TestProblems(t *testing.T) {
 		recrawl bool
 		args    []string
 	}{
-		"one by one":                  {seed: 1, args: []string{"--workers", "1", "--shards", "1", "--max-inflight-per-host", "1"}},
-		"wide":                        {seed: 1, recrawl: true, args: []string{"--workers", "64", "--shards", "4", "--max-inflight-per-host", "8"}},
-		"links":                       {seed: 1, links: true, recrawl: true, args: []string{"--workers", "16", "--shards", "2", "--max-inflight-per-host", "3"}},
-		"killed":                      {seed: 1, links: true, kill: true, args: []string{"--workers", "8", "--shards", "3", "--max-inflight-per-host", "4"}},
-		"another":                     {seed: 2, args: []string{"--workers", "8", "--max-inflight-per-host", "8"}},
-		"another, with links, killed": {seed: 2, links: true, kill: true, args: []string{"--workers", "16", "--max-inflight-per-host", "8"}},
+		"one by one": {seed: 1, args: []string{"--workers", "1", "--shards", "1",
+			"--max-inflight-per-host", "1"}},
+		"wide": {seed: 1, recrawl: true,
+			args: []string{"--workers", "64", "--shards", "4", "--max-inflight-per-host", "8"}},
+		"links": {seed: 1, links: true, recrawl: true,
+			args: []string{"--workers", "16", "--shards", "2", "--max-inflight-per-host", "3"}},
+		"killed": {seed: 1, links: true, kill: true,
+			args: []string{"--workers", "8", "--shards", "3", "--max-inflight-per-host", "4"}},
+		"another": {seed: 2, args: []string{"--workers", "8", "--max-inflight-per-host", "8"}},
+		"another, with links, killed": {seed: 2, links: true, kill: true,
+			args: []string{"--workers", "16", "--max-inflight-per-host", "8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,8 +101,10 @@ func (w *problemWeb) crawl(t *testing.T, args ...string) (invocation, string) {
 	dir := filepath.Join(t.TempDir(), "data")
 	// Nothing listens at port 9 of this address of the loopback network.
 	args = append([]string{
-		"crawl", "--start-url", problemsite.Start, "--profile", "own-site", "--resolve", "*:443:" + srv.Listener.Addr().String(), "--resolve", "*:9:127.99.99.99:9", "--data-dir", dir,
-		"--max-retries", "0", "--max-host-backoff-secs", "1", "--trap-values", "0", "--trap-barren", "0", "--near-duplicates", "--check-soft-404",
+		"crawl", "--start-url", problemsite.Start, "--profile", "own-site", "--resolve", "*:443:" +
+			srv.Listener.Addr().String(), "--resolve", "*:9:127.99.99.99:9", "--data-dir", dir,
+		"--max-retries", "0", "--max-host-backoff-secs", "1", "--trap-values", "0", "--trap-barren", "0",
+		"--near-duplicates", "--check-soft-404",
 	}, args...)
 	return invocation{args: args, env: []string{"SSL_CERT_FILE=" + authority}}, dir
 }
@@ -195,7 +203,8 @@ func (w *problemWeb) compare(t *testing.T, dir string, links bool) {
 		}
 	}
 	if len(rep.Problems) != len(problems.Table()) || len(got) != len(want) {
-		t.Errorf("%d problems, codes %q, want %q", len(rep.Problems), slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		t.Errorf("%d problems, codes %q, want %q", len(rep.Problems), slices.Sorted(maps.Keys(got)),
+			slices.Sorted(maps.Keys(want)))
 	}
 }
 

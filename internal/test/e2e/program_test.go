@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// patience is how long one run of the program may take, on a machine that is busy with other things. Only a test that fails waits for it.
+// patience is how long one run of the program may take, on a machine that is busy with other things. Only a test that
+// fails waits for it.
 const patience = 6 * time.Minute
 
 // invocation is the program about to be run.
@@ -74,7 +75,8 @@ func (i invocation) start(t *testing.T) *process {
 	p := &process{t: t, cancel: cancel, began: time.Now(), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, binary, i.args...)
 	if i.files > 0 {
-		p.cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, i.files), binary}, i.args...)...)
+		p.cmd = exec.CommandContext(ctx, "sh", append([]string{"-c",
+			fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, i.files), binary}, i.args...)...)
 	}
 	if len(i.under) > 0 {
 		p.cmd = exec.CommandContext(ctx, i.under[0], slices.Concat(i.under[1:], []string{binary}, i.args)...)
@@ -96,14 +98,15 @@ func (i invocation) start(t *testing.T) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() && !i.quiet {
-			t.Logf("mapwright %s\nexit status %d\nstdout:\n%s\nstderr:\n%s", strings.Join(i.args, " "), p.ended.code, p.ended.stdout, p.ended.stderr)
+			t.Logf("mapwright %s\nexit status %d\nstdout:\n%s\nstderr:\n%s", strings.Join(i.args, " "), p.ended.code,
+				p.ended.stdout, p.ended.stderr)
 		}
 	})
 	return p
 }
 
-// bareEnv is an environment without the settings of the user who runs the tests. Its directory for temporary files is new, so that
-// tests do not queue for each other's safe crawls.
+// bareEnv is an environment without the settings of the user who runs the tests. Its directory for temporary files is
+// new, so that tests do not queue for each other's safe crawls.
 func bareEnv(t *testing.T, home string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + t.TempDir()}
 }
@@ -113,7 +116,8 @@ func (p *process) reap() {
 	defer close(p.done)
 	defer p.cancel()
 	_ = p.cmd.Wait() // how it ended is in its state
-	p.ended = result{code: p.cmd.ProcessState.ExitCode(), stdout: p.out.String(), stderr: p.err.String(), took: time.Since(p.began)}
+	p.ended = result{code: p.cmd.ProcessState.ExitCode(), stdout: p.out.String(), stderr: p.err.String(),
+		took: time.Since(p.began)}
 }
 
 // wait waits for the end.
@@ -134,7 +138,8 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// signalUntilEnded sends a signal again and again until the process has ended: signals within a second of the first count as one.
+// signalUntilEnded sends a signal again and again until the process has ended: signals within a second of the first
+// count as one.
 func (p *process) signalUntilEnded(s os.Signal) result {
 	p.t.Helper()
 	again := time.NewTicker(250 * time.Millisecond)
@@ -155,7 +160,8 @@ func (p *process) kill() result {
 	return p.wait()
 }
 
-// settle makes durable what the program has recorded of its crawl so far: an export begins with that. The crawl may end meanwhile.
+// settle makes durable what the program has recorded of its crawl so far: an export begins with that. The crawl may end
+// meanwhile.
 func (p *process) settle(dir string) {
 	p.t.Helper()
 	if got := run(p.t, "export", "--data-dir", dir, "--output", p.t.TempDir()); got.code == 0 {

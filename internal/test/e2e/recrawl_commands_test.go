@@ -41,7 +41,8 @@ func TestRecrawlIsRefused(t *testing.T) {
 	web, dir, p := hanging(t)
 	refused(t, run(t, "recrawl", "--data-dir", dir), dir)
 	p.kill()
-	if got := run(t, "recrawl", "--data-dir", dir); got.code != 2 || !strings.Contains(got.stderr, "not finished") || !strings.Contains(got.stderr, "mapwright resume --data-dir "+dir) {
+	if got := run(t, "recrawl", "--data-dir", dir); got.code != 2 || !strings.Contains(got.stderr, "not finished") ||
+		!strings.Contains(got.stderr, "mapwright resume --data-dir "+dir) {
 		t.Errorf("a recrawl of a crawl that was killed ends with %d: %s", got.code, got.stderr)
 	}
 	p = start(t, "resume", "--data-dir", dir)
@@ -50,7 +51,8 @@ func TestRecrawlIsRefused(t *testing.T) {
 	refused(t, run(t, "recrawl", "--data-dir", dir), "not finished", "mapwright resume --data-dir "+dir)
 }
 
-// A recrawl that is interrupted is gone on with by resume, not by another recrawl. It ends as one that was not interrupted. status shows its generation.
+// A recrawl that is interrupted is gone on with by resume, not by another recrawl. It ends as one that was not
+// interrupted. status shows its generation.
 func TestRecrawlInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newSeries(t, testweb.Config{Seed: 3, Hosts: 2, Pages: 40, PageSize: 3000, Links: 6, Changes: visitedAgain()})
@@ -106,10 +108,12 @@ func TestRecrawlInterrupted(t *testing.T) {
 	}
 }
 
-// --max-age, --include and --exclude choose what is visited in one recrawl, and --max-urls limits each generation alone.
+// --max-age, --include and --exclude choose what is visited in one recrawl, and --max-urls limits each generation
+// alone.
 func TestRecrawlOfAPart(t *testing.T) {
 	t.Parallel()
-	s := newSeries(t, testweb.Config{Seed: 3, Pages: 40, PageSize: 3000, Links: 6, Changes: &testweb.Changes{Always: 0.5}})
+	s := newSeries(t, testweb.Config{Seed: 3, Pages: 40, PageSize: 3000, Links: 6,
+		Changes: &testweb.Changes{Always: 0.5}})
 	ended(t, s.run(t, 0), s.dir, 0, "complete", "")
 	first := s.web.StartURLs()[0]
 	visited := func(generation int) map[string]bool {
@@ -166,7 +170,8 @@ func TestRecrawlStaysSafe(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 10})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "4")
+	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--max-urls", "4")
 	ended(t, got, dir, 3, "partial", "")
 	web.Reset()
 	got = run(t, "recrawl", "--data-dir", dir, "--profile", "own-site", "--min-delay-ms", "0", "--max-delay-ms", "0")
@@ -186,7 +191,8 @@ func TestRecrawlStaysSafe(t *testing.T) {
 	wellBehavedAgain(t, web)
 }
 
-// wellBehavedAgain wants one request at a time, and none that robots.txt forbids, which was read before the statistics began.
+// wellBehavedAgain wants one request at a time, and none that robots.txt forbids, which was read before the statistics
+// began.
 func wellBehavedAgain(t *testing.T, web *testweb.Server) {
 	t.Helper()
 	stats := web.Stats()

@@ -35,14 +35,16 @@ type crawlSeries struct {
 func visitedAgain() *testweb.Changes {
 	const share = 0.07
 	return &testweb.Changes{
-		Always: share, Sometimes: share, Vanish: share, Redirect: share, Move: share, Tokens: share, Counter: share, Title: share,
+		Always: share, Sometimes: share, Vanish: share, Redirect: share, Move: share, Tokens: share, Counter: share,
+		Title:     share,
 		Canonical: share, NoIndex: share, NoIndexHeader: share, Disallow: share, Appear: share, Unlink: share,
 	}
 }
 
 func newSeries(t *testing.T, cfg testweb.Config, flags ...string) *crawlSeries {
 	t.Helper()
-	return &crawlSeries{web: serve(t, cfg), dir: filepath.Join(t.TempDir(), "data"), crawl: testweb.Crawl{Scope: "any"}, flags: flags}
+	return &crawlSeries{web: serve(t, cfg), dir: filepath.Join(t.TempDir(), "data"), crawl: testweb.Crawl{Scope: "any"},
+		flags: flags}
 }
 
 // begin moves the web to a generation and returns the command that crawls it: the first time anew, then again.
@@ -54,7 +56,8 @@ func (s *crawlSeries) begin(t *testing.T, generation int) []string {
 	s.web.Reset()
 	args := []string{"recrawl", "--data-dir", s.dir}
 	if len(s.began) == 0 {
-		args = []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", s.web.Resolve(), "--data-dir", s.dir}
+		args = []string{"crawl", "--scope", "any", "--profile", "own-site", "--resolve", s.web.Resolve(), "--data-dir",
+			s.dir}
 		for _, start := range s.web.StartURLs() {
 			args = append(args, "--start-url", start)
 		}
@@ -107,8 +110,10 @@ func (s *crawlSeries) check(t *testing.T) {
 		}
 		s.checkLine(&wrong, l, e)
 		s.checkLastMod(&wrong, l, e, lastMods[url])
-		if was := lastMods[url]; was != "" && s.lastMods[url] != was && l.Indexable && (l.Change == "unchanged" || l.Stale > 0) {
-			wrong.add("%s (%s): the lastmod of a page that did not change was %q and is %q", url, e.Kind, was, s.lastMods[url])
+		if was := lastMods[url]; was != "" && s.lastMods[url] != was && l.Indexable &&
+			(l.Change == "unchanged" || l.Stale > 0) {
+			wrong.add("%s (%s): the lastmod of a page that did not change was %q and is %q", url, e.Kind, was,
+				s.lastMods[url])
 		}
 	}
 	for url := range s.lines {
@@ -126,12 +131,14 @@ func (s *crawlSeries) check(t *testing.T) {
 func (s *crawlSeries) checkLine(wrong *complaints, l line, e testweb.Recrawled) {
 	is := func(what string, got, want any) {
 		if got != want {
-			wrong.add("%s (%s, first in crawl %d, changed in %d): %s is %v, want %v", l.URL, e.Kind, e.First, e.Changed, what, got, want)
+			wrong.add("%s (%s, first in crawl %d, changed in %d): %s is %v, want %v", l.URL, e.Kind, e.First, e.Changed,
+				what, got, want)
 		}
 	}
 	within := func(what, at string, crawl int) {
 		moment, err := time.Parse(time.RFC3339, at)
-		is(what+" of the time of crawl "+strconv.Itoa(crawl), err == nil && !moment.Before(s.began[crawl]) && !moment.After(s.over[crawl]), true)
+		is(what+" of the time of crawl "+strconv.Itoa(crawl), err == nil && !moment.Before(s.began[crawl]) &&
+			!moment.After(s.over[crawl]), true)
 	}
 	is("a right outcome", slices.Contains(e.Outcomes, l.Outcome), true)
 	is("the redirect", l.RedirectTo, e.Location)
@@ -151,7 +158,9 @@ func (s *crawlSeries) checkLine(wrong *complaints, l line, e testweb.Recrawled) 
 	is("the change", l.Change, e.Change)
 	is("stale", l.Stale, 0)
 	is("volatile", l.Volatile, e.Volatile)
-	if l.Unlinked && s.read[hostName(l.URL)] { // not every page without links is found; of a host with answers 304, a page that still has the link may not have been read
+	// not every page without links is found; of a host with answers 304, a page that still has the link may not have
+	// been read
+	if l.Unlinked && s.read[hostName(l.URL)] {
 		is("unlinked", true, e.Unlinked)
 	}
 	within("checked_at is", l.CheckedAt, s.last())
@@ -181,8 +190,10 @@ func (s *crawlSeries) checkLastMod(wrong *complaints, l line, e testweb.Recrawle
 	}
 	switch {
 	case sameMoment(got, want):
-	case got == "" && e.LastModFrom == testweb.LastModSitemap && s.last() == 0 && l.Source != "sitemap": // a link was found first
-	case got == before && got != "" && l.Change == testweb.ChangeUnchanged: // what the host's sitemap said once of a page that it does not list any more
+	case got == "" && e.LastModFrom == testweb.LastModSitemap && s.last() == 0 && l.Source != "sitemap":
+		// a link was found first
+	case got == before && got != "" && l.Change == testweb.ChangeUnchanged:
+		// what the host's sitemap said once of a page that it does not list any more
 	default:
 		wrong.add("%s (%s): lastmod %q, want %q from %q", l.URL, e.Kind, got, want, e.LastModFrom)
 	}
@@ -199,7 +210,8 @@ func sameMoment(a, b string) bool {
 }
 
 // checkChanges compares changes.jsonl with the web's truth, and with the lines of two crawls.
-func (s *crawlSeries) checkChanges(t *testing.T, wrong *complaints, before map[string]line, expected map[string]testweb.Recrawled) {
+func (s *crawlSeries) checkChanges(t *testing.T, wrong *complaints, before map[string]line,
+	expected map[string]testweb.Recrawled) {
 	t.Helper()
 	seen := map[string]recrawl.Line{}
 	schema := readSchemaOf(t, "changes-jsonl")
@@ -224,7 +236,8 @@ func (s *crawlSeries) checkChanges(t *testing.T, wrong *complaints, before map[s
 			continue
 		}
 		if c.Change != e.Change || int(c.Generation) != s.last() {
-			wrong.add("%s (%s): changes.jsonl says %s in generation %d, want %s", url, e.Kind, c.Change, c.Generation, e.Change)
+			wrong.add("%s (%s): changes.jsonl says %s in generation %d, want %s", url, e.Kind, c.Change, c.Generation,
+				e.Change)
 		}
 		if e.Change == testweb.ChangeNew {
 			continue // there is nothing before
@@ -248,7 +261,8 @@ func (s *crawlSeries) checkChanges(t *testing.T, wrong *complaints, before map[s
 	}
 	printed := run(t, "changes", "--json", "--data-dir", s.dir)
 	if printed.code != 0 || printed.stdout != text {
-		t.Errorf("'changes --json' ends with %d and prints something else than changes.jsonl: %s", printed.code, printed.stderr)
+		t.Errorf("'changes --json' ends with %d and prints something else than changes.jsonl: %s", printed.code,
+			printed.stderr)
 	}
 }
 
@@ -323,20 +337,22 @@ func hostOf(t *testing.T, web *testweb.Server, raw string) int {
 
 // validatorModes are all kinds of validators, each on a host of its own.
 func validatorModes() (modes []string, faults []testweb.HostFault) {
-	modes = []string{"both", "etag", "weak", "gzip_suffix", "date", "future", "none", "never_304", "now", "unasked_304", "always_304"}
+	modes = []string{"both", "etag", "weak", "gzip_suffix", "date", "future", "none", "never_304", "now", "unasked_304",
+		"always_304"}
 	for i, mode := range modes {
 		faults = append(faults, testweb.On(testweb.HostSet(strconv.Itoa(i)), testweb.Validators{Mode: mode})...)
 	}
 	return modes, faults
 }
 
-// A crawl and three recrawls of a web with every kind of change, and hosts with every kind of validators, right ones and wrong ones: all outputs say what the web knows of
-// itself, and bodies are read only where they must be.
+// A crawl and three recrawls of a web with every kind of change, and hosts with every kind of validators, right ones
+// and wrong ones: all outputs say what the web knows of itself, and bodies are read only where they must be.
 func TestRecrawl(t *testing.T) {
 	t.Parallel()
 	modes, faults := validatorModes()
 	s := newSeries(t, testweb.Config{
-		Seed: 21, Hosts: len(modes), Pages: 60, PageSize: 3000, Links: 6, Changes: visitedAgain(), Faults: faults, Sitemaps: &testweb.Sitemaps{Orphans: 3},
+		Seed: 21, Hosts: len(modes), Pages: 60, PageSize: 3000, Links: 6, Changes: visitedAgain(), Faults: faults,
+		Sitemaps: &testweb.Sitemaps{Orphans: 3},
 	})
 	s.read = map[string]bool{}
 	for i, mode := range modes {
@@ -380,17 +396,21 @@ func (s *crawlSeries) checkRequests(t *testing.T, modes []string, before map[str
 		switch mode {
 		case "none", "unasked_304":
 			if h.Conditional != 0 || verified != 0 {
-				t.Errorf("crawl %d, host %s: %d conditional requests, and %d bodies, want 0 and %d", s.last(), mode, h.Conditional, h.Bodies, c.must)
+				t.Errorf("crawl %d, host %s: %d conditional requests, and %d bodies, want 0 and %d", s.last(), mode,
+					h.Conditional, h.Bodies, c.must)
 			}
 		case "always_304": // a 304 that names another date gives itself away, and the host is not believed any more
 			if (h.Conditional > 0) != (s.last() == 1) || h.Bodies < c.must+c.answered {
-				t.Errorf("crawl %d, host %s: %d conditional requests, and %d bodies, want at least %d", s.last(), mode, h.Conditional, h.Bodies, c.must+c.answered)
+				t.Errorf("crawl %d, host %s: %d conditional requests, and %d bodies, want at least %d", s.last(), mode,
+					h.Conditional, h.Bodies, c.must+c.answered)
 			}
 		default:
-			// The first ten 304s of a host are verified, and one in a hundred of the others, which is chosen by a hash: twelve of these few pages are never chosen.
+			// The first ten 304s of a host are verified, and one in a hundred of the others, which is chosen by a hash:
+			// twelve of these few pages are never chosen.
 			least, most := min(c.answered, 10), min(c.answered, 22)
 			if h.Conditional != c.known || verified < least || verified > most {
-				t.Errorf("crawl %d, host %s: %d conditional requests, want %d; %d bodies, want %d and %d to %d that are verified", s.last(), mode, h.Conditional, c.known, h.Bodies, c.must, least, most)
+				t.Errorf("crawl %d, host %s: %d conditional requests, want %d; %d bodies, want %d and %d to %d that "+
+					"are verified", s.last(), mode, h.Conditional, c.known, h.Bodies, c.must, least, most)
 			}
 		}
 		if h.Disallowed.Count+h.Baits.Count+h.Unknown.Count > 0 {
@@ -399,12 +419,14 @@ func (s *crawlSeries) checkRequests(t *testing.T, modes []string, before map[str
 	}
 }
 
-// A host that answers 304 to every conditional request, whatever became of the page, is found out: what the outputs say of its pages is right, and nothing conditional is sent
-// to it any more.
+// A host that answers 304 to every conditional request, whatever became of the page, is found out: what the outputs say
+// of its pages is right, and nothing conditional is sent to it any more.
 func TestRecrawlFindsFalseAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSeries(t, testweb.Config{
-		Seed: 4, Hosts: 2, Pages: 80, PageSize: 3000, Links: 6, Changes: &testweb.Changes{Always: 0.7, Vanish: 0.1, Title: 0.1}, Faults: testweb.On("1", testweb.Validators{Mode: "bare_304"}),
+		Seed: 4, Hosts: 2, Pages: 80, PageSize: 3000, Links: 6,
+		Changes: &testweb.Changes{Always: 0.7, Vanish: 0.1, Title: 0.1},
+		Faults:  testweb.On("1", testweb.Validators{Mode: "bare_304"}),
 	})
 	const said = "answered 304 for a page that had changed"
 	for generation := range 4 {
@@ -416,7 +438,8 @@ func TestRecrawlFindsFalseAnswers(t *testing.T) {
 		}
 		honest, other := s.web.HostStats(0), s.web.HostStats(1)
 		if honest.Conditional == 0 || honest.Status[304] == 0 {
-			t.Errorf("crawl %d: %d conditional requests and %d answers 304 of the host that answers rightly", generation, honest.Conditional, honest.Status[304])
+			t.Errorf("crawl %d: %d conditional requests and %d answers 304 of the host that answers rightly",
+				generation, honest.Conditional, honest.Status[304])
 		}
 		if found := strings.Contains(got.stderr, said); found != (generation == 1) {
 			t.Errorf("crawl %d: the program says %s", generation, got.stderr)
@@ -427,12 +450,13 @@ func TestRecrawlFindsFalseAnswers(t *testing.T) {
 	}
 }
 
-// A site that answers 500 to everything in one recrawl: the recrawl has failed, sitemap.xml and the other outputs stay as they are, byte for byte, and the next recrawl finds
-// what changed since.
+// A site that answers 500 to everything in one recrawl: the recrawl has failed, sitemap.xml and the other outputs stay
+// as they are, byte for byte, and the next recrawl finds what changed since.
 func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := newSeries(t, testweb.Config{
-		Seed: 9, Pages: 40, PageSize: 3000, Links: 6, Changes: visitedAgain(), Sitemaps: &testweb.Sitemaps{}, Faults: testweb.OnAll(testweb.Down{Generations: []int{2}}),
+		Seed: 9, Pages: 40, PageSize: 3000, Links: 6, Changes: visitedAgain(), Sitemaps: &testweb.Sitemaps{},
+		Faults: testweb.OnAll(testweb.Down{Generations: []int{2}}),
 	}, append(downFlags(), "--csv")...)
 	for generation := range 2 {
 		ended(t, s.run(t, generation), s.dir, 0, "complete", "")
@@ -456,11 +480,13 @@ func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 	s.check(t)
 }
 
-// One host of two is down in two recrawls: its pages stay in the outputs as they were. Those that were asked for are marked as stale, the others were not checked, since the host was given up.
+// One host of two is down in two recrawls: its pages stay in the outputs as they were. Those that were asked for are
+// marked as stale, the others were not checked, since the host was given up.
 func TestRecrawlWithAHostThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := newSeries(t, testweb.Config{
-		Seed: 9, Hosts: 2, Pages: 30, PageSize: 3000, Links: 6, Changes: visitedAgain(), Faults: testweb.On("1", testweb.Down{Generations: []int{2, 3}}),
+		Seed: 9, Hosts: 2, Pages: 30, PageSize: 3000, Links: 6, Changes: visitedAgain(),
+		Faults: testweb.On("1", testweb.Down{Generations: []int{2, 3}}),
 	}, downFlags()...)
 	for generation := range 5 {
 		before := s.lastMods
@@ -476,19 +502,22 @@ func TestRecrawlWithAHostThatIsDown(t *testing.T) {
 			}
 			listed++
 			if now, is := s.lastMods[url]; !is || now != lastMod {
-				t.Errorf("crawl %d: %s stands in sitemap.xml: %v, lastmod %q, was %q", generation, url, is, now, lastMod)
+				t.Errorf("crawl %d: %s stands in sitemap.xml: %v, lastmod %q, was %q", generation, url, is, now,
+					lastMod)
 			}
 			if l := s.lines[url]; l.Stale > 0 {
 				stale++
 			}
 		}
 		if listed == 0 || stale == 0 {
-			t.Errorf("crawl %d: %d pages of the host that is down were in sitemap.xml, %d are stale", generation, listed, stale)
+			t.Errorf("crawl %d: %d pages of the host that is down were in sitemap.xml, %d are stale", generation,
+				listed, stale)
 		}
 	}
 }
 
 // downFlags are for crawls of hosts that fail, so that they are soon given up.
 func downFlags() []string {
-	return []string{"--max-retries", "0", "--max-host-backoff-secs", "1", "--failure-threshold", "2", "--max-host-failures", "2"}
+	return []string{"--max-retries", "0", "--max-host-backoff-secs", "1", "--failure-threshold", "2",
+		"--max-host-failures", "2"}
 }

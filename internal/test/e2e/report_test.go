@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// handlers serves every host name on one loopback listener, and returns the --resolve value that leads there. A host that is not in
-// the map does not answer but with 404; neither has robots.txt, unless a handler serves it.
+// handlers serves every host name on one loopback listener, and returns the --resolve value that leads there. A host
+// that is not in the map does not answer but with 404; neither has robots.txt, unless a handler serves it.
 func handlers(t *testing.T, hosts map[string]http.HandlerFunc) (resolve string) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,8 @@ func TestRedirectChainsAreWhole(t *testing.T) {
 			w.Header().Set("Location", to)
 			w.WriteHeader(http.StatusMovedPermanently)
 		case r.URL.Path == "/":
-			links(w, "/c", "/b", "/a", "/d", "/l2", "/x", "/q", "/self", "/alone", "/far0") // tails are linked to as well
+			// tails are linked to as well
+			links(w, "/c", "/b", "/a", "/d", "/l2", "/x", "/q", "/self", "/alone", "/far0")
 		case strings.HasPrefix(r.URL.Path, "/far"):
 			var n int
 			fmt.Sscanf(r.URL.Path, "/far%d", &n)
@@ -96,8 +97,10 @@ func TestRedirectChainsAreWhole(t *testing.T) {
 		got  list
 		want map[string][]string
 	}{
-		"chains": {rep.Chains, map[string][]string{"/a": {"/b", "/c", "/end"}, "/d": {"/b", "/c", "/end"}, "/alone": {"/end"}}},
-		"loops":  {rep.Loops, map[string][]string{"/x": {"/l1", "/l2", "/l1"}, "/q": {"/r", "/p", "/q"}, "/self": {"/self"}, "/far0": far}},
+		"chains": {rep.Chains, map[string][]string{"/a": {"/b", "/c", "/end"}, "/d": {"/b", "/c", "/end"},
+			"/alone": {"/end"}}},
+		"loops": {rep.Loops, map[string][]string{"/x": {"/l1", "/l2", "/l1"}, "/q": {"/r", "/p", "/q"},
+			"/self": {"/self"}, "/far0": far}},
 	} {
 		got := map[string][]string{}
 		for _, c := range tt.got.Items {
@@ -123,13 +126,15 @@ func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 	page := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Host == "a.test" {
 			for port := range 12 {
-				links(w, fmt.Sprintf("http://a.test:%d/", 8000+port), fmt.Sprintf("http://b.test:%d/", 9000+port), fmt.Sprintf("http://b.test.:%d/dot", 9000+port))
+				links(w, fmt.Sprintf("http://a.test:%d/", 8000+port), fmt.Sprintf("http://b.test:%d/", 9000+port),
+					fmt.Sprintf("http://b.test.:%d/dot", 9000+port))
 			}
 		}
 	}
 	resolve := handlers(t, map[string]http.HandlerFunc{"a.test": page, "b.test": page})
 	dir := filepath.Join(t.TempDir(), "data")
-	succeeded(t, run(t, "crawl", "-u", "http://a.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir))
+	succeeded(t, run(t, "crawl", "-u", "http://a.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve",
+		resolve, "--profile", "own-site", "--data-dir", dir))
 	var rep struct {
 		Slowest []struct {
 			Host  string `json:"host"`
@@ -146,7 +151,8 @@ func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 	}
 }
 
-// A blocked host is a warning of a complete crawl that says how to try again, and its URLs are host_blocked wherever outcomes are counted.
+// A blocked host is a warning of a complete crawl that says how to try again, and its URLs are host_blocked wherever
+// outcomes are counted.
 func TestBlockedHostIsReported(t *testing.T) {
 	t.Parallel()
 	var repaired atomic.Bool
@@ -161,22 +167,30 @@ func TestBlockedHostIsReported(t *testing.T) {
 		}
 	}})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "-u", "http://down.test/", "--seeding-strategy", "none", "--resolve", resolve, "--max-inflight-per-host", "1", "--max-retries", "0",
-		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0", "--data-dir", dir)
+	got := run(t, "crawl", "-u", "http://down.test/", "--seeding-strategy", "none", "--resolve", resolve,
+		"--max-inflight-per-host", "1", "--max-retries", "0",
+		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0",
+		"--data-dir", dir)
 	if got.code != 0 {
 		t.Errorf("exit status %d, want 0", got.code)
 	}
-	if want := "failures=2 waiting=18"; !strings.Contains(got.stderr, "[BLOCKED]") || !strings.Contains(got.stderr, want) {
+	if want := "failures=2 waiting=18"; !strings.Contains(got.stderr, "[BLOCKED]") ||
+		!strings.Contains(got.stderr, want) {
 		t.Errorf("the log does not say [BLOCKED] and %s", want)
 	}
 	again := "mapwright resume --data-dir " + dir
-	for _, want := range []string{"host_blocked 18", "down.test: failed too often in a row; 18 URLs not fetched", again + "' tries again", again + " (tries the blocked hosts again)"} {
+	for _, want := range []string{"host_blocked 18", "down.test: failed too often in a row; 18 URLs not fetched",
+		again + "' tries again", again + " (tries the blocked hosts again)"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the closing table does not say %q", want)
 		}
 	}
 	rep := readReport(t, dir)
-	if rep.Status != "complete" || rep.Outcomes["host_blocked"] != 18 || !slices.ContainsFunc(rep.Warnings, func(w string) bool { return strings.Contains(w, "1 host was given up") && strings.Contains(w, again) }) {
+	if rep.Status != "complete" || rep.Outcomes["host_blocked"] != 18 ||
+		!slices.ContainsFunc(rep.Warnings, func(w string) bool {
+			return strings.Contains(w, "1 host was given up") &&
+				strings.Contains(w, again)
+		}) {
 		t.Errorf("status %q, outcomes %v, warnings %q", rep.Status, rep.Outcomes, rep.Warnings)
 	}
 	status := run(t, "status", "--json", "--data-dir", dir)
@@ -186,7 +200,8 @@ func TestBlockedHostIsReported(t *testing.T) {
 	if fmt.Sprint(live.Outcomes) != fmt.Sprint(rep.Outcomes) {
 		t.Errorf("status counts %v, the report %v", live.Outcomes, rep.Outcomes)
 	}
-	if got := run(t, "status", "--data-dir", dir); !strings.Contains(got.stdout, "host_blocked 18") || !strings.Contains(got.stdout, again) {
+	if got := run(t, "status", "--data-dir", dir); !strings.Contains(got.stdout, "host_blocked 18") ||
+		!strings.Contains(got.stdout, again) {
 		t.Errorf("status does not say what is blocked and how to go on:\n%s", got.stdout)
 	}
 	repaired.Store(true)
@@ -214,15 +229,19 @@ func TestBlockedHostBesideALimitIsComplete(t *testing.T) {
 		},
 	})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "-u", "http://whole.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve", resolve, "--max-inflight-per-host", "1", "--max-retries", "0",
-		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0", "--max-urls-per-host", "5", "--data-dir", dir)
+	got := run(t, "crawl", "-u", "http://whole.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve",
+		resolve, "--max-inflight-per-host", "1", "--max-retries", "0",
+		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0",
+		"--max-urls-per-host", "5", "--data-dir", dir)
 	rep := readReport(t, dir)
 	if got.code != 0 || rep.Status != "complete" || rep.Outcomes["ok"] != 5 || rep.Outcomes["host_blocked"] != 1 {
-		t.Errorf("exit status %d, %s (%s), outcomes %v; want 0, complete, 5 ok and 1 host_blocked", got.code, rep.Status, rep.Reason, rep.Outcomes)
+		t.Errorf("exit status %d, %s (%s), outcomes %v; want 0, complete, 5 ok and 1 host_blocked", got.code,
+			rep.Status, rep.Reason, rep.Outcomes)
 	}
 }
 
-// A start URL that robots.txt does not allow is named with the rule: as an error if nothing else could be fetched, else as a warning.
+// A start URL that robots.txt does not allow is named with the rule: as an error if nothing else could be fetched, else
+// as a warning.
 func TestStartForbiddenByRobots(t *testing.T) {
 	t.Parallel()
 	rules := func(lines ...string) http.HandlerFunc {
@@ -249,26 +268,30 @@ func TestStartForbiddenByRobots(t *testing.T) {
 	}{
 		{"nothing else", "all.test", nil, 1, "failed", `robots.txt does not allow it (rule "Disallow: /")`},
 		{"a sitemap has more", "root.test", nil, 0, "complete", `robots.txt does not allow it (rule "Disallow: /$")`},
-		{"robots.txt is not to be had", "down.test", []string{"--robots-strict", "--seeding-strategy", "none", "--max-host-backoff-secs", "1"}, 1, "failed", "--robots-strict treats that as a prohibition"},
+		{"robots.txt is not to be had", "down.test", []string{"--robots-strict", "--seeding-strategy", "none",
+			"--max-host-backoff-secs", "1"}, 1, "failed", "--robots-strict treats that as a prohibition"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			got := run(t, append([]string{"crawl", "-u", "http://" + tt.host + "/", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir}, tt.flags...)...)
+			got := run(t, append([]string{"crawl", "-u", "http://" + tt.host + "/", "--resolve", resolve, "--profile",
+				"own-site", "--data-dir", dir}, tt.flags...)...)
 			rep := readReport(t, dir)
 			list := rep.Warnings
 			if tt.code != 0 {
 				list = rep.Errors
 			}
 			if got.code != tt.code || rep.Status != tt.status || rep.Success != (tt.code == 0) {
-				t.Errorf("exit status %d, %q, success %v; want %d, %q", got.code, rep.Status, rep.Success, tt.code, tt.status)
+				t.Errorf("exit status %d, %q, success %v; want %d, %q", got.code, rep.Status, rep.Success, tt.code,
+					tt.status)
 			}
 			if !slices.ContainsFunc(list, func(s string) bool {
 				return strings.Contains(s, tt.says) && strings.Contains(s, "http://"+tt.host+"/ ")
 			}) {
 				t.Errorf("errors %q and warnings %q do not say %s", rep.Errors, rep.Warnings, tt.says)
 			}
-			if escaped := strings.ReplaceAll(tt.says, `"`, `\"`); !strings.Contains(got.stderr, escaped) || !strings.Contains(got.stdout, tt.says) {
+			if escaped := strings.ReplaceAll(tt.says, `"`, `\"`); !strings.Contains(got.stderr, escaped) ||
+				!strings.Contains(got.stdout, tt.says) {
 				t.Errorf("log or closing table do not say %s", tt.says)
 			}
 		})
@@ -287,7 +310,8 @@ func TestRetryAfterOfYears(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var asked atomic.Int64
-			resolve := handlers(t, map[string]http.HandlerFunc{"busy.test": func(w http.ResponseWriter, r *http.Request) {
+			resolve := handlers(t, map[string]http.HandlerFunc{"busy.test": func(w http.ResponseWriter,
+				r *http.Request) {
 				w.Header()["Date"] = nil // else a date is measured against it
 				if r.URL.Path != "/robots.txt" {
 					asked.Add(1)
@@ -297,16 +321,20 @@ func TestRetryAfterOfYears(t *testing.T) {
 			}})
 			dir := filepath.Join(t.TempDir(), "data")
 			const says = "busy.test asked by Retry-After for no requests until "
-			for _, args := range [][]string{{"crawl", "-u", "http://busy.test/", "--seeding-strategy", "none", "--resolve", resolve}, {"resume"}} {
+			for _, args := range [][]string{{"crawl", "-u", "http://busy.test/", "--seeding-strategy", "none",
+				"--resolve", resolve}, {"resume"}} {
 				p := start(t, append(args, "--data-dir", dir)...)
 				p.says(says)
 				p.signal(syscall.SIGINT)
 				got := p.wait()
 				rep := readReport(t, dir)
-				if got.code != 130 || rep.Outcomes["pending"] != 1 || !slices.ContainsFunc(rep.Warnings, func(s string) bool {
-					return strings.Contains(s, says) && strings.Contains(s, tt.left) && strings.Contains(s, "--duration")
-				}) {
-					t.Errorf("%s: exit status %d, outcomes %v, warnings %q", args[0], got.code, rep.Outcomes, rep.Warnings)
+				if got.code != 130 || rep.Outcomes["pending"] != 1 ||
+					!slices.ContainsFunc(rep.Warnings, func(s string) bool {
+						return strings.Contains(s, says) && strings.Contains(s, tt.left) &&
+							strings.Contains(s, "--duration")
+					}) {
+					t.Errorf("%s: exit status %d, outcomes %v, warnings %q", args[0], got.code, rep.Outcomes,
+						rep.Warnings)
 				}
 				if n := asked.Load(); n != 1 {
 					t.Errorf("%s: %d requests so far, want 1", args[0], n)
@@ -319,7 +347,8 @@ func TestRetryAfterOfYears(t *testing.T) {
 	}
 }
 
-// The report of a crawl that was killed twice tells when its first run began, how many there were, and what each of them warned of.
+// The report of a crawl that was killed twice tells when its first run began, how many there were, and what each of
+// them warned of.
 func TestReportAfterKills(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32 // so many hosts answer when they are asked for a sitemap
@@ -345,7 +374,8 @@ func TestReportAfterKills(t *testing.T) {
 		p := start(t, args...)
 		p.says("sitemap http://" + hosts[i] + "/no-map.xml:")
 		p.until("the sitemaps are asked for that are not answered", func() bool {
-			return !slices.ContainsFunc(hosts[i+1:], func(host string) bool { return len(site.requests(host+"/no-map.xml")) <= i })
+			return !slices.ContainsFunc(hosts[i+1:],
+				func(host string) bool { return len(site.requests(host+"/no-map.xml")) <= i })
 		})
 		if began == "" {
 			began = status(t, dir).StartedAt

@@ -15,12 +15,15 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// The figures of a report are those of its files; report.html shows the report, can be made again, and is not there if there is no report.
+// The figures of a report are those of its files; report.html shows the report, can be made again, and is not there if
+// there is no report.
 func TestReportHTML(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 120, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3}, testweb.StatusPages{}, testweb.NoIndex{}), Sitemaps: &testweb.Sitemaps{Orphans: 4}})
+	web := serve(t, testweb.Config{Pages: 120, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3},
+		testweb.StatusPages{}, testweb.NoIndex{}), Sitemaps: &testweb.Sitemaps{Orphans: 4}})
 	dir := filepath.Join(t.TempDir(), "data")
-	succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--links"))
+	succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--links"))
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +44,8 @@ func TestReportHTML(t *testing.T) {
 		of := int64(0)
 		for url := range lines {
 			rest, inside := strings.CutPrefix(url, s.Section)
-			if rest, _, _ := strings.Cut(rest, "?"); inside && (strings.Count(s.Section, "/") > 3 || !strings.Contains(rest, "/")) {
+			if rest, _, _ := strings.Cut(rest, "?"); inside &&
+				(strings.Count(s.Section, "/") > 3 || !strings.Contains(rest, "/")) {
 				of++
 			}
 		}
@@ -57,8 +61,10 @@ func TestReportHTML(t *testing.T) {
 			timed++
 		}
 	}
-	if n := int64(len(lines)); rep.URLs != n || inSections != n || found != n || settled != n || rep.ResponseTimes.Count != timed {
-		t.Errorf("%d lines with %d answers; the report has %d URLs, %d in sections, %d found, %d settled, %d timed", n, timed, rep.URLs, inSections, found, settled, rep.ResponseTimes.Count)
+	if n := int64(len(lines)); rep.URLs != n || inSections != n || found != n || settled != n ||
+		rep.ResponseTimes.Count != timed {
+		t.Errorf("%d lines with %d answers; the report has %d URLs, %d in sections, %d found, %d settled, %d timed", n,
+			timed, rep.URLs, inSections, found, settled, rep.ResponseTimes.Count)
 	}
 	want := clicks(t, dir, web.StartURLs()[0], lines)
 	if d := rep.ClickDepths; !d.Known || int64(len(lines)-len(want)) != d.Unreachable || d.Unreachable == 0 {
@@ -81,13 +87,15 @@ func TestReportHTML(t *testing.T) {
 	}
 	got := run(t, "export", dir, "--format", "html")
 	succeeded(t, got)
-	if again, err := os.ReadFile(page); err != nil || string(again) != string(shown) || !strings.HasPrefix(got.stdout, "report.html in ") {
+	if again, err := os.ReadFile(page); err != nil || string(again) != string(shown) ||
+		!strings.HasPrefix(got.stdout, "report.html in ") {
 		t.Errorf("the page that was made again differs (%v): %s", err, got.stdout)
 	}
 	if err := os.Remove(filepath.Join(dir, "report.json")); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, "export", dir, "--format", "html", "--output", t.TempDir()); got.code != 0 || !strings.Contains(got.stderr, "no report.html, because there is no report.json yet") {
+	if got := run(t, "export", dir, "--format", "html", "--output", t.TempDir()); got.code != 0 ||
+		!strings.Contains(got.stderr, "no report.html, because there is no report.json yet") {
 		t.Errorf("without report.json: exit status %d, %s", got.code, got.stderr)
 	}
 	succeeded(t, run(t, "wipe", "--yes", "--data-dir", dir))
@@ -108,12 +116,15 @@ func checkIndex(t *testing.T, dir string, rep *crawlreport.Report, lines map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts.Total != int64(len(lines)) || counts.Indexable != rep.Indexable || !x.KnowsClickDepths() || !x.KnowsProblems() {
-		t.Errorf("the index has %d pages, %d indexable; sitemap.jsonl %d, the report %d", counts.Total, counts.Indexable, len(lines), rep.Indexable)
+	if counts.Total != int64(len(lines)) || counts.Indexable != rep.Indexable || !x.KnowsClickDepths() ||
+		!x.KnowsProblems() {
+		t.Errorf("the index has %d pages, %d indexable; sitemap.jsonl %d, the report %d", counts.Total,
+			counts.Indexable, len(lines), rep.Indexable)
 	}
 	for outcome, n := range counts.Outcomes {
 		if rep.Outcomes[outcome.String()] != n {
-			t.Errorf("the index has %d pages with outcome %s, the report %d", n, outcome, rep.Outcomes[outcome.String()])
+			t.Errorf("the index has %d pages with outcome %s, the report %d", n, outcome,
+				rep.Outcomes[outcome.String()])
 		}
 	}
 	found := int64(0)
@@ -121,7 +132,8 @@ func checkIndex(t *testing.T, dir string, rep *crawlreport.Report, lines map[str
 		p := &rep.Problems[i]
 		code, _ := problems.Parse(p.Code)
 		if counts.Problems[code] != p.Count {
-			t.Errorf("the index has %d pages with the problem %s, the report %d", counts.Problems[code], p.Code, p.Count)
+			t.Errorf("the index has %d pages with the problem %s, the report %d", counts.Problems[code], p.Code,
+				p.Count)
 		}
 		found += p.Count
 	}
@@ -130,7 +142,9 @@ func checkIndex(t *testing.T, dir string, rep *crawlreport.Report, lines map[str
 	}
 	for _, d := range rep.ClickDepths.Depths {
 		at := int64(d.Clicks)
-		if res, err := x.Query(t.Context(), pageindex.Query{Filter: pageindex.Filter{ClickDepth: pageindex.Range{Min: &at, Max: &at}}}); err != nil || res.Total != d.URLs {
+		if res, err := x.Query(t.Context(),
+			pageindex.Query{Filter: pageindex.Filter{ClickDepth: pageindex.Range{Min: &at, Max: &at}}}); err != nil ||
+			res.Total != d.URLs {
 			t.Errorf("the index has %v pages at %d clicks, the report %d (%v)", res, at, d.URLs, err)
 		}
 	}

@@ -10,11 +10,13 @@ import (
 // A page that resets its connection, kept or new, is asked for MAX_RETRIES times more, by the web's count.
 func TestResettingPageIsAskedForAsOftenAsAllowed(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 10, Log: true, Faults: testweb.OnAll(testweb.Reset{Where: testweb.Where{Count: 1}})})
+	web := serve(t, testweb.Config{Pages: 10, Log: true,
+		Faults: testweb.OnAll(testweb.Reset{Where: testweb.Where{Count: 1}})})
 	dir := filepath.Join(t.TempDir(), "data")
 	got := invocation{
-		args: []string{"crawl", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-host-backoff-secs", "1"},
-		env:  []string{"MAX_RETRIES=2"},
+		args: []string{"crawl", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir",
+			dir, "--max-host-backoff-secs", "1"},
+		env: []string{"MAX_RETRIES=2"},
 	}.run(t)
 	if got.code != 0 {
 		t.Errorf("exit status %d, want 0", got.code)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A robotsSite has a start page that links to eight pages under /private/ and eight under /public/, and notes what is asked for. Its sitemap is never answered
-// while hang is set.
+// A robotsSite has a start page that links to eight pages under /private/ and eight under /public/, and notes what is
+// asked for. Its sitemap is never answered while hang is set.
 type robotsSite struct {
 	*httptest.Server
 	robots  string // robots.txt; empty means 503
@@ -68,19 +68,23 @@ func (s *robotsSite) count(prefix string) (n int) {
 
 func (s *robotsSite) crawl(t *testing.T, dir string, flags ...string) {
 	t.Helper()
-	args := append([]string{"crawl", "--start-url", s.URL + "/", "--profile", "own-site", "--data-dir", dir, "--max-urls", "1"}, flags...)
+	args := append([]string{"crawl", "--start-url", s.URL + "/", "--profile", "own-site", "--data-dir", dir,
+		"--max-urls", "1"}, flags...)
 	if got := run(t, args...); got.code != 3 {
 		t.Fatalf("exit status %d, want 3", got.code)
 	}
 }
 
-// A crawl that is resumed under another name goes by what the stored robots.txt says to that name, also for pages that are queued already.
+// A crawl that is resumed under another name goes by what the stored robots.txt says to that name, also for pages that
+// are queued already.
 func TestResumeUnderAnotherName(t *testing.T) {
 	t.Parallel()
-	site := newRobotsSite(t, "User-agent: Mapwright\nDisallow:\n\nUser-agent: otherbot\nDisallow: /private/\nCrawl-delay: 0.05\n")
+	site := newRobotsSite(t,
+		"User-agent: Mapwright\nDisallow:\n\nUser-agent: otherbot\nDisallow: /private/\nCrawl-delay: 0.05\n")
 	dir := filepath.Join(t.TempDir(), "data")
 	site.crawl(t, dir)
-	rep := ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent", "otherbot/1.0 (+https://bot.test/)"), dir, 0, "complete", "")
+	rep := ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent",
+		"otherbot/1.0 (+https://bot.test/)"), dir, 0, "complete", "")
 	if n := site.count("/private/"); n != 0 {
 		t.Errorf("%d pages were fetched that robots.txt does not allow to otherbot", n)
 	}
@@ -92,7 +96,8 @@ func TestResumeUnderAnotherName(t *testing.T) {
 	}
 	for url, l := range readLines(t, dir) {
 		private, public := strings.Contains(url, "/private/"), strings.Contains(url, "/public/")
-		if (private || public) && (l.Robots == nil || l.Robots.CrawlDelay != 0.05 || private != (l.Robots.Rule == "Disallow: /private/")) {
+		if (private || public) && (l.Robots == nil || l.Robots.CrawlDelay != 0.05 ||
+			private != (l.Robots.Rule == "Disallow: /private/")) {
 			t.Errorf("%s: robots %+v", url, l.Robots)
 		}
 	}
@@ -101,13 +106,16 @@ func TestResumeUnderAnotherName(t *testing.T) {
 	site = newRobotsSite(t, "User-agent: otherbot\nDisallow: /public/\n\nUser-agent: *\nDisallow: /private/\n")
 	dir = filepath.Join(t.TempDir(), "data")
 	site.crawl(t, dir, "--user-agent", "otherbot/1.0")
-	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent", "thirdbot/1.0"), dir, 0, "complete", "")
+	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent", "thirdbot/1.0"), dir, 0, "complete",
+		"")
 	if private, public := site.count("/private/"), site.count("/public/"); private+public != 0 {
-		t.Errorf("%d private and %d public pages were fetched, want none: each is disallowed to the name that it was found or leased under", private, public)
+		t.Errorf("%d private and %d public pages were fetched, want none: each is disallowed to the name that it was "+
+			"found or leased under", private, public)
 	}
 }
 
-// A robots.txt that could not be fetched in an earlier run disallows everything to a resume with --robots-strict: pages that are queued, and sitemaps.
+// A robots.txt that could not be fetched in an earlier run disallows everything to a resume with --robots-strict: pages
+// that are queued, and sitemaps.
 func TestResumeWithRobotsStrict(t *testing.T) {
 	t.Parallel()
 	strict := func(site *robotsSite, dir string) result {
@@ -139,7 +147,8 @@ func TestResumeWithRobotsStrict(t *testing.T) {
 	site.hang = true
 	site.mu.Unlock()
 	dir = filepath.Join(t.TempDir(), "sitemaps")
-	p := start(t, "crawl", "--start-url", site.URL+"/", "--profile", "own-site", "--data-dir", dir, "--max-host-backoff-secs", "1")
+	p := start(t, "crawl", "--start-url", site.URL+"/", "--profile", "own-site", "--data-dir", dir,
+		"--max-host-backoff-secs", "1")
 	p.until("a sitemap is asked for", func() bool { return site.count("/sitemap") > 0 })
 	p.kill()
 	site.clients.gone(t, site.Listener.Addr().String())

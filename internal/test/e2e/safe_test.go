@@ -20,7 +20,8 @@ func TestSafePages(t *testing.T) {
 		requested func(found int) int
 	}{
 		{"as it is", nil, func(found int) int { return found }},
-		{"asked for more", []string{"--max-urls", "80", "--min-delay-ms", "0", "--max-delay-ms", "0", "--workers", "64"}, func(int) int { return 80 }},
+		{"asked for more", []string{"--max-urls", "80", "--min-delay-ms", "0", "--max-delay-ms", "0", "--workers",
+			"64"}, func(int) int { return 80 }},
 		{"asked for the cap", []string{"--max-urls", "50"}, func(int) int { return 50 }},
 	}
 	for _, tt := range tests {
@@ -28,9 +29,12 @@ func TestSafePages(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Config{Pages: 70})
 			dir := filepath.Join(t.TempDir(), "data")
-			got := run(t, append([]string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir}, tt.flags...)...)
-			message, inTime := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)", tt.requested(readReport(t, dir).URLs)), true
-			if got.took > time.Minute && pages(web) < 50 { // a machine that is too slow for 50 pages in a minute meets the other limit first
+			got := run(t, append([]string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve",
+				web.Resolve(), "--data-dir", dir}, tt.flags...)...)
+			message, inTime := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)",
+				tt.requested(readReport(t, dir).URLs)), true
+			// a machine that is too slow for 50 pages in a minute meets the other limit first
+			if got.took > time.Minute && pages(web) < 50 {
 				message, inTime = "Safety limit: Crawl timeout exceeded (60000ms)", false
 			}
 			check := func() {
@@ -39,7 +43,8 @@ func TestSafePages(t *testing.T) {
 				if rep.Success != inTime || len(rep.Errors) != 1 || rep.Errors[0] != message {
 					t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
 				}
-				if n := strings.Count(got.stderr, message); n != 1 || !strings.Contains(got.stderr, "level=WARN") || !strings.Contains(got.stderr, web.StartURLs()[0]) {
+				if n := strings.Count(got.stderr, message); n != 1 || !strings.Contains(got.stderr, "level=WARN") ||
+					!strings.Contains(got.stderr, web.StartURLs()[0]) {
 					t.Errorf("logged %d times, want once as a warning with the start URL:\n%s", n, got.stderr)
 				}
 				if n := pages(web); n > 50 || inTime && n < 50 {
@@ -61,7 +66,8 @@ func TestSafePages(t *testing.T) {
 				{args: []string{"--profile", "own-site"}},
 				{args: []string{"--config", ownSite}},
 				{args: []string{"--safe=false"}},
-				{args: []string{"--profile", "polite", "--safe", "--max-urls", fmt.Sprint(tt.requested(readReport(t, dir).URLs))}},
+				{args: []string{"--profile", "polite", "--safe", "--max-urls",
+					fmt.Sprint(tt.requested(readReport(t, dir).URLs))}},
 			} {
 				i.args = append([]string{"resume", "--data-dir", dir}, i.args...)
 				got = i.run(t)
@@ -70,7 +76,8 @@ func TestSafePages(t *testing.T) {
 					t.Errorf("%q does not say that it stays safe:\n%s", i.args, got.stderr)
 				}
 			}
-			got = invocation{args: []string{"resume", "--data-dir", dir}, env: []string{"MAPWRIGHT_PROFILE=own-site", "MAPWRIGHT_CONFIG=" + ownSite}}.run(t)
+			got = invocation{args: []string{"resume", "--data-dir", dir},
+				env: []string{"MAPWRIGHT_PROFILE=own-site", "MAPWRIGHT_CONFIG=" + ownSite}}.run(t)
 			check()
 		})
 	}
@@ -81,21 +88,23 @@ func TestSafeBelowTheCaps(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "10")
+	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--max-urls", "10")
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 10, stopping crawl")
 	got = run(t, "resume", "--data-dir", dir, "--max-urls", "50")
 	ended(t, got, dir, 0, "complete", "")
 	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
 }
 
-// A safe crawl ends after a minute, at once and with its words, whatever duration is asked for. The test waits for the minute, beside others;
-// the times themselves are tested in internal/crawl, where they are exact.
+// A safe crawl ends after a minute, at once and with its words, whatever duration is asked for. The test waits for the
+// minute, beside others; the times themselves are tested in internal/crawl, where they are exact.
 func TestSafeTime(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.Slow{Delay: 1700 * time.Millisecond})})
 	dir := filepath.Join(t.TempDir(), "data")
 	const message = "Safety limit: Crawl timeout exceeded (60000ms)"
-	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--duration", "1h", "--grace", "1h")
+	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--duration", "1h", "--grace", "1h")
 	rep := ended(t, got, dir, 3, "partial", message)
 	if rep.Success || len(rep.Errors) != 1 || rep.Errors[0] != message {
 		t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
@@ -110,8 +119,8 @@ func TestSafeTime(t *testing.T) {
 	}
 }
 
-// Safe crawls of one machine run one after the other, in the order in which they came; a dead one does not hold the others up, and one that
-// waits can be interrupted.
+// Safe crawls of one machine run one after the other, in the order in which they came; a dead one does not hold the
+// others up, and one that waits can be interrupted.
 func TestSafeCrawlsQueue(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Hosts: 5, Pages: 6, Faults: testweb.On("0", testweb.Hang{})})
@@ -145,10 +154,12 @@ func TestSafeCrawlsQueue(t *testing.T) {
 		Elapsed float64 `json:"elapsed_seconds"`
 		Limits  []struct{ Used float64 }
 	}](t, run(t, "status", "--json", "--data-dir", dirs[1]).stdout)
-	if waiting.Phase != "queueing" || waiting.Elapsed != 0 || len(waiting.Limits) != 2 || waiting.Limits[0].Used != 0 || waiting.Limits[1].Used != 0 {
+	if waiting.Phase != "queueing" || waiting.Elapsed != 0 || len(waiting.Limits) != 2 || waiting.Limits[0].Used != 0 ||
+		waiting.Limits[1].Used != 0 {
 		t.Errorf("while it waits, its status is %+v, want no seconds used", waiting)
 	}
-	if text := run(t, "status", "--data-dir", dirs[1]).stdout; !strings.Contains(text, fmt.Sprintf("queued (pid %d)", queue[0].pid())) {
+	if text := run(t, "status", "--data-dir", dirs[1]).stdout; !strings.Contains(text,
+		fmt.Sprintf("queued (pid %d)", queue[0].pid())) {
 		t.Errorf("while it waits, its status is\n%s", text)
 	}
 	queue[1].signal(os.Interrupt)
@@ -185,7 +196,8 @@ func TestSafeCrawlsTogether(t *testing.T) {
 	var dirs []string
 	for host := range 3 {
 		dirs = append(dirs, filepath.Join(t.TempDir(), "data"))
-		all = append(all, invocation{env: []string{shared}, args: []string{"crawl", "--safe", "--start-url", web.StartURLs()[host], "--resolve", web.Resolve(), "--data-dir", dirs[host]}}.start(t))
+		all = append(all, invocation{env: []string{shared}, args: []string{"crawl", "--safe", "--start-url",
+			web.StartURLs()[host], "--resolve", web.Resolve(), "--data-dir", dirs[host]}}.start(t))
 	}
 	for host, p := range all {
 		ended(t, p.wait(), dirs[host], 0, "complete", "")

@@ -8,12 +8,13 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A safe crawl stays within its bounds, and stays safe, whatever flag, variable, key or order asks for something else. --print-config shows the
-// value that rules and says where it came from.
+// A safe crawl stays within its bounds, and stays safe, whatever flag, variable, key or order asks for something else.
+// --print-config shows the value that rules and says where it came from.
 func TestSafeBoundsHold(t *testing.T) {
 	t.Parallel()
 	bounds := map[string]struct{ ask, stays string }{
-		"max-workers": {"64", "1"}, "max-inflight-per-host": {"9", "1"}, "duration": {"1h0m0s", "1m0s"}, "max-urls": {"1000", "50"},
+		"max-workers": {"64", "1"}, "max-inflight-per-host": {"9", "1"}, "duration": {"1h0m0s", "1m0s"},
+		"max-urls":     {"1000", "50"},
 		"min-delay-ms": {"0", "200"}, "max-delay-ms": {"0", "500"},
 	}
 	var names []string
@@ -41,12 +42,18 @@ func TestSafeBoundsHold(t *testing.T) {
 		{"environment", invocation{args: []string{"--profile", "safe"}, env: env}, ""},
 		{"variable safe", invocation{args: flags, env: []string{"MAPWRIGHT_SAFE=1"}}, ""},
 		{"file", invocation{args: []string{"--config", faster}}, ""},
-		{"profile after safe", invocation{args: append([]string{"--safe", "--profile", "own-site"}, flags...)}, "flag --profile"},
-		{"profile before safe", invocation{args: append([]string{"--profile", "own-site", "--safe"}, flags...)}, "flag --profile"},
-		{"profile twice", invocation{args: append([]string{"--profile", "safe", "--profile", "own-site"}, flags...)}, "flag --profile"},
-		{"profile over variable safe", invocation{args: append([]string{"--profile", "own-site"}, flags...), env: []string{"MAPWRIGHT_SAFE=true"}}, "flag --profile"},
-		{"safe=false over variable safe", invocation{args: append([]string{"--safe=false"}, flags...), env: []string{"MAPWRIGHT_SAFE=true"}}, "flag --safe=false"},
-		{"variable over file", invocation{args: append([]string{"--config", safe}, flags...), env: []string{"MAPWRIGHT_PROFILE=own-site"}}, "environment MAPWRIGHT_PROFILE"},
+		{"profile after safe", invocation{args: append([]string{"--safe", "--profile", "own-site"}, flags...)},
+			"flag --profile"},
+		{"profile before safe", invocation{args: append([]string{"--profile", "own-site", "--safe"}, flags...)},
+			"flag --profile"},
+		{"profile twice", invocation{args: append([]string{"--profile", "safe", "--profile", "own-site"}, flags...)},
+			"flag --profile"},
+		{"profile over variable safe", invocation{args: append([]string{"--profile", "own-site"}, flags...),
+			env: []string{"MAPWRIGHT_SAFE=true"}}, "flag --profile"},
+		{"safe=false over variable safe", invocation{args: append([]string{"--safe=false"}, flags...),
+			env: []string{"MAPWRIGHT_SAFE=true"}}, "flag --safe=false"},
+		{"variable over file", invocation{args: append([]string{"--config", safe}, flags...),
+			env: []string{"MAPWRIGHT_PROFILE=own-site"}}, "environment MAPWRIGHT_PROFILE"},
 		{"safe over file", invocation{args: append([]string{"--config", ownSite, "--safe"}, flags...)}, ""},
 	}
 	for _, tt := range tests {
@@ -59,39 +66,47 @@ func TestSafeBoundsHold(t *testing.T) {
 				t.Errorf("the profile is %q", all["profile"])
 			}
 			for name, b := range bounds {
-				if value, from := all[name][0], all[name][1]; value != b.stays || !strings.HasPrefix(from, "profile safe, instead of "+b.ask+" from ") {
+				if value, from := all[name][0], all[name][1]; value != b.stays ||
+					!strings.HasPrefix(from, "profile safe, instead of "+b.ask+" from ") {
 					t.Errorf("%s is %q from %q, want %s instead of %s", name, value, from, b.stays, b.ask)
 				}
 				change := "caps " + name + " at "
 				if strings.HasSuffix(name, "-delay-ms") {
 					change = "raises " + name + " to "
 				}
-				if want := "profile safe " + change + b.stays + " (requested: " + b.ask; !strings.Contains(got.stderr, want) {
+				if want := "profile safe " + change + b.stays + " (requested: " +
+					b.ask; !strings.Contains(got.stderr, want) {
 					t.Errorf("does not warn %q:\n%s", want, got.stderr)
 				}
 			}
-			if said := strings.Contains(got.stderr, "a safe crawl stays safe: "+tt.contradicts+" is ignored"); said != (tt.contradicts != "") {
+			if said := strings.Contains(got.stderr,
+				"a safe crawl stays safe: "+tt.contradicts+" is ignored"); said != (tt.contradicts != "") {
 				t.Errorf("warned of a contradiction: %v, want %q:\n%s", said, tt.contradicts, got.stderr)
 			}
 		})
 	}
 }
 
-// A request for safe that comes with the environment alone does not change a crawl of another profile for good; nor is it ignored.
+// A request for safe that comes with the environment alone does not change a crawl of another profile for good; nor is
+// it ignored.
 func TestResumeWithVariableSafe(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "5")
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 5")
-	got = invocation{args: []string{"resume", "--data-dir", dir, "--max-urls", "0"}, env: []string{"MAPWRIGHT_SAFE=1"}}.run(t)
+	got = invocation{args: []string{"resume", "--data-dir", dir, "--max-urls", "0"},
+		env: []string{"MAPWRIGHT_SAFE=1"}}.run(t)
 	refused(t, got, "MAPWRIGHT_SAFE", "own-site", "--safe")
 	if n := pages(web); n != 5 {
 		t.Errorf("%d pages were asked for, want 5", n)
 	}
 	got = run(t, "resume", "--data-dir", dir, "--safe", "--print-config")
-	if all := effective(t, got); all["profile"][0] != "safe" || all["max-workers"][0] != "1" || all["min-delay-ms"][0] != "200" {
-		t.Errorf("resume --safe: profile %q, max-workers %q, min-delay-ms %q", all["profile"], all["max-workers"], all["min-delay-ms"])
+	if all := effective(t, got); all["profile"][0] != "safe" || all["max-workers"][0] != "1" ||
+		all["min-delay-ms"][0] != "200" {
+		t.Errorf("resume --safe: profile %q, max-workers %q, min-delay-ms %q", all["profile"], all["max-workers"],
+			all["min-delay-ms"])
 	}
 }
 
@@ -100,11 +115,13 @@ func TestResumeNamesIgnoredVariables(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 3})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-retries", "7")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-retries", "7")
 	ended(t, got, dir, 0, "complete", "")
 	got = invocation{
 		args: []string{"resume", "--data-dir", dir, "--print-config", "--profile", "polite"},
-		env:  []string{"MAX_RETRIES=1", "MAPWRIGHT_HEADER=Authorization: geheim", "MAX_WORKERS=512", "MAPWRIGHT_LOG_LEVEL=warn"},
+		env: []string{"MAX_RETRIES=1", "MAPWRIGHT_HEADER=Authorization: geheim", "MAX_WORKERS=512",
+			"MAPWRIGHT_LOG_LEVEL=warn"},
 	}.run(t)
 	all := effective(t, got)
 	if all["max-retries"][0] != "7" || all["log-level"][0] != "warn" || all["header"][0] != `""` {

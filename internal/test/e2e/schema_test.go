@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// schema is a JSON Schema, or a part of one. It knows the few keywords that ours uses, and refuses any other, so that nothing is
-// written there that is not checked.
+// schema is a JSON Schema, or a part of one. It knows the few keywords that ours uses, and refuses any other, so that
+// nothing is written there that is not checked.
 type schema struct {
 	never                bool // the schema false
 	defs                 map[string]*schema
@@ -63,9 +63,12 @@ func (s *schema) UnmarshalJSON(text []byte) error {
 	}
 	for word, value := range words {
 		into, known := map[string]any{
-			"$defs": &s.defs, "$ref": &s.ref, "type": &s.types, "const": &s.constant, "enum": &s.enum, "minimum": &s.minimum, "maximum": &s.maximum,
-			"minLength": &s.minLength, "minItems": &s.minItems, "required": &s.required, "properties": &s.properties, "additionalProperties": &s.additionalProperties,
-			"items": &s.items, "allOf": &s.allOf, "anyOf": &s.anyOf, "if": &s.cond, "then": &s.then, "else": &s.other,
+			"$defs": &s.defs, "$ref": &s.ref, "type": &s.types, "const": &s.constant, "enum": &s.enum,
+			"minimum": &s.minimum, "maximum": &s.maximum,
+			"minLength": &s.minLength, "minItems": &s.minItems, "required": &s.required, "properties": &s.properties,
+			"additionalProperties": &s.additionalProperties,
+			"items":                &s.items, "allOf": &s.allOf, "anyOf": &s.anyOf, "if": &s.cond, "then": &s.then,
+			"else": &s.other,
 		}[word]
 		var pattern string
 		switch word {
@@ -191,7 +194,10 @@ func (s *schema) checkParts(root *schema, at string, v any) error {
 			return err
 		}
 	}
-	if s.anyOf != nil && !slices.ContainsFunc(s.anyOf, func(part *schema) bool { return part.check(root, at, v) == nil }) {
+	if s.anyOf != nil && !slices.ContainsFunc(s.anyOf, func(part *schema) bool {
+		return part.check(root, at,
+			v) == nil
+	}) {
 		return fmt.Errorf("%s is %v, which fits none of its forms", at, v)
 	}
 	branch := s.other
@@ -225,11 +231,16 @@ func TestSchemaChecker(t *testing.T) {
 		t.Error(err)
 	}
 	for _, change := range [][2]string{
-		{`"schema_version":1`, `"schema_version":2`}, {`"http://x.test/"`, `"http://x.test"`}, {`"http://x.test/"`, `"http://x.test/#a"`}, {`"depth":0`, `"depth":-1`}, {`"depth":0`, `"depth":0.5`},
-		{`"start"`, `"begin"`}, {`00.000Z`, `00Z`}, {`"pending"`, `"ok"`}, {`"pending"`, `"waiting"`}, {`"not_fetched"`, `"status"`}, {`,"indexable_reason":"not_fetched"`, ``},
-		{`"indexable":false`, `"indexable":true`}, {`"depth":0,`, ``}, {`"depth":0`, `"depth":"0"`}, {`"depth":0`, `"depth":0,"colour":"red"`}, {`"depth":0`, `"depth":0,"status_code":200`},
-		{`"generation":0`, `"generation":-1`}, {`"generation":0,`, ``}, {`"generation":0`, `"generation":0,"change":"new"`}, {`"generation":0`, `"generation":0,"stale":0`},
-		{`"depth":0`, `"depth":0,"title":""`}, {`"depth":0`, `"depth":0,"images":[]`}, {`"depth":0`, `"depth":0,"images":["x"]`}, {`"depth":0`, `"depth":0,"extracted":{"a":["one"]}`},
+		{`"schema_version":1`, `"schema_version":2`}, {`"http://x.test/"`, `"http://x.test"`},
+		{`"http://x.test/"`, `"http://x.test/#a"`}, {`"depth":0`, `"depth":-1`}, {`"depth":0`, `"depth":0.5`},
+		{`"start"`, `"begin"`}, {`00.000Z`, `00Z`}, {`"pending"`, `"ok"`}, {`"pending"`, `"waiting"`},
+		{`"not_fetched"`, `"status"`}, {`,"indexable_reason":"not_fetched"`, ``},
+		{`"indexable":false`, `"indexable":true`}, {`"depth":0,`, ``}, {`"depth":0`, `"depth":"0"`},
+		{`"depth":0`, `"depth":0,"colour":"red"`}, {`"depth":0`, `"depth":0,"status_code":200`},
+		{`"generation":0`, `"generation":-1`}, {`"generation":0,`, ``},
+		{`"generation":0`, `"generation":0,"change":"new"`}, {`"generation":0`, `"generation":0,"stale":0`},
+		{`"depth":0`, `"depth":0,"title":""`}, {`"depth":0`, `"depth":0,"images":[]`},
+		{`"depth":0`, `"depth":0,"images":["x"]`}, {`"depth":0`, `"depth":0,"extracted":{"a":["one"]}`},
 	} {
 		if err := s.checkLine([]byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
 			t.Errorf("%s instead of %s is accepted", change[1], change[0])

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// sections serves a site of sections: the start page links to them, each section to its pages, and each page to a further one.
+// sections serves a site of sections: the start page links to them, each section to its pages, and each page to a
+// further one.
 func sections(t *testing.T, names ...string) string {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +37,8 @@ func sections(t *testing.T, names ...string) string {
 	return web.URL + "/"
 }
 
-// A crawl that found too much is resumed with a narrower scope: what is queued outside of it is excluded, in every output.
+// A crawl that found too much is resumed with a narrower scope: what is queued outside of it is excluded, in every
+// output.
 func TestResumeWithANarrowerScope(t *testing.T) {
 	t.Parallel()
 	start := sections(t, "forum", "shop", "news")
@@ -79,11 +81,13 @@ func TestWiderScope(t *testing.T) {
 	t.Parallel()
 	start := sections(t, "forum", "shop", "news")
 	whole := filepath.Join(t.TempDir(), "whole")
-	ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", whole, "--start-url", start), whole, 0, "complete", "")
+	ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", whole, "--start-url", start), whole, 0, "complete",
+		"")
 	want := readLines(t, whole)
 	for _, command := range []string{"resume", "recrawl"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-depth", "2", "--exclude", "/news/", "--start-url", start), dir, 0, "complete", "")
+		ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-depth", "2", "--exclude", "/news/",
+			"--start-url", start), dir, 0, "complete", "")
 		if command == "recrawl" { // its --exclude is for one recrawl, and not a setting of the crawl
 			ended(t, run(t, "resume", "--data-dir", dir, "--exclude", ""), dir, 0, "complete", "")
 		}

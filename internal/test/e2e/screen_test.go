@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal as far as the program may use one: two pages of cells, a cursor, and the escape sequences that are
-// written here. Any other is a mistake of the program, and kept.
+// screen is a terminal as far as the program may use one: two pages of cells, a cursor, and the escape sequences that
+// are written here. Any other is a mistake of the program, and kept.
 type screen struct {
 	cols, rows int
 	cells      [][]rune // of the page that shows
@@ -176,7 +176,8 @@ func (s *screen) control(params string, letter byte) {
 		s.hidden = true
 	case letter == 'h' && params == "?25":
 		s.hidden = false
-	case letter == 'l' && slices.Contains([]string{"?2004", "?1002", "?1003", "?1006"}, params): // what was never on is put off
+	case letter == 'l' && slices.Contains([]string{"?2004", "?1002", "?1003", "?1006"}, params):
+		// what was never on is put off
 	default:
 		s.strange = append(s.strange, fmt.Sprintf("ESC[%s%c", params, letter))
 	}

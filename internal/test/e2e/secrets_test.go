@@ -14,12 +14,16 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// What may hold secrets can be read only by the user who crawls, and outputs for publication by all users, as far as the umask allows.
+// What may hold secrets can be read only by the user who crawls, and outputs for publication by all users, as far as
+// the umask allows.
 func TestModesOfFiles(t *testing.T) {
-	was := syscall.Umask(0) // inherited by the program; other tests of this package do not run meanwhile, since this one is not parallel
-	_, dir, p := hanging(t, "--header", "Authorization: Bearer tok-123", "--log-file", filepath.Join(t.TempDir(), "log"))
+	// inherited by the program; other tests of this package do not run meanwhile, since this one is not parallel
+	was := syscall.Umask(0)
+	_, dir, p := hanging(t, "--header", "Authorization: Bearer tok-123", "--log-file",
+		filepath.Join(t.TempDir(), "log"))
 	syscall.Umask(was)
-	want := map[string]os.FileMode{"": 0o700 | os.ModeDir, "state": 0o700 | os.ModeDir, "crawl.json": 0o600, "control.sock": 0o600 | os.ModeSocket}
+	want := map[string]os.FileMode{"": 0o700 | os.ModeDir, "state": 0o700 | os.ModeDir, "crawl.json": 0o600,
+		"control.sock": 0o600 | os.ModeSocket}
 	check := func() {
 		t.Helper()
 		for name, mode := range want {
@@ -68,7 +72,8 @@ func TestTemporaryFilesAreNotFollowed(t *testing.T) {
 	if err := os.WriteFile(victim, []byte("untouched"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap.csv", "links.jsonl", "report.json", "crawl.json"} {
+	for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap.csv", "links.jsonl",
+		"report.json", "crawl.json"} {
 		if err := os.Symlink(victim, filepath.Join(dir, name+".mapwright.tmp")); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +88,8 @@ func TestTemporaryFilesAreNotFollowed(t *testing.T) {
 	}
 }
 
-// The record of files is not followed either, if another user put a link in its place in a directory that is exported to.
+// The record of files is not followed either, if another user put a link in its place in a directory that is exported
+// to.
 func TestRecordOfFilesIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	dir, out := crawled(t), t.TempDir()
@@ -98,7 +104,8 @@ func TestRecordOfFilesIsNotFollowed(t *testing.T) {
 	}
 }
 
-// A crawl in a directory whose path is too long for a socket can be asked, even if the path of the temporary directory is too long too.
+// A crawl in a directory whose path is too long for a socket can be asked, even if the path of the temporary directory
+// is too long too.
 func TestControlSocketInALongPath(t *testing.T) {
 	t.Parallel()
 	long := filepath.Join(t.TempDir(), strings.Repeat("a-long-name", 8), strings.Repeat("another-long-name", 5))

@@ -41,8 +41,9 @@ include: ['a,b', c]
 	dir := t.TempDir()
 	got := invocation{
 		args: []string{"crawl", "--print-config", "--config", file, "--workers", "40", "--grace", "7"},
-		env:  []string{"MAX_WORKERS=20", "MAPWRIGHT_MAX_WORKERS=30", "MAX_RETRIES=2", "GLOBAL_FRONTIER_SIZE_LIMIT=99", "MAX_PAGES=77", "MAX_SCAN_TIME_MINUTES=1.5", "USER_AGENT=Tester/1"},
-		dir:  dir,
+		env: []string{"MAX_WORKERS=20", "MAPWRIGHT_MAX_WORKERS=30", "MAX_RETRIES=2", "GLOBAL_FRONTIER_SIZE_LIMIT=99",
+			"MAX_PAGES=77", "MAX_SCAN_TIME_MINUTES=1.5", "USER_AGENT=Tester/1"},
+		dir: dir,
 	}.run(t)
 	all := effective(t, got)
 	for name, want := range map[string][2]string{
@@ -75,7 +76,8 @@ func TestStartURLForms(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Hosts: 3, Pages: 3})
 	urls := web.StartURLs()
-	file := write(t, filepath.Join(t.TempDir(), "urls.txt"), "# the first\n\n"+urls[0]+"\n  "+urls[1]+"   # the second\n"+urls[0]+"\n")
+	file := write(t, filepath.Join(t.TempDir(), "urls.txt"),
+		"# the first\n\n"+urls[0]+"\n  "+urls[1]+"   # the second\n"+urls[0]+"\n")
 	config := write(t, filepath.Join(t.TempDir(), "crawl.yaml"), "start_url: ["+urls[0]+", "+urls[1]+"]\n")
 	tests := []struct {
 		name string
@@ -86,10 +88,13 @@ func TestStartURLForms(t *testing.T) {
 		{"flags", invocation{args: []string{"--start-url", urls[0], "-u", urls[2]}}, []string{urls[0], urls[2]}},
 		{"arguments", invocation{args: urls}, urls},
 		{"file", invocation{args: []string{"--start-url", file}}, urls[:2]},
-		{"standard input", invocation{args: []string{"--start-url", "-"}, stdin: urls[1] + "\n#no\n" + urls[2]}, urls[1:]},
+		{"standard input", invocation{args: []string{"--start-url", "-"}, stdin: urls[1] + "\n#no\n" + urls[2]},
+			urls[1:]},
 		{"environment", invocation{env: []string{"MAPWRIGHT_START_URL=" + urls[1]}}, urls[1:2]},
 		{"configuration", invocation{args: []string{"--config", config}}, urls[:2]},
-		{"bare domain without https", invocation{args: []string{"-u", web.HostName(0), "--resolve", "*:443:" + closedPort(t), "--max-host-backoff-secs", "1", "--max-retries", "0"}}, []string{"https://" + web.HostName(0) + "/", urls[0]}},
+		{"bare domain without https", invocation{args: []string{"-u", web.HostName(0), "--resolve", "*:443:" +
+			closedPort(t), "--max-host-backoff-secs", "1", "--max-retries", "0"}},
+			[]string{"https://" + web.HostName(0) + "/", urls[0]}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,8 +125,9 @@ func TestBareDomainWithHTTPS(t *testing.T) {
 	authority := write(t, filepath.Join(t.TempDir(), "ca.pem"), string(web.Authority().PEM()))
 	dir := filepath.Join(t.TempDir(), "data")
 	got := invocation{
-		args: []string{"crawl", web.HostName(0), "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir},
-		env:  []string{"SSL_CERT_FILE=" + authority},
+		args: []string{"crawl", web.HostName(0), "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir",
+			dir},
+		env: []string{"SSL_CERT_FILE=" + authority},
 	}.run(t)
 	if got.code != 0 {
 		t.Fatalf("exit status %d, want 0", got.code)
@@ -145,14 +151,15 @@ func sameSet(a, b []string) bool {
 	return true
 }
 
-// A variable with the program's prefix that names no setting gives a warning, whether it is misspelt or an alias that only flags have. The
-// variables of other programs give none, and neither do empty ones.
+// A variable with the program's prefix that names no setting gives a warning, whether it is misspelt or an alias that
+// only flags have. The variables of other programs give none, and neither do empty ones.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	const want = "no such setting: ignored environment MAPWRIGHT_MAX_URL, MAPWRIGHT_WORKERS ("
 	got := invocation{
 		args: []string{"crawl", "--print-config", "http://a.test/"},
-		env:  []string{"MAPWRIGHT_WORKERS=3", "MAPWRIGHT_MAX_URL=5", "MAPWRIGHT_MAX_URLS=6", "MAPWRIGHT_EMPTY=", "MAX_URL=7", "MAPWRIGHT_DATA_DIR=x"},
+		env: []string{"MAPWRIGHT_WORKERS=3", "MAPWRIGHT_MAX_URL=5", "MAPWRIGHT_MAX_URLS=6", "MAPWRIGHT_EMPTY=",
+			"MAX_URL=7", "MAPWRIGHT_DATA_DIR=x"},
 	}.run(t)
 	if got.code != 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, want) {
 		t.Errorf("exit %d, %q does not say %q alone", got.code, got.stderr, want)

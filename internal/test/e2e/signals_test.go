@@ -18,7 +18,8 @@ import (
 // One signal ends a crawl in good order: outputs, and how to go on. SIGINT, SIGTERM and SIGHUP are the same.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	// Under nohup the program would ignore it too, and rightly so. Who catches a signal does not hand down that it is ignored.
+	// Under nohup the program would ignore it too, and rightly so. Who catches a signal does not hand down that it is
+	// ignored.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangup) })
@@ -28,7 +29,8 @@ func TestInterrupted(t *testing.T) {
 			web := serve(t, testweb.Config{Pages: 60})
 			web.Hold(2)
 			dir := filepath.Join(t.TempDir(), "data")
-			p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace", "1h", "--timeout", "1h")
+			p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+				"--grace", "1h", "--timeout", "1h")
 			p.until("a page is in flight", func() bool { return pages(web) >= 3 })
 			p.signal(sig)
 			p.says("a second signal ends the process at once")
@@ -43,7 +45,8 @@ func TestInterrupted(t *testing.T) {
 			}
 			asked := pages(web)
 			if asked != rep.Outcomes["ok"] {
-				t.Errorf("%d pages were asked for, %d are recorded: what was in flight was not let finish", asked, rep.Outcomes["ok"])
+				t.Errorf("%d pages were asked for, %d are recorded: what was in flight was not let finish", asked,
+					rep.Outcomes["ok"])
 			}
 			if s := status(t, dir); s.State != "cancelled" || s.PID != 0 {
 				t.Errorf("status %+v", s)
@@ -94,7 +97,8 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 	succeeded(t, run(t, "export", "--data-dir", dir))
 	if lines := readLines(t, dir); len(lines) != 31 || lines["http://"+web.HostName(0)+"/hang/0"].Outcome != "pending" {
-		t.Errorf("%d lines, and the page that hangs is %q", len(lines), lines["http://"+web.HostName(0)+"/hang/0"].Outcome)
+		t.Errorf("%d lines, and the page that hangs is %q", len(lines),
+			lines["http://"+web.HostName(0)+"/hang/0"].Outcome)
 	}
 	got = run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1")
 	ended(t, got, dir, 0, "complete", "")
@@ -107,7 +111,8 @@ func TestInterruptedTwice(t *testing.T) {
 func story(lines map[string]line) map[string]string {
 	all := make(map[string]string, len(lines))
 	for url, l := range lines {
-		all[url] = fmt.Sprintf("%s %d %q %q %s %v %s", l.Outcome, l.StatusCode, l.RedirectTo, l.Title, l.ContentHash, l.Indexable, l.IndexableReason)
+		all[url] = fmt.Sprintf("%s %d %q %q %s %v %s", l.Outcome, l.StatusCode, l.RedirectTo, l.Title, l.ContentHash,
+			l.Indexable, l.IndexableReason)
 	}
 	return all
 }
@@ -129,13 +134,16 @@ func sameStory(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// slowWeb takes long enough to crawl that there are many moments to end it in, and has a little of everything that needs no patience.
+// slowWeb takes long enough to crawl that there are many moments to end it in, and has a little of everything that
+// needs no patience.
 func slowWeb(seed uint64) testweb.Config {
-	return testweb.Config{Seed: seed, Hosts: 4, Pages: 80, CrossHost: 0.3, Sitemaps: &testweb.Sitemaps{Orphans: 3}, Faults: testweb.OnAll(
-		testweb.Slow{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond},
-		testweb.Disallow{Count: 3}, testweb.StatusPages{Where: testweb.Where{Count: 2}}, testweb.RedirectChain{Length: 3}, testweb.RedirectLoop{},
-		testweb.NoIndex{}, testweb.NoFollow{}, testweb.Files{}, testweb.LongURL{},
-	)}
+	return testweb.Config{Seed: seed, Hosts: 4, Pages: 80, CrossHost: 0.3, Sitemaps: &testweb.Sitemaps{Orphans: 3},
+		Faults: testweb.OnAll(
+			testweb.Slow{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond},
+			testweb.Disallow{Count: 3}, testweb.StatusPages{Where: testweb.Where{Count: 2}},
+			testweb.RedirectChain{Length: 3}, testweb.RedirectLoop{},
+			testweb.NoIndex{}, testweb.NoFollow{}, testweb.Files{}, testweb.LongURL{},
+		)}
 }
 
 // slowInflight is how many requests slowCrawl has in flight at most: three to each of four hosts.
@@ -143,7 +151,8 @@ const slowInflight = 3 * 4
 
 // slowCrawl crawls it with few requests at a time.
 func slowCrawl(web *testweb.Server, dir string) []string {
-	return []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "3", "--resolve", web.Resolve(), "--data-dir", dir}
+	return []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site",
+		"--max-inflight-per-host", "3", "--resolve", web.Resolve(), "--data-dir", dir}
 }
 
 // A crawl that was interrupted five times and resumed equals one that was not.
@@ -161,7 +170,8 @@ func TestInterruptedFiveTimes(t *testing.T) {
 	args := append(slowCrawl(web, dir), "--grace", "1h", "--timeout", "1h")
 	total := pages(whole)
 	for i := range 5 {
-		// Each run gets to see a part of the rest, at least one page. What is in flight then is answered after the signal.
+		// Each run gets to see a part of the rest, at least one page. What is in flight then is answered after the
+		// signal.
 		more := 1 + rand.IntN(total/10)
 		enough := pages(web) + more
 		web.Hold(more)

@@ -12,14 +12,15 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A run that cannot end, here because the log is not read that it writes to standard error, is gone after a second signal too. What
-// it had committed is there.
+// A run that cannot end, here because the log is not read that it writes to standard error, is gone after a second
+// signal too. What it had committed is there.
 func TestInterruptedTwiceWhileStuck(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 30})
 	dir := filepath.Join(t.TempDir(), "data")
 	stderr, fill := unreadPipe(t)
-	args := []string{"crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--profile", "own-site", "--timeout", "1h"}
+	args := []string{"crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--profile", "own-site", "--timeout", "1h"}
 	web.Hold(5)
 	p := invocation{args: args, stderr: stderr}.start(t)
 	p.until("requests are in flight that get no answer", func() bool { return pages(web) > 5 })
@@ -41,7 +42,8 @@ func TestInterruptedOnceBySeveralSignals(t *testing.T) {
 	web := serve(t, testweb.Config{Pages: 60})
 	web.Hold(2)
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace", "1h", "--timeout", "1h")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace",
+		"1h", "--timeout", "1h")
 	p.until("a page is in flight", func() bool { return pages(web) >= 3 })
 	// A process that is stopped gets its signals when it goes on, all at once, however slow this test is.
 	for _, sig := range []os.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCONT} {
@@ -52,8 +54,8 @@ func TestInterruptedOnceBySeveralSignals(t *testing.T) {
 	ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
 }
 
-// unreadPipe is a pipe for a process to write to that is not read. Fill fills it, whatever its size: what is written after that waits
-// for ever. Both ends for writing are opened by themselves, so that only the process's own waits.
+// unreadPipe is a pipe for a process to write to that is not read. Fill fills it, whatever its size: what is written
+// after that waits for ever. Both ends for writing are opened by themselves, so that only the process's own waits.
 func unreadPipe(t *testing.T) (end *os.File, fill func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// mapSite is a web of hand-written hosts that notes what it is asked for. Pages are served by answer, which reports false for a 404.
+// mapSite is a web of hand-written hosts that notes what it is asked for. Pages are served by answer, which reports
+// false for a 404.
 type mapSite struct {
 	*httptest.Server
 	answer func(w http.ResponseWriter, r *http.Request) bool
@@ -89,7 +90,8 @@ func (s *mapSite) requests(prefix string) []string {
 
 // flags are what a crawl of the site needs, from http://a.test/ on.
 func (s *mapSite) flags(dir string, more ...string) []string {
-	return append([]string{"crawl", "--start-url", "http://a.test/", "--resolve", "*:80:" + s.Listener.Addr().String(), "--data-dir", dir}, more...)
+	return append([]string{"crawl", "--start-url", "http://a.test/", "--resolve", "*:80:" + s.Listener.Addr().String(),
+		"--data-dir", dir}, more...)
 }
 
 const (
@@ -124,7 +126,8 @@ func writePage(w http.ResponseWriter, title string, links ...string) {
 	}
 }
 
-// An index that never ends, and indexes that lead to further ones for ever, end at a limit that is a setting, and a warning names the setting.
+// An index that never ends, and indexes that lead to further ones for ever, end at a limit that is a setting, and a
+// warning names the setting.
 func TestEndlessSitemapIndexes(t *testing.T) {
 	t.Parallel()
 	const limit = 300
@@ -172,8 +175,8 @@ func TestEndlessSitemapIndexes(t *testing.T) {
 	}
 }
 
-// What an endless index names is on disk and not in memory: the crawl with 40,000 sitemaps left needs no more memory than any other, and a resume goes
-// on with them.
+// What an endless index names is on disk and not in memory: the crawl with 40,000 sitemaps left needs no more memory
+// than any other, and a resume goes on with them.
 func TestEndlessIndexOnDisk(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{}) // the index was read as far as it is read
@@ -184,7 +187,10 @@ func TestEndlessIndexOnDisk(t *testing.T) {
 		case path == "/robots.txt":
 			fmt.Fprint(w, "Sitemap: http://a.test/index.xml\n")
 		case path == "/index.xml":
-			writeIndex(w, r, -1, func(i int) string { return fmt.Sprintf("http://a.test/map/%d/%s.xml", i, strings.Repeat("x", 200)) })
+			writeIndex(w, r, -1, func(i int) string {
+				return fmt.Sprintf("http://a.test/map/%d/%s.xml", i,
+					strings.Repeat("x", 200))
+			})
 			close(read)
 		case strings.HasPrefix(path, "/map/"):
 			writeURLs(w, "http://a.test/p"+path)
@@ -200,7 +206,8 @@ func TestEndlessIndexOnDisk(t *testing.T) {
 		return true
 	})
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, s.flags(dir, "--profile", "own-site", "--max-urls", "2", "--timeout", "1h", "--max-sitemap-children", "40000")...)
+	p := start(t, s.flags(dir, "--profile", "own-site", "--max-urls", "2", "--timeout", "1h", "--max-sitemap-children",
+		"40000")...)
 	pid <- p.cmd.Process.Pid
 	rep := ended(t, p.wait(), dir, 3, "partial", "max_urls")
 	if !strings.Contains(strings.Join(rep.Warnings, "\n"), "more than 40000 (--max-sitemap-children)") {
@@ -211,7 +218,8 @@ func TestEndlessIndexOnDisk(t *testing.T) {
 		t.Errorf("the crawl had %d MB of memory, want at most 500", memory)
 	}
 	before := len(s.requests("a.test/map/"))
-	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "6", "--max-inflight-per-host", "1"), dir, 3, "partial", "max_urls")
+	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "6", "--max-inflight-per-host", "1"), dir, 3, "partial",
+		"max_urls")
 	// Pages and sitemaps take turns, and nothing is asked for again.
 	if n := len(s.requests("a.test/map/")) - before; n < 2 || n > 8 {
 		t.Errorf("for 4 further pages %d sitemaps were read", n)
@@ -294,15 +302,17 @@ func TestSafeCrawlWithManySitemaps(t *testing.T) {
 	}
 }
 
-// The sitemaps of a foreign host are read only if a robots.txt in scope names them, or an index of the same host that is so named, and only if the host's own
-// robots.txt allows it. There is a limit.
+// The sitemaps of a foreign host are read only if a robots.txt in scope names them, or an index of the same host that
+// is so named, and only if the host's own robots.txt allows it. There is a limit.
 func TestForeignSitemaps(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{
 		"closed.test/robots.txt": "User-agent: *\nDisallow: /\n",
-		"open.test/robots.txt":   "", "open.test/index": indexHead + "<sitemap><loc>http://open.test/child</loc></sitemap><sitemap><loc>http://other.test/child</loc></sitemap></sitemapindex>",
-		"open.test/child":      urlsetHead + "<url><loc>http://a.test/from-open</loc></url></urlset>",
-		"a.test/index":         indexHead + "<sitemap><loc>http://other.test/named</loc></sitemap><sitemap><loc>http://a.test/own</loc></sitemap></sitemapindex>",
+		"open.test/robots.txt":   "", "open.test/index": indexHead +
+			"<sitemap><loc>http://open.test/child</loc></sitemap><sitemap><loc>http://other.test/child</loc></sitemap></sitemapindex>",
+		"open.test/child": urlsetHead + "<url><loc>http://a.test/from-open</loc></url></urlset>",
+		"a.test/index": indexHead +
+			"<sitemap><loc>http://other.test/named</loc></sitemap><sitemap><loc>http://a.test/own</loc></sitemap></sitemapindex>",
 		"a.test/own":           urlsetHead + "<url><loc>http://a.test/from-own</loc></url></urlset>",
 		"many.test/robots.txt": "",
 	}
@@ -326,9 +336,11 @@ func TestForeignSitemaps(t *testing.T) {
 		return true
 	})
 	dir := filepath.Join(t.TempDir(), "data")
-	rep := ended(t, run(t, s.flags(dir, "--profile", "own-site", "--max-foreign-sitemaps", "30")...), dir, 0, "complete", "")
+	rep := ended(t, run(t, s.flags(dir, "--profile", "own-site", "--max-foreign-sitemaps", "30")...), dir, 0,
+		"complete", "")
 	for host, want := range map[string][]string{
-		"closed.test/": {"closed.test/robots.txt"}, "other.test/": nil, "open.test/": {"open.test/robots.txt", "open.test/index", "open.test/child"},
+		"closed.test/": {"closed.test/robots.txt"}, "other.test/": nil,
+		"open.test/": {"open.test/robots.txt", "open.test/index", "open.test/child"},
 	} {
 		if got := s.requests(host); !slices.Equal(got, want) {
 			t.Errorf("asked for %q, want %q", got, want)
@@ -344,15 +356,17 @@ func TestForeignSitemaps(t *testing.T) {
 		}
 	}
 	said := strings.Join(rep.Warnings, "\n")
-	for _, want := range []string{"--max-foreign-sitemaps", "http://other.test/named was not read: its host is not in scope", "http://other.test/child was not read", "robots.txt of its host disallows it"} {
+	for _, want := range []string{"--max-foreign-sitemaps",
+		"http://other.test/named was not read: its host is not in scope", "http://other.test/child was not read",
+		"robots.txt of its host disallows it"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no warning says %q", want)
 		}
 	}
 }
 
-// A crawl that is killed at any moment while it reads an index and what it names finds the same URLs as one that is not, counts skipped links once, and reads
-// no sitemap again that it has finished.
+// A crawl that is killed at any moment while it reads an index and what it names finds the same URLs as one that is
+// not, counts skipped links once, and reads no sitemap again that it has finished.
 func TestKilledWhileReadingAnIndex(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -373,7 +387,8 @@ func TestKilledWhileReadingAnIndex(t *testing.T) {
 		case path == "/map/index":
 			writeIndex(w, r, 400, func(i int) string { return fmt.Sprintf("http://a.test/map/%d", i%350) })
 		case strings.HasPrefix(path, "/map/"):
-			writeURLs(w, "http://a.test/of"+path, "http://a.test/of"+path+"/2", "http://else.test/", "http://a.test/photo.jpg")
+			writeURLs(w, "http://a.test/of"+path, "http://a.test/of"+path+"/2", "http://else.test/",
+				"http://a.test/photo.jpg")
 		case path == "/late":
 			writeURLs(w, "http://a.test/late-1", "http://b.test/late-2")
 		case path == "/":

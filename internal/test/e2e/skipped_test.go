@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Links that are not followed are counted once, though the crawl is killed after it read them, or while it reads a sitemap for the first time.
+// Links that are not followed are counted once, though the crawl is killed after it read them, or while it reads a
+// sitemap for the first time.
 func TestSkippedLinksAfterKills(t *testing.T) {
 	t.Parallel()
 	var half, open atomic.Bool // half of the sitemap was sent; the rest follows at once
@@ -41,7 +42,8 @@ func TestSkippedLinksAfterKills(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	args := []string{"crawl", "--start-url", web.URL + "/", "--profile", "own-site", "--skip-extensions", "jpg", "--data-dir", dir}
+	args := []string{"crawl", "--start-url", web.URL + "/", "--profile", "own-site", "--skip-extensions", "jpg",
+		"--data-dir", dir}
 	for range 2 {
 		p := start(t, args...)
 		p.until("both pages are recorded and the sitemap is being read", func() bool {

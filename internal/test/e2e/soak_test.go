@@ -21,14 +21,16 @@ type sample struct {
 	goroutines float64
 }
 
-// What a crawl uses does not grow with what it has done. The web is larger than can be crawled meanwhile, and the crawl's memory is bounded by its settings,
-// so that after a while it is what it will be.
+// What a crawl uses does not grow with what it has done. The web is larger than can be crawled meanwhile, and the
+// crawl's memory is bounded by its settings, so that after a while it is what it will be.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Hosts: 50, Pages: 1_000_000, PageSize: 2048, Links: 10, CrossHost: 0.1})
 	dir := filepath.Join(t.TempDir(), "data")
-	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-		"--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--hot-set-mb", "8", "--workers", "64", "--save-interval", "10s"},
+	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile",
+		"own-site", "--resolve", web.Resolve(), "--data-dir", dir,
+		"--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--hot-set-mb", "8", "--workers",
+		"64", "--save-interval", "10s"},
 		limit: *soak + patience}.start(t)
 	address := regexp.MustCompile(`address=(http://\S+)`)
 	p.until("it serves metrics", func() bool { return address.MatchString(p.err.String()) })

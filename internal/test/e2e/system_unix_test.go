@@ -14,7 +14,8 @@ func (p *process) freeze() {
 	p.signal(syscall.SIGSTOP)
 }
 
-// closedPort is an address on loopback that refuses connections while the test runs: a socket is bound to the port but does not listen.
+// closedPort is an address on loopback that refuses connections while the test runs: a socket is bound to the port but
+// does not listen.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -45,7 +45,8 @@ func (s sitting) start(t *testing.T, args ...string) *terminal {
 		s.program = binary
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	term := &terminal{t: t, cmd: exec.CommandContext(ctx, s.program, args...), cancel: cancel, ended: make(chan struct{}), screen: newScreen(s.cols, s.rows)}
+	term := &terminal{t: t, cmd: exec.CommandContext(ctx, s.program, args...), cancel: cancel,
+		ended: make(chan struct{}), screen: newScreen(s.cols, s.rows)}
 	term.cmd.Dir = t.TempDir()
 	term.cmd.Env = append(append(bareEnv(t, term.cmd.Dir), "TERM=xterm-256color", "LANG=C.UTF-8"), s.env...)
 	if s.redirected {
@@ -69,7 +70,8 @@ func (s sitting) start(t *testing.T, args ...string) *terminal {
 			t.Error("the program has a data race")
 		}
 		if t.Failed() {
-			t.Logf("%s\nexit status %d\nthe screen:\n%s\nall that came:\n%q", strings.Join(args, " "), term.cmd.ProcessState.ExitCode(), term.screen, tail(term.wrote.String(), 4000))
+			t.Logf("%s\nexit status %d\nthe screen:\n%s\nall that came:\n%q", strings.Join(args, " "),
+				term.cmd.ProcessState.ExitCode(), term.screen, tail(term.wrote.String(), 4000))
 		}
 	})
 	return term
@@ -141,8 +143,8 @@ func (t *terminal) types(keys string) {
 	}
 }
 
-// typesUntilEnded presses keys again and again until the program has ended, and returns its exit status: signals within a second of the
-// first count as one.
+// typesUntilEnded presses keys again and again until the program has ended, and returns its exit status: signals within
+// a second of the first count as one.
 func (t *terminal) typesUntilEnded(keys string) int {
 	t.t.Helper()
 	again := time.NewTicker(250 * time.Millisecond)

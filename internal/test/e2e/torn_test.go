@@ -17,7 +17,8 @@ func TestTornTailIsSaid(t *testing.T) {
 	web := serve(t, testweb.Config{Seed: 8, Pages: 300})
 	web.Hold(50) // so that the crawl is not over when it is killed
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--timeout", "1h")
 	p.until("50 pages are recorded", func() bool { return pages(web) > 50 && status(t, dir).Outcomes["ok"] == 50 })
 	flush(t, dir) // else the kill may come in the middle of a write
 	p.kill()
@@ -28,11 +29,13 @@ func TestTornTailIsSaid(t *testing.T) {
 		t.Errorf("status of a crawl that was killed ends with %d and says %q", got.code, got.stderr)
 	}
 	tear(t, dir) // behind the end of that run: a record that does not end in zeros
-	if got := run(t, "status", "--data-dir", dir); got.code != 0 || !strings.Contains(got.stderr, said) || !strings.Contains(got.stderr, " at offset ") {
+	if got := run(t, "status", "--data-dir", dir); got.code != 0 || !strings.Contains(got.stderr, said) ||
+		!strings.Contains(got.stderr, " at offset ") {
 		t.Errorf("status ends with %d and says %q", got.code, got.stderr)
 	}
 	tear(t, dir)
-	if got := run(t, "export", "--data-dir", dir, "--output", t.TempDir()); got.code != 0 || !strings.Contains(got.stderr, said) {
+	if got := run(t, "export", "--data-dir", dir, "--output", t.TempDir()); got.code != 0 ||
+		!strings.Contains(got.stderr, said) {
 		t.Errorf("export ends with %d and says %q", got.code, got.stderr)
 	}
 	tear(t, dir)
@@ -58,7 +61,8 @@ func tear(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	end := len(bytes.TrimRight(b, "\x00"))
-	if err := os.WriteFile(last, slices.Concat(b[:end], bytes.Repeat([]byte{7}, 100), b[min(len(b), end+100):]), 0o644); err != nil {
+	if err := os.WriteFile(last, slices.Concat(b[:end], bytes.Repeat([]byte{7}, 100), b[min(len(b), end+100):]),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 }

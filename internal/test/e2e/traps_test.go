@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// endlessSite has two hundred pages, each of whose links has a new session identifier, and a calendar without an end. What it answers
-// depends on the URL only.
+// endlessSite has two hundred pages, each of whose links has a new session identifier, and a calendar without an end.
+// What it answers depends on the URL only.
 type endlessSite struct {
 	link     func(page int, session string) string
 	requests atomic.Int64
@@ -33,7 +33,8 @@ func (s *endlessSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		at := func(m int) string { return fmt.Sprintf("/calendar/%d/%02d", m/12, m%12+1) }
 		m := year*12 + month - 1
 		names := "janfebmaraprmayjunjulaugsepoctnovdec"
-		fmt.Fprintf(w, "<title>Calendar</title><h1>%s %d</h1><a href=%s>back</a> <a href=%s>on</a>", names[3*(month-1):3*month], year, at(m-1), at(m+1))
+		fmt.Fprintf(w, "<title>Calendar</title><h1>%s %d</h1><a href=%s>back</a> <a href=%s>on</a>",
+			names[3*(month-1):3*month], year, at(m-1), at(m+1))
 	case uri == "/" || isPage:
 		_, _ = fmt.Sscanf(page, "%d", &n)
 		fmt.Fprintf(w, "<title>Page %c%c%c</title><h1>About the page</h1>", 'a'+n/100, 'a'+n/10%10, 'a'+n%10)
@@ -42,7 +43,8 @@ func (s *endlessSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if to < endlessPages {
 				h := fnv.New64a()
 				fmt.Fprint(h, uri, i)
-				fmt.Fprintf(w, `<a href="%s">%c</a>`, strings.ReplaceAll(s.link(to, fmt.Sprintf("%.12x", h.Sum64()>>16)), "&", "&amp;"), 'a'+to%26)
+				fmt.Fprintf(w, `<a href="%s">%c</a>`, strings.ReplaceAll(s.link(to,
+					fmt.Sprintf("%.12x", h.Sum64()>>16)), "&", "&amp;"), 'a'+to%26)
 			}
 		}
 	default:
@@ -66,14 +68,17 @@ func endlessStory(t *testing.T, dir string) (all map[string]string, titles, trap
 	return all, titles, traps
 }
 
-// A site with sessions in its links and with a calendar is found as a whole, in few requests, and the crawl ends. If it is killed on the way,
-// again and again, the result is the same.
+// A site with sessions in its links and with a calendar is found as a whole, in few requests, and the crawl ends. If it
+// is killed on the way, again and again, the result is the same.
 func TestEndlessSites(t *testing.T) {
 	t.Parallel()
 	for name, link := range map[string]func(int, string) string{
-		"short names":     func(page int, session string) string { return fmt.Sprintf("/page-%d?s=%s", page, session) },
-		"path parameters": func(page int, session string) string { return fmt.Sprintf("/page-%d;jsessionid=%s", page, session) },
-		"path segments":   func(page int, session string) string { return fmt.Sprintf("/%s/page-%d", session, page) },
+		"short names": func(page int, session string) string { return fmt.Sprintf("/page-%d?s=%s", page, session) },
+		"path parameters": func(page int, session string) string {
+			return fmt.Sprintf("/page-%d;jsessionid=%s", page,
+				session)
+		},
+		"path segments": func(page int, session string) string { return fmt.Sprintf("/%s/page-%d", session, page) },
 		"other parameters": func(page int, session string) string {
 			return fmt.Sprintf("/page-%d?a=1&session-id=%s&b=2", page, session)
 		},
@@ -87,7 +92,8 @@ func TestEndlessSites(t *testing.T) {
 			web := httptest.NewServer(site)
 			t.Cleanup(web.Close)
 			begin := func(dir string) []string {
-				return []string{"crawl", "--start-url", web.URL + "/", "--profile", "own-site", "--max-workers", "1", "--save-interval", "30ms", "--data-dir", dir}
+				return []string{"crawl", "--start-url", web.URL + "/", "--profile", "own-site", "--max-workers", "1",
+					"--save-interval", "30ms", "--data-dir", dir}
 			}
 			dir := filepath.Join(t.TempDir(), "whole")
 			rep := ended(t, run(t, begin(dir)...), dir, 0, "complete", "")
@@ -95,7 +101,8 @@ func TestEndlessSites(t *testing.T) {
 			requests := site.requests.Load()
 			t.Logf("%d requests, traps %v, skipped %v", requests, traps, rep.SkippedLinks)
 			if len(titles) != endlessPages+1 || requests > 1000 {
-				t.Errorf("%d pages were found, want %d and the calendar; %d requests, want at most 1000", len(titles), endlessPages, requests)
+				t.Errorf("%d pages were found, want %d and the calendar; %d requests, want at most 1000", len(titles),
+					endlessPages, requests)
 			}
 			if traps["trap: ineffective_parameter"] == 0 || traps["trap: endless_sequence"] == 0 || len(traps) != 2 {
 				t.Errorf("traps are %v", traps)
@@ -149,7 +156,8 @@ func TestShopWhosePricesDiffer(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0, "complete", "")
+	ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0,
+		"complete", "")
 	outcomes := map[string]int{}
 	for _, l := range readLines(t, dir) {
 		outcomes[l.Outcome]++
@@ -159,7 +167,8 @@ func TestShopWhosePricesDiffer(t *testing.T) {
 	}
 }
 
-// A forum most of whose threads show one of four texts, and lead to new links all the same, is no trap while every third says something new.
+// A forum most of whose threads show one of four texts, and lead to new links all the same, is no trap while every
+// third says something new.
 func TestForumOfFewTexts(t *testing.T) {
 	t.Parallel()
 	const threads, perList = 1200, 30
@@ -193,7 +202,8 @@ func TestForumOfFewTexts(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0, "complete", "")
+	ended(t, run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0,
+		"complete", "")
 	outcomes := map[string]int{}
 	for _, l := range readLines(t, dir) {
 		outcomes[l.Outcome]++

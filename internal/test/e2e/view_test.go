@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// restful is a web of three hosts, of which the first refuses once and wants a rest. When the others are done, nothing moves until the rest is over.
+// restful is a web of three hosts, of which the first refuses once and wants a rest. When the others are done, nothing
+// moves until the rest is over.
 func restful(rest time.Duration) testweb.Config {
 	return testweb.Config{Seed: 7, Hosts: 3, Pages: 15, Faults: testweb.On("0", testweb.RefuseBursts{
 		Every: 10, Length: 1, Answer: testweb.Answer{Status: 429, RetryAfter: rest},
@@ -25,14 +26,16 @@ func stuck() testweb.Config {
 
 // crawlOf is a crawl of a web's start pages, in a hurry.
 func crawlOf(web *testweb.Server, dir string, more ...string) []string {
-	args := []string{"crawl", "--scope", "host", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--adaptive-step-ms", "1"}
+	args := []string{"crawl", "--scope", "host", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
+		"--adaptive-step-ms", "1"}
 	for _, u := range web.StartURLs() {
 		args = append(args, "--start-url", u)
 	}
 	return append(args, more...)
 }
 
-// The view shows a crawl while it runs, says why nothing moves, and leaves the terminal as it was, with the closing table.
+// The view shows a crawl while it runs, says why nothing moves, and leaves the terminal as it was, with the closing
+// table.
 func TestViewThroughACrawl(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{80, 24}, {200, 60}} {
@@ -40,20 +43,25 @@ func TestViewThroughACrawl(t *testing.T) {
 			t.Parallel()
 			web := serve(t, restful(30*time.Minute))
 			dir := filepath.Join(t.TempDir(), "data")
-			term := sitting{cols: size[0], rows: size[1]}.start(t, crawlOf(web, dir, "--max-urls", "1000", "--duration", "10m")...)
+			term := sitting{cols: size[0], rows: size[1]}.start(t,
+				crawlOf(web, dir, "--max-urls", "1000", "--duration", "10m")...)
 
-			term.shows("Mapwright  http://h0.test/ and 2 more", "own-site", "pages/s now", "overall", "found", "done", "pending", "in flight", "Outcomes", "ok ",
-				"memory", "URLs in memory", "on disk", "Hosts", "Workers", " of what is found", " of 1,000 pages", " of 0:10:00", "Log: "+dir[:20])
+			term.shows("Mapwright  http://h0.test/ and 2 more", "own-site", "pages/s now", "overall", "found", "done",
+				"pending", "in flight", "Outcomes", "ok ",
+				"memory", "URLs in memory", "on disk", "Hosts", "Workers", " of what is found", " of 1,000 pages",
+				" of 0:10:00", "Log: "+dir[:20])
 			term.shows("Waiting for work...", "1 host rests after a refusal", "Resting", "refused once")
 			term.types("typed by a cat\r\n")
 			resting := func(s *screen) bool {
 				return slices.ContainsFunc(s.lines(), func(line string) bool {
-					return strings.HasPrefix(line, "h0.test ") && strings.Contains(line, "refused once") && strings.HasSuffix(line, " s")
+					return strings.HasPrefix(line, "h0.test ") && strings.Contains(line, "refused once") &&
+						strings.HasSuffix(line, " s")
 				})
 			}
 			term.sees("a resting host with the time left", resting)
 			term.sees("a picture on the second screen", func(s *screen) bool {
-				return s.second && s.hidden && s.colors > 0 && len(s.lines()[0]) == size[0] && strings.Contains(s.lines()[size[1]-1], "Ctrl-C stops")
+				return s.second && s.hidden && s.colors > 0 && len(s.lines()[0]) == size[0] &&
+					strings.Contains(s.lines()[size[1]-1], "Ctrl-C stops")
 			})
 
 			term.types("\x03")
@@ -62,9 +70,11 @@ func TestViewThroughACrawl(t *testing.T) {
 			}
 			s := term.screen
 			if s.second || s.hidden || s.times != 1 {
-				t.Errorf("the terminal is left on its second screen (%v), with a hidden cursor (%v), after %d times", s.second, s.hidden, s.times)
+				t.Errorf("the terminal is left on its second screen (%v), with a hidden cursor (%v), after %d times",
+					s.second, s.hidden, s.times)
 			}
-			term.shows("Status", "cancelled (interrupted)", "mapwright resume --data-dir", "sitemap.jsonl, sitemap.xml (3 parts of 3 hosts), report.json")
+			term.shows("Status", "cancelled (interrupted)", "mapwright resume --data-dir",
+				"sitemap.jsonl, sitemap.xml (3 parts of 3 hosts), report.json")
 			if !strings.HasPrefix(s.String(), "Status ") {
 				t.Errorf("something stands above the closing table:\n%s", s)
 			}
@@ -76,7 +86,8 @@ func TestViewThroughACrawl(t *testing.T) {
 				t.Errorf("the log lacks the refusal:\n%s", log)
 			}
 			for line := range strings.Lines(log) {
-				if strings.Contains(line, "h0.test/d") && !strings.Contains(line, "a host refused a request") && !strings.Contains(line, "a URL will be tried again") {
+				if strings.Contains(line, "h0.test/d") && !strings.Contains(line, "a host refused a request") &&
+					!strings.Contains(line, "a URL will be tried again") {
 					t.Errorf("a page that was fetched has a line in the log: %s", line)
 				}
 			}
@@ -84,8 +95,8 @@ func TestViewThroughACrawl(t *testing.T) {
 	}
 }
 
-// The picture follows the size of the window, whatever that is; Ctrl-Z without a shell that could continue the process does nothing; Ctrl-C ends the
-// crawl in order.
+// The picture follows the size of the window, whatever that is; Ctrl-Z without a shell that could continue the process
+// does nothing; Ctrl-C ends the crawl in order.
 func TestViewFollowsTheWindowUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 40})
@@ -104,7 +115,8 @@ func TestViewFollowsTheWindowUntilInterrupted(t *testing.T) {
 					titles++
 				}
 			}
-			return titles == 1 && strings.HasPrefix(lines[0], "Mapwright") && len([]rune(lines[0])) == cols && (rows < 24 || strings.Contains(lines[rows-1], "Ctrl-C stops"))
+			return titles == 1 && strings.HasPrefix(lines[0], "Mapwright") && len([]rune(lines[0])) == cols &&
+				(rows < 24 || strings.Contains(lines[rows-1], "Ctrl-C stops"))
 		})
 	}
 	term.types("\x1a")
@@ -144,13 +156,15 @@ func TestViewOfACrawlInTheQueue(t *testing.T) {
 	web := serve(t, stuck())
 	machine := "TMPDIR=" + t.TempDir()
 	args := func() []string {
-		return []string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", filepath.Join(t.TempDir(), "data"), "--timeout", "1h"}
+		return []string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir",
+			filepath.Join(t.TempDir(), "data"), "--timeout", "1h"}
 	}
 	first := invocation{args: args(), env: []string{machine}}.start(t)
 	first.until("the first has the slot", func() bool { return pages(web) > 0 })
 	first.freeze() // a safe crawl ends after a minute
 	term := sitting{env: []string{machine}}.start(t, args()...)
-	term.shows("Waiting for work... another safe crawl runs (process", fmt.Sprint(first.pid()), "1 goes before this one")
+	term.shows("Waiting for work... another safe crawl runs (process", fmt.Sprint(first.pid()),
+		"1 goes before this one")
 	term.types("\x03")
 	if code := term.wait(); code != 130 {
 		t.Errorf("exit status %d, want 130", code)
@@ -162,7 +176,9 @@ func TestViewGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{})
 	dir := filepath.Join(t.TempDir(), "data")
-	term := sitting{rows: 60, cols: 100, program: "/bin/sh"}.start(t, append([]string{"-c", `stty -a >before; "$0" "$@"; code=$?; stty -a >after; exit $code`, binary}, crawlOf(web, dir)...)...)
+	term := sitting{rows: 60, cols: 100, program: "/bin/sh"}.start(t,
+		append([]string{"-c", `stty -a >before; "$0" "$@"; code=$?; stty -a >after; exit $code`, binary},
+			crawlOf(web, dir)...)...)
 	if code := term.wait(); code != 0 {
 		t.Errorf("exit status %d, want 0", code)
 	}
@@ -176,7 +192,8 @@ func TestViewGivesTheTerminalBack(t *testing.T) {
 	}
 }
 
-// Where a picture is not wanted or cannot be drawn, not one escape sequence is written, and the log is on the terminal and in the data directory.
+// Where a picture is not wanted or cannot be drawn, not one escape sequence is written, and the log is on the terminal
+// and in the data directory.
 func TestNoView(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]struct {
@@ -195,7 +212,8 @@ func TestNoView(t *testing.T) {
 			if code := term.wait(); code != 0 {
 				t.Errorf("exit status %d, want 0", code)
 			}
-			if all := term.all(); strings.Contains(all, "\x1b") || !strings.Contains(all, `level=WARN msg="ROBOTS.TXT IS IGNORED`) || !strings.Contains(all, "Status ") {
+			if all := term.all(); strings.Contains(all, "\x1b") ||
+				!strings.Contains(all, `level=WARN msg="ROBOTS.TXT IS IGNORED`) || !strings.Contains(all, "Status ") {
 				t.Errorf("got %q", all)
 			}
 			if !strings.Contains(read(t, dir, "mapwright.log"), `level=WARN msg="ROBOTS.TXT IS IGNORED`) {
@@ -208,7 +226,8 @@ func TestNoView(t *testing.T) {
 func TestViewWithoutColors(t *testing.T) {
 	t.Parallel()
 	web := serve(t, stuck())
-	term := sitting{env: []string{"NO_COLOR=1", "LANG=C"}}.start(t, crawlOf(web, filepath.Join(t.TempDir(), "data"), "--timeout", "1h", "--grace", "0.1")...)
+	term := sitting{env: []string{"NO_COLOR=1", "LANG=C"}}.start(t,
+		crawlOf(web, filepath.Join(t.TempDir(), "data"), "--timeout", "1h", "--grace", "0.1")...)
 	term.shows("1 done", "Done      ###-----")
 	term.types("\x03")
 	term.wait()
@@ -228,7 +247,8 @@ func TestViewWithOutputElsewhere(t *testing.T) {
 	web := serve(t, restful(time.Second))
 	web.Hold(3)
 	dir, log := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "my.log")
-	term := sitting{redirected: true}.start(t, crawlOf(web, dir, "--json", "--log-file", log, "--log-format", "json", "--log-level", "debug")...)
+	term := sitting{redirected: true}.start(t, crawlOf(web, dir, "--json", "--log-file", log, "--log-format", "json",
+		"--log-level", "debug")...)
 	term.shows("Mapwright", "Log: "+log[:20])
 	web.Release()
 	if code := term.wait(); code != 0 {

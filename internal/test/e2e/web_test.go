@@ -141,7 +141,8 @@ func crawled(t *testing.T, flags ...string) string {
 	t.Helper()
 	web := serve(t, testweb.Config{Pages: 5, Links: 2})
 	dir := filepath.Join(t.TempDir(), "data")
-	succeeded(t, run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}, flags...)...))
+	succeeded(t, run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site",
+		"--resolve", web.Resolve(), "--data-dir", dir}, flags...)...))
 	return dir
 }
 
@@ -173,8 +174,9 @@ func (c *clients) initLocked() {
 	}
 }
 
-// gone waits until the server at an address has seen the end of all clients, which have been killed: what they sent last may come to the server after their end. Connections are accepted in
-// order, so when the server has met a further client it has met all.
+// gone waits until the server at an address has seen the end of all clients, which have been killed: what they sent
+// last may come to the server after their end. Connections are accepted in order, so when the server has met a further
+// client it has met all.
 func (c *clients) gone(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -17,7 +17,8 @@ import (
 func TestWipeWithoutACrawl(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "site")
-	for _, name := range []string{"sitemap.xml", "sitemap.csv/mine.txt", "sitemap.jsonl", "report.json", "crawl.json", "mapwright.log", "state/notes.txt", "sitemap.xml.tmp"} {
+	for _, name := range []string{"sitemap.xml", "sitemap.csv/mine.txt", "sitemap.jsonl", "report.json", "crawl.json",
+		"mapwright.log", "state/notes.txt", "sitemap.xml.tmp"} {
 		write(t, filepath.Join(dir, name), "mine")
 	}
 	before := picture(t, dir)
@@ -76,7 +77,8 @@ func TestWipeFollowsNoLinks(t *testing.T) {
 	linked := picture(t, dir)
 	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), "state is a link", "nothing was deleted")
 	unchanged(t, dir, linked)
-	if err := errors.Join(os.Remove(filepath.Join(dir, "state")), os.Rename(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "state"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(dir, "state")),
+		os.Rename(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "state"))); err != nil {
 		t.Fatal(err)
 	}
 	got := run(t, "wipe", "--yes", "--data-dir", dir)
@@ -87,14 +89,16 @@ func TestWipeFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// Files of others inside the crawl's directories stay, and so does a sitemap that its user has replaced. The prompt says so.
+// Files of others inside the crawl's directories stay, and so does a sitemap that its user has replaced. The prompt
+// says so.
 func TestWipeKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t, "--csv", "--links")
 	write(t, filepath.Join(dir, "state", "sort-123.tmp"), "of an export that was killed")
 	write(t, filepath.Join(dir, "sitemap.csv.mapwright.tmp"), "of another")
 	mine := []string{
-		"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv", "links.jsonl",
+		"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt",
+		"sitemap.csv", "links.jsonl",
 		"sitemap-00002.xml/mine", "control.sock", "report.json.tmp", "sitemap-00001.xml.tmp", "pages.index.old.tmp",
 	}
 	for _, name := range mine {
@@ -108,10 +112,12 @@ func TestWipeKeepsFilesOfOthers(t *testing.T) {
 		}
 	}
 	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout,
-		"control.sock, links.jsonl, pages.index.old.tmp, report.json.tmp, sitemap-00001.xml.tmp, sitemap-00002.xml, sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
+		"control.sock, links.jsonl, pages.index.old.tmp, report.json.tmp, sitemap-00001.xml.tmp, sitemap-00002.xml, "+
+			"sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
 		t.Errorf("says %q", got.stdout)
 	}
-	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK", "state/sort-123.tmp", "sitemap.csv.mapwright.tmp"} {
+	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT",
+		"state/LOCK", "state/sort-123.tmp", "sitemap.csv.mapwright.tmp"} {
 		if exists(t, dir, name) {
 			t.Errorf("%s is left", name)
 		}
@@ -150,8 +156,8 @@ func TestExportKeepsFilesOfOthers(t *testing.T) {
 	succeeded(t, run(t, "export", "--data-dir", dir, "--output", out, "--format", "jsonl,xml,csv"))
 }
 
-// A resumed crawl leaves a user's file alone where its control socket and temporary files were, and writes its log and its metrics
-// neither through a link nor into a pipe.
+// A resumed crawl leaves a user's file alone where its control socket and temporary files were, and writes its log and
+// its metrics neither through a link nor into a pipe.
 func TestResumeLeavesOtherFilesAlone(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t)
@@ -181,7 +187,8 @@ func TestResumeLeavesOtherFilesAlone(t *testing.T) {
 		if got.code != 0 {
 			t.Errorf("%s: exit status %d", kind, got.code)
 		}
-		for _, want := range []string{"the log goes to standard error only", "metrics.jsonl is a link", "control.sock is not a socket"} {
+		for _, want := range []string{"the log goes to standard error only", "metrics.jsonl is a link",
+			"control.sock is not a socket"} {
 			if !strings.Contains(got.stderr, want) {
 				t.Errorf("%s: standard error does not say %q:\n%s", kind, want, got.stderr)
 			}
@@ -202,14 +209,16 @@ func TestResumeKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		"--data-dir", dir, "--max-urls", "5")
 	if got.code != 3 {
 		t.Fatalf("exit status %d, want 3", got.code)
 	}
 	write(t, filepath.Join(dir, "sitemap.xml"), "mine")
 	fetched := pages(web)
 	before := picture(t, dir)
-	refused(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0"), "sitemap.xml", "not written by Mapwright", "move it")
+	refused(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0"), "sitemap.xml", "not written by Mapwright",
+		"move it")
 	if pages(web) != fetched {
 		t.Errorf("%d pages were fetched", pages(web)-fetched)
 	}
@@ -221,7 +230,8 @@ func TestExportSaysWhyThereIsNoSitemap(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t)
 	got := run(t, "export", "--data-dir", dir, "--xml-types", "application/pdf")
-	if got.code != 0 || !strings.Contains(got.stderr, "no page is indexable") || !strings.Contains(got.stderr, "removed sitemap.xml") || exists(t, dir, "sitemap.xml") {
+	if got.code != 0 || !strings.Contains(got.stderr, "no page is indexable") ||
+		!strings.Contains(got.stderr, "removed sitemap.xml") || exists(t, dir, "sitemap.xml") {
 		t.Errorf("exit status %d: %s", got.code, got.stderr)
 	}
 }

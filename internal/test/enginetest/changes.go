@@ -124,7 +124,8 @@ func testLevel(k *checker) {
 	}
 	says := func(what string, want bool, from, to uint32) {
 		n.Helper()
-		n.says(what, want, func(s *cluster.Snapshot) bool { return s.MayRaise(to) }, cluster.RaiseLevel{From: from, To: to})
+		n.says(what, want, func(s *cluster.Snapshot) bool { return s.MayRaise(to) },
+			cluster.RaiseLevel{From: from, To: to})
 	}
 	least(1, 2)
 	says("raise with a token", false, 0, 1)

@@ -18,7 +18,8 @@ func Compare(t *testing.T, engine, model *Harness, steps int, seed uint64) {
 	t.Logf("seed %d", seed)
 	crawl := cluster.Crawl{ID: cluster.NewID(), Seed: seed, Identity: "url=1", Plan: []byte("plan"), MaxURLs: 30}
 	crawl.Name = crawl.ID.String()
-	pair := &pair{T: t, rng: rand.New(rand.NewPCG(seed, 1)), harness: [2]*Harness{engine, model}, crawl: crawl, pending: map[*node]*cluster.Batch{}}
+	pair := &pair{T: t, rng: rand.New(rand.NewPCG(seed, 1)), harness: [2]*Harness{engine, model}, crawl: crawl,
+		pending: map[*node]*cluster.Batch{}}
 	for _, h := range pair.harness {
 		if err := h.Engine.Create(t.Context(), crawl, "start", "other"); err != nil {
 			t.Fatal(err)
@@ -66,7 +67,8 @@ func (p *pair) same(call string, fn func(*Harness) (any, error)) (any, error) {
 
 // kind is the sentinel in an error; other errors are all the same.
 func kind(err error) string {
-	for _, known := range []error{cluster.ErrFenced, cluster.ErrRolledBack, cluster.ErrUnknown, cluster.ErrAway, cluster.ErrNoCrawl, cluster.ErrExists} {
+	for _, known := range []error{cluster.ErrFenced, cluster.ErrRolledBack, cluster.ErrUnknown, cluster.ErrAway,
+		cluster.ErrNoCrawl, cluster.ErrExists} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -85,7 +87,8 @@ func withoutTimes(s *cluster.Snapshot) string {
 	alive := ""
 	for i := range s.Members {
 		m := &s.Members[i]
-		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, m.Batch, m.Tally, s.Alive(m), s.Now.Sub(m.Since) >= cluster.Lease, "\n")
+		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, m.Batch, m.Tally, s.Alive(m),
+			s.Now.Sub(m.Since) >= cluster.Lease, "\n")
 	}
 	c := s.Crawl
 	c.Created, c.Used, c.Begun.At, c.Begun.Used = time.Time{}, 0, time.Time{}, 0
@@ -120,7 +123,10 @@ func (p *pair) step() {
 		p.same("Leave", func(h *Harness) (any, error) { return nil, h.Engine.Leave(ctx, n.session) })
 	case r < 12:
 		c := p.change(n)
-		done, _ := p.same(fmt.Sprintf("Change %+v", c), func(h *Harness) (any, error) { return h.Engine.Change(ctx, n.session, c) })
+		done, _ := p.same(fmt.Sprintf("Change %+v", c), func(h *Harness) (any,
+			error) {
+			return h.Engine.Change(ctx, n.session, c)
+		})
 		n.changed(c, done.(bool))
 	case r < 13:
 		part := uint8(p.rng.IntN(contended))
@@ -164,14 +170,17 @@ func (p *pair) change(n *node) cluster.Change {
 	part := uint8(rng.IntN(contended))
 	switch rng.IntN(5) {
 	case 0:
-		return cluster.SetState{From: states[rng.IntN(4)], To: states[rng.IntN(4)], Reason: fmt.Sprint(rng.IntN(2)), NewRun: rng.IntN(2) == 0, If: cluster.Condition(rng.IntN(3))}
+		return cluster.SetState{From: states[rng.IntN(4)], To: states[rng.IntN(4)], Reason: fmt.Sprint(rng.IntN(2)),
+			NewRun: rng.IntN(2) == 0, If: cluster.Condition(rng.IntN(3))}
 	case 1:
-		return cluster.SetPlan{Version: uint64(1 + rng.IntN(4)), Plan: fmt.Append(nil, rng.IntN(2)), MaxURLs: uint64(10 * rng.IntN(3))}
+		return cluster.SetPlan{Version: uint64(1 + rng.IntN(4)), Plan: fmt.Append(nil, rng.IntN(2)),
+			MaxURLs: uint64(10 * rng.IntN(3))}
 	case 2:
 		from := uint32(rng.IntN(3))
 		return cluster.RaiseLevel{From: from, To: from + 1}
 	case 3:
-		return cluster.Grant{Partition: part, Epoch: n.epochs[part], From: uint64(rng.IntN(3)), To: uint64(rng.IntN(20))}
+		return cluster.Grant{Partition: part, Epoch: n.epochs[part], From: uint64(rng.IntN(3)),
+			To: uint64(rng.IntN(20))}
 	default:
 		return cluster.TakeToken{Name: []string{"start", "other", "more"}[rng.IntN(3)]}
 	}
@@ -190,7 +199,10 @@ func (p *pair) commit(n *node) {
 			h.Lose(done)
 		}
 	}
-	_, err := p.same(fmt.Sprintf("Commit %+v", b), func(h *Harness) (any, error) { return nil, h.Engine.Commit(p.Context(), n.session, b) })
+	_, err := p.same(fmt.Sprintf("Commit %+v", b), func(h *Harness) (any, error) {
+		return nil,
+			h.Engine.Commit(p.Context(), n.session, b)
+	})
 	switch delete(p.pending, n); {
 	case errors.Is(err, cluster.ErrUnknown):
 		p.pending[n] = b
@@ -220,7 +232,8 @@ func (p *pair) batch(n *node) *cluster.Batch {
 	for part := range uint8(contended) {
 		if n.epochs[part] > 0 && rng.IntN(8) > 0 {
 			w := n.write(part, fmt.Appendf(nil, "row %d", rng.IntN(1000)))
-			w.Status = cluster.PartStatus{Idle: rng.IntN(8) > 0, Busy: uint32(rng.IntN(8) / 7), Least: uint32(rng.IntN(4)), Counted: uint64(rng.IntN(20)), Counts: number(rng.Uint64())}
+			w.Status = cluster.PartStatus{Idle: rng.IntN(8) > 0, Busy: uint32(rng.IntN(8) / 7),
+				Least: uint32(rng.IntN(4)), Counted: uint64(rng.IntN(20)), Counts: number(rng.Uint64())}
 			w.Close = rng.IntN(8) == 0
 			b.Writes = append(b.Writes, w)
 			for _, h := range list {

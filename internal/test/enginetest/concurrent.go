@@ -113,8 +113,10 @@ func (l *ledger) check(k *checker) {
 		for _, row := range k.log(p) {
 			var r logged
 			k.ok(json.Unmarshal(row.Body, &r))
-			if owner, ok := owners[row.Epoch]; row.Epoch < epoch || ok && owner != row.Session || row.Session != r.Session {
-				k.Fatalf("partition %d, row %d: session %v in epoch %d after epoch %d of %v", p, row.Seq, row.Session, row.Epoch, epoch, owner)
+			if owner, ok := owners[row.Epoch]; row.Epoch < epoch || ok && owner != row.Session ||
+				row.Session != r.Session {
+				k.Fatalf("partition %d, row %d: session %v in epoch %d after epoch %d of %v", p, row.Seq, row.Session,
+					row.Epoch, epoch, owner)
 			}
 			epoch, owners[row.Epoch] = row.Epoch, row.Session
 			id := batchID{r.Session, r.Batch}

@@ -34,18 +34,25 @@ func Run(t *testing.T, open func(t *testing.T) *Harness) {
 		name string
 		test func(*checker)
 	}{
-		{"crawls are made, listed and deleted", testCatalog}, {"sessions join, beat and leave", testSessions}, {"time is counted while a machine is there", testUsed},
-		{"free partitions are claimed", testClaim}, {"expired partitions are claimed", testExpiry}, {"an engine that was away causes no takeover", testAway},
-		{"a batch is all or nothing", testFence}, {"rows are read in pages", testRead}, {"a batch is sent again", testAmbiguous},
-		{"a rollback is detected", testRollback}, {"hand-overs are received once", testHandover}, {"a crawl is complete at one moment", testComplete},
-		{"pages are granted within the limit", testLimit}, {"levels rise when nothing is below", testLevel}, {"tokens are held", testTokens},
-		{"plan, state and scope", testChanges}, {"faulty batches are refused", testFaulty}, {"random clients at once", testConcurrent},
+		{"crawls are made, listed and deleted", testCatalog}, {"sessions join, beat and leave", testSessions},
+		{"time is counted while a machine is there", testUsed},
+		{"free partitions are claimed", testClaim}, {"expired partitions are claimed", testExpiry},
+		{"an engine that was away causes no takeover", testAway},
+		{"a batch is all or nothing", testFence}, {"rows are read in pages", testRead},
+		{"a batch is sent again", testAmbiguous},
+		{"a rollback is detected", testRollback}, {"hand-overs are received once", testHandover},
+		{"a crawl is complete at one moment", testComplete},
+		{"pages are granted within the limit", testLimit}, {"levels rise when nothing is below", testLevel},
+		{"tokens are held", testTokens},
+		{"plan, state and scope", testChanges}, {"faulty batches are refused", testFaulty},
+		{"random clients at once", testConcurrent},
 		{"a crawl is deleted while sessions work", testDeleteWorking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t)
 			k := &checker{T: t, Harness: h}
-			k.crawl = cluster.Crawl{ID: cluster.NewID(), Seed: 1<<63 + 5, Identity: "url=1", Plan: []byte("plan"), MaxURLs: 10}
+			k.crawl = cluster.Crawl{ID: cluster.NewID(), Seed: 1<<63 + 5, Identity: "url=1", Plan: []byte("plan"),
+				MaxURLs: 10}
 			k.crawl.Name = k.crawl.ID.String()
 			c.test(k)
 		})
@@ -136,8 +143,8 @@ func (k *checker) join() *node {
 	return n
 }
 
-// expireBut makes all sessions expire but one, which has beaten for a whole lease then. Half a lease is between any two of its beats, because calls take seconds on a
-// busy machine.
+// expireBut makes all sessions expire but one, which has beaten for a whole lease then. Half a lease is between any two
+// of its beats, because calls take seconds on a busy machine.
 func (k *checker) expireBut(n *node) {
 	k.Helper()
 	k.Advance(cluster.Lease / 2)
@@ -192,7 +199,8 @@ func (n *node) batch(parts ...uint8) *cluster.Batch {
 }
 
 func (n *node) write(p uint8, body []byte) cluster.Write {
-	return cluster.Write{Partition: p, Epoch: n.epochs[p], After: n.heads[p], Granted: n.granted[p], Body: body, Status: cluster.PartStatus{Idle: true, Least: cluster.NoDepth}}
+	return cluster.Write{Partition: p, Epoch: n.epochs[p], After: n.heads[p], Granted: n.granted[p], Body: body,
+		Status: cluster.PartStatus{Idle: true, Least: cluster.NoDepth}}
 }
 
 // tryCommit commits, and takes note if that succeeds.

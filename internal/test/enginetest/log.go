@@ -17,7 +17,8 @@ func testFence(k *checker) {
 	first := a.batch(1, 2, 3)
 	first.Writes[1].Status = cluster.PartStatus{Busy: 3, Least: 2, Counted: 4, Counts: []byte("c")}
 	a.commit(first)
-	if p := k.look().Parts[2]; p.Status.Idle || p.Status.Busy != 3 || p.Status.Least != 2 || p.Status.Counted != 4 || string(p.Status.Counts) != "c" || p.Head != a.heads[2] {
+	if p := k.look().Parts[2]; p.Status.Idle || p.Status.Busy != 3 || p.Status.Least != 2 || p.Status.Counted != 4 ||
+		string(p.Status.Counts) != "c" || p.Head != a.heads[2] {
 		k.Fatalf("partition is %+v", p)
 	}
 	equal(k, "session of a row", k.log(1)[0].Session, a.session.ID)
@@ -51,7 +52,8 @@ func testFence(k *checker) {
 			k.Fatalf("%s: error is %v", name, err)
 		}
 		after := k.look()
-		if after.Parts[1].Head != before.Parts[1].Head || after.Waiting != 0 || len(after.Tokens) != 1 || after.Scopes != 0 {
+		if after.Parts[1].Head != before.Parts[1].Head || after.Waiting != 0 || len(after.Tokens) != 1 ||
+			after.Scopes != 0 {
 			k.Fatalf("%s: part of the batch was committed: %+v", name, after)
 		}
 	}
@@ -60,7 +62,8 @@ func testFence(k *checker) {
 	}
 	for name, ahead := range map[string]func(*cluster.Write){
 		"no grant":    func(w *cluster.Write) { w.Granted = 0 },
-		"epoch ahead": func(w *cluster.Write) { w.Epoch++ }, "place ahead": func(w *cluster.Write) { w.After = w.After.Next([]byte("lost")) },
+		"epoch ahead": func(w *cluster.Write) { w.Epoch++ },
+		"place ahead": func(w *cluster.Write) { w.After = w.After.Next([]byte("lost")) },
 	} {
 		bad := a.batch(1)
 		ahead(&bad.Writes[0])
@@ -114,7 +117,8 @@ func testRead(k *checker) {
 	}
 	last := n.heads[0]
 	equal(k, "rows after the last", len(k.logAfter(0, last, 1)), 0)
-	for _, wrong := range []cluster.Place{{Seq: last.Seq, Hash: last.Hash + 1}, {Seq: last.Seq + 1, Hash: last.Hash}, n.heads[255]} {
+	for _, wrong := range []cluster.Place{{Seq: last.Seq, Hash: last.Hash + 1}, {Seq: last.Seq + 1, Hash: last.Hash},
+		n.heads[255]} {
 		_, err := k.Engine.Read(k.Context(), k.crawl.ID, 0, wrong, 1)
 		k.fails(err, cluster.ErrRolledBack)
 	}
@@ -262,7 +266,8 @@ func testHandover(k *checker) {
 	c.claim(2, 100)
 	sameStrings(k, "next owner", bodies(c.inbox()), append(of2, "a1")...)
 	receive = c.batch(2)
-	receive.Received = []frontier.Mark{{Partition: 2, Session: a.session.ID, Batch: 3}, {Partition: 2, Session: c.session.ID, Batch: 1}}
+	receive.Received = []frontier.Mark{{Partition: 2, Session: a.session.ID, Batch: 3},
+		{Partition: 2, Session: c.session.ID, Batch: 1}}
 	c.commit(receive)
 	c.commit(receive)
 	sameStrings(k, "at the end", bodies(c.inbox()), "a1")
@@ -275,15 +280,17 @@ func testFaulty(k *checker) {
 	n.claim(1, 2)
 	write := n.batch(1, 2).Writes
 	for name, b := range map[string]*cluster.Batch{
-		"no number":             {},
-		"order":                 {Number: 1, Writes: []cluster.Write{write[1], write[0]}},
-		"twice":                 {Number: 1, Writes: []cluster.Write{write[0], write[0]}},
-		"order of hand-overs":   {Number: 1, Sent: []cluster.Sent{{To: 2, Body: []byte("x")}, {To: 1, Body: []byte("x")}}},
-		"empty hand-over":       {Number: 1, Sent: []cluster.Sent{{To: 2}}},
-		"received without row":  {Number: 1, Received: []frontier.Mark{{Partition: 1}}},
-		"received with no body": {Number: 1, Writes: []cluster.Write{{Partition: 1, Epoch: 1}}, Received: []frontier.Mark{{Partition: 1}}},
-		"token twice":           {Number: 1, Hold: []string{"x"}, Release: []string{"x"}},
-		"token without name":    {Number: 1, Hold: []string{""}},
+		"no number": {},
+		"order":     {Number: 1, Writes: []cluster.Write{write[1], write[0]}},
+		"twice":     {Number: 1, Writes: []cluster.Write{write[0], write[0]}},
+		"order of hand-overs": {Number: 1, Sent: []cluster.Sent{{To: 2, Body: []byte("x")},
+			{To: 1, Body: []byte("x")}}},
+		"empty hand-over":      {Number: 1, Sent: []cluster.Sent{{To: 2}}},
+		"received without row": {Number: 1, Received: []frontier.Mark{{Partition: 1}}},
+		"received with no body": {Number: 1, Writes: []cluster.Write{{Partition: 1, Epoch: 1}},
+			Received: []frontier.Mark{{Partition: 1}}},
+		"token twice":        {Number: 1, Hold: []string{"x"}, Release: []string{"x"}},
+		"token without name": {Number: 1, Hold: []string{""}},
 	} {
 		if err := n.tryCommit(b); err == nil {
 			k.Errorf("%s: committed", name)

@@ -37,14 +37,16 @@ func testCatalog(k *checker) {
 	}
 	s := k.look()
 	c := s.Crawl
-	if c.Name != k.crawl.Name || c.Seed != k.crawl.Seed || c.Identity != "url=1" || string(c.Plan) != "plan" || c.PlanVersion != 1 || c.State != cluster.Running || c.Run != 1 || c.MaxURLs != 10 {
+	if c.Name != k.crawl.Name || c.Seed != k.crawl.Seed || c.Identity != "url=1" || string(c.Plan) != "plan" ||
+		c.PlanVersion != 1 || c.State != cluster.Running || c.Run != 1 || c.MaxURLs != 10 {
 		k.Fatalf("made as %+v", c)
 	}
 	if age := s.Now.Sub(c.Created); age < 0 || len(s.Tokens) != 2 || s.Tokens[0] != (cluster.Token{Name: "a"}) {
 		k.Fatalf("made %v ago with tokens %v", age, s.Tokens)
 	}
 	for p := range s.Parts {
-		if part := &s.Parts[p]; !part.Status.Idle || part.Status.Least != cluster.NoDepth || part.Epoch != 0 || part.Head != (cluster.Place{}) || part.Owner != (cluster.SessionID{}) {
+		if part := &s.Parts[p]; !part.Status.Idle || part.Status.Least != cluster.NoDepth || part.Epoch != 0 ||
+			part.Head != (cluster.Place{}) || part.Owner != (cluster.SessionID{}) {
 			k.Fatalf("partition %d: %+v", p, part)
 		}
 	}
@@ -78,17 +80,22 @@ func testSessions(k *checker) {
 	s := a.beat()
 	equal(k, "members", len(s.Members), 2)
 	m := s.Member(a.session.ID)
-	if m == nil || m.Machine != a.session.Machine || m.Name != "machine" || m.Beats != 2 || !s.Alive(m) || m.Beat.Before(m.Joined) || !m.Since.Equal(m.Joined) {
+	if m == nil || m.Machine != a.session.Machine || m.Name != "machine" || m.Beats != 2 || !s.Alive(m) ||
+		m.Beat.Before(m.Joined) || !m.Since.Equal(m.Joined) {
 		k.Fatalf("member is %+v", m)
 	}
-	if !slices.IsSortedFunc(s.Members, func(a, b cluster.Member) int { return slices.Compare(a.Session[:], b.Session[:]) }) {
+	if !slices.IsSortedFunc(s.Members, func(a, b cluster.Member) int {
+		return slices.Compare(a.Session[:],
+			b.Session[:])
+	}) {
 		k.Fatalf("members are not in order: %v", s.Members)
 	}
 	if m.Tally != (cluster.Tally{}) {
 		k.Fatalf("the tally of a session that has none is %+v", m.Tally)
 	}
 	k.Advance(cluster.Lease / 2)
-	a.session.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5, Pages: 6}
+	a.session.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5,
+		Pages: 6}
 	equal(k, "tally", a.beat().Member(a.session.ID).Tally, a.session.Tally)
 	equal(k, "tally of the other", k.look().Member(b.session.ID).Tally, cluster.Tally{})
 	k.Advance(cluster.Lease/2 + time.Second)
@@ -115,7 +122,8 @@ func testSessions(k *checker) {
 	k.ok(k.Engine.Leave(ctx, b.session))
 	list, err := k.Engine.Sessions(ctx, k.crawl.ID)
 	k.ok(err)
-	if len(list) != 3 || list[0].Session != a.session.ID || list[1].Session != b.session.ID || list[2].Session != c.session.ID {
+	if len(list) != 3 || list[0].Session != a.session.ID || list[1].Session != b.session.ID ||
+		list[2].Session != c.session.ID {
 		k.Fatalf("sessions are %+v", list)
 	}
 	equal(k, "tally at the end", list[0].Tally, a.session.Tally)
@@ -167,7 +175,8 @@ func testClaim(k *checker) {
 	a, b := k.join(), k.join()
 	got := a.claim(3, 7, 250)
 	for i, p := range []uint8{3, 7, 250} {
-		if c := got[i]; c.Partition != p || c.Epoch != 1 || c.Head != (cluster.Place{}) || c.Owner != a.session.ID || !c.LastBeat.IsZero() {
+		if c := got[i]; c.Partition != p || c.Epoch != 1 || c.Head != (cluster.Place{}) || c.Owner != a.session.ID ||
+			!c.LastBeat.IsZero() {
 			k.Fatalf("claimed %+v", c)
 		}
 	}

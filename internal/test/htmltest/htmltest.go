@@ -15,8 +15,9 @@ import (
 // void are the elements without an end tag, and those of SVG that are closed where they begin.
 const void = " meta link input br rect line polyline "
 
-// Check says what is wrong with a document: an element that is not closed, or closed at another place; an attribute that is there twice; an element where none may be, so that
-// a parser of HTML finds other elements than those that are written.
+// Check says what is wrong with a document: an element that is not closed, or closed at another place; an attribute
+// that is there twice; an element where none may be, so that a parser of HTML finds other elements than those that are
+// written.
 func Check(text string) error {
 	values := regexp.MustCompile(`="[^"]*"|/?>$`) // what is not the name of an attribute
 	var faults []error
@@ -46,7 +47,8 @@ func Check(text string) error {
 	if len(open) > 0 {
 		fault("%v is not closed", open)
 	}
-	root, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(false)) // what is in noscript counts too
+	// what is in noscript counts too
+	root, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}

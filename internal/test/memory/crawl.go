@@ -36,7 +36,8 @@ type part struct {
 
 func newCrawl(row cluster.Crawl, tokens []string, now time.Time) *crawl {
 	c := &crawl{sessions: map[cluster.SessionID]*session{}, tokens: map[string]cluster.SessionID{}}
-	c.row = cluster.Crawl{ID: row.ID, Name: row.Name, Seed: row.Seed, Identity: row.Identity, Plan: bytes.Clone(row.Plan), MaxURLs: row.MaxURLs}
+	c.row = cluster.Crawl{ID: row.ID, Name: row.Name, Seed: row.Seed, Identity: row.Identity,
+		Plan: bytes.Clone(row.Plan), MaxURLs: row.MaxURLs}
 	c.row.Created, c.row.PlanVersion, c.row.State, c.row.Run, c.row.Begun.At = now, 1, cluster.Running, 1, now
 	for p := range c.parts {
 		c.parts[p].Status = cluster.PartStatus{Idle: true, Least: cluster.NoDepth}
@@ -63,7 +64,8 @@ func (c *crawl) clone() *crawl {
 }
 
 func (c *crawl) snapshot(now time.Time, known cluster.Known) *cluster.Snapshot {
-	s := &cluster.Snapshot{Now: now, Crawl: c.rowAt(now), Waiting: min(len(c.handovers), cluster.MostWaiting), Scopes: len(c.scope)}
+	s := &cluster.Snapshot{Now: now, Crawl: c.rowAt(now), Waiting: min(len(c.handovers), cluster.MostWaiting),
+		Scopes: len(c.scope)}
 	if s.Crawl.Plan = nil; known.Plan != c.row.PlanVersion {
 		s.Crawl.Plan = bytes.Clone(c.row.Plan)
 	}
@@ -246,7 +248,8 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 	}
 	c.handovers = slices.DeleteFunc(c.handovers, func(h cluster.Handover) bool { return isReceived(&h, b.Received) })
 	for _, h := range b.Sent {
-		c.handovers = append(c.handovers, cluster.Handover{To: h.To, From: id, Batch: b.Number, Body: bytes.Clone(h.Body)})
+		c.handovers = append(c.handovers, cluster.Handover{To: h.To, From: id, Batch: b.Number,
+			Body: bytes.Clone(h.Body)})
 	}
 	slices.SortFunc(c.handovers, func(a, b cluster.Handover) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), bytes.Compare(a.From[:], b.From[:]), cmp.Compare(a.Batch, b.Batch))
@@ -265,7 +268,8 @@ func (c *crawl) write(id cluster.SessionID, w *cluster.Write) {
 	p := &c.parts[w.Partition]
 	if len(w.Body) > 0 {
 		p.Head = w.Head()
-		c.logs[w.Partition] = append(c.logs[w.Partition], cluster.Row{Place: p.Head, Epoch: w.Epoch, Session: id, Body: bytes.Clone(w.Body)})
+		c.logs[w.Partition] = append(c.logs[w.Partition], cluster.Row{Place: p.Head, Epoch: w.Epoch, Session: id,
+			Body: bytes.Clone(w.Body)})
 	}
 	p.Status = w.Status
 	p.Status.Counts = bytes.Clone(w.Status.Counts)

@@ -71,7 +71,8 @@ func (e *Engine) Save() (restore func()) {
 
 // call runs one call on a crawl, unless a fault prevents it. The caller cannot know whether a Commit
 // was done whose request or answer is lost; any other call is repeated.
-func call[T any](ctx context.Context, e *Engine, name string, id cluster.CrawlID, fn func(c *crawl, now time.Time) (T, error)) (none T, err error) {
+func call[T any](ctx context.Context, e *Engine, name string, id cluster.CrawlID,
+	fn func(c *crawl, now time.Time) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
@@ -105,7 +106,8 @@ func call[T any](ctx context.Context, e *Engine, name string, id cluster.CrawlID
 }
 
 // do runs a call that returns nothing.
-func (e *Engine) do(ctx context.Context, name string, id cluster.CrawlID, fn func(c *crawl, now time.Time) error) error {
+func (e *Engine) do(ctx context.Context, name string, id cluster.CrawlID,
+	fn func(c *crawl, now time.Time) error) error {
 	_, err := call(ctx, e, name, id, func(c *crawl, now time.Time) (any, error) { return nil, fn(c, now) })
 	return err
 }
@@ -150,12 +152,18 @@ func (e *Engine) List(ctx context.Context) ([]cluster.Crawl, error) {
 
 // Look implements [cluster.Catalog].
 func (e *Engine) Look(ctx context.Context, id cluster.CrawlID, known cluster.Known) (*cluster.Snapshot, error) {
-	return call(ctx, e, "Look", id, func(c *crawl, now time.Time) (*cluster.Snapshot, error) { return c.snapshot(now, known), nil })
+	return call(ctx, e, "Look", id, func(c *crawl, now time.Time) (*cluster.Snapshot,
+		error) {
+		return c.snapshot(now, known), nil
+	})
 }
 
 // Sessions implements [cluster.Catalog].
 func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Member, error) {
-	return call(ctx, e, "Sessions", id, func(c *crawl, _ time.Time) ([]cluster.Member, error) { return c.allSessions(), nil })
+	return call(ctx, e, "Sessions", id, func(c *crawl, _ time.Time) ([]cluster.Member, error) {
+		return c.allSessions(),
+			nil
+	})
 }
 
 // Delete implements [cluster.Catalog].
@@ -195,12 +203,18 @@ func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
 
 // Claim implements [cluster.Members].
 func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) ([]cluster.Claimed, error) {
-	return call(ctx, e, "Claim", s.Crawl, func(c *crawl, now time.Time) ([]cluster.Claimed, error) { return c.claim(s.ID, parts, now) })
+	return call(ctx, e, "Claim", s.Crawl, func(c *crawl, now time.Time) ([]cluster.Claimed,
+		error) {
+		return c.claim(s.ID, parts, now)
+	})
 }
 
 // Change implements [cluster.Members].
 func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (bool, error) {
-	return call(ctx, e, "Change", s.Crawl, func(c *crawl, now time.Time) (bool, error) { return c.change(s.ID, ch, now) })
+	return call(ctx, e, "Change", s.Crawl, func(c *crawl, now time.Time) (bool,
+		error) {
+		return c.change(s.ID, ch, now)
+	})
 }
 
 // Commit implements [cluster.Log].
@@ -212,7 +226,8 @@ func (e *Engine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch
 }
 
 // Read implements [cluster.Log].
-func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) ([]cluster.Row, error) {
+func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place,
+	limit int) ([]cluster.Row, error) {
 	return call(ctx, e, "Read", id, func(c *crawl, _ time.Time) ([]cluster.Row, error) {
 		log := c.logs[part]
 		if after.Seq > uint64(len(log)) || after.Seq > 0 && log[after.Seq-1].Place != after {
@@ -232,7 +247,8 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 }
 
 // Inbox implements [cluster.Log].
-func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover, error) {
+func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover,
+	error) {
 	return call(ctx, e, "Inbox", s.Crawl, func(c *crawl, _ time.Time) ([]cluster.Handover, error) {
 		var list []cluster.Handover
 		for _, h := range c.handovers {

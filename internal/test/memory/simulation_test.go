@@ -53,20 +53,27 @@ type simRow struct{ Found, Done []int }
 // those of the owner before have ended.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { simulate(t, seed, false) }) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t,
+				func(t *testing.T) { simulate(t, seed, false) })
+		})
 	}
 }
 
 // TestSimulationRollback has the engine lose acknowledged data again and again.
 func TestSimulationRollback(t *testing.T) {
 	for seed := range uint64(4) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { simulate(t, seed, true) }) })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t,
+				func(t *testing.T) { simulate(t, seed, true) })
+		})
 	}
 }
 
 func simulate(t *testing.T, seed uint64, rollbacks bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &simulation{T: t, engine: New(), crawl: cluster.Crawl{ID: cluster.NewID(), Name: "simulated"}, rollbacks: rollbacks}
+	s := &simulation{T: t, engine: New(), crawl: cluster.Crawl{ID: cluster.NewID(), Name: "simulated"},
+		rollbacks: rollbacks}
 	for u := range s.links {
 		// Each page links to a next one, so there are times with little to do, and to
 		// one more, mostly of its own partition, as pages of a site do.
@@ -178,7 +185,8 @@ func (s *simulation) check() {
 	if s.ended != 1 && !s.rollbacks {
 		s.Errorf("%d machines have decided the end", s.ended)
 	}
-	s.Logf("%d sessions were over before the crawl, %v of virtual time", s.lost, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+	s.Logf("%d sessions were over before the crawl, %v of virtual time", s.lost,
+		time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
 }
 
 // A simMachine joins as one session after another.
@@ -218,7 +226,8 @@ func (m *simMachine) run(ctx context.Context) {
 		if errors.Is(err, errSimEnd) {
 			return
 		}
-		if !errors.Is(err, cluster.ErrFenced) && !errors.Is(err, cluster.ErrRolledBack) && !errors.Is(err, errSimKilled) {
+		if !errors.Is(err, cluster.ErrFenced) && !errors.Is(err, cluster.ErrRolledBack) &&
+			!errors.Is(err, errSimKilled) {
 			m.Errorf("machine: %v", err)
 			return
 		}
@@ -312,7 +321,8 @@ func (m *simMachine) beat(ctx context.Context) error {
 func (m *simMachine) finish(ctx context.Context) error {
 	won := false
 	err := m.repeat(func() (err error) {
-		won, err = m.engine.Change(ctx, m.session, cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: "complete", If: cluster.IfComplete})
+		won, err = m.engine.Change(ctx, m.session, cluster.SetState{From: cluster.Running, To: cluster.Finished,
+			Reason: "complete", If: cluster.IfComplete})
 		return err
 	})
 	if won {
@@ -405,7 +415,8 @@ func (m *simMachine) started(n uint8, until time.Time) {
 	case epoch < s.epoch:
 		m.Errorf("partition %d: a request in epoch %d after one in epoch %d", n, epoch, s.epoch)
 	case epoch > s.epoch && time.Now().Before(s.until):
-		m.Errorf("partition %d: a request in epoch %d, %v before one in epoch %d has ended", n, epoch, time.Until(s.until), s.epoch)
+		m.Errorf("partition %d: a request in epoch %d, %v before one in epoch %d has ended", n, epoch,
+			time.Until(s.until), s.epoch)
 	}
 	s.epoch = epoch
 	if until.After(s.until) {
@@ -492,7 +503,8 @@ func (m *simMachine) send(ctx context.Context, b *cluster.Batch, rows map[uint8]
 		p, held := m.parts[n], m.hold.Parts[n]
 		live := len(p.pending) + len(rows[n].Found) - len(rows[n].Done)
 		b.Writes = append(b.Writes, cluster.Write{
-			Partition: n, Epoch: held.Epoch, After: held.Head, Body: body, Close: p.closing && len(p.flights) == 0, Status: cluster.PartStatus{Idle: live == 0},
+			Partition: n, Epoch: held.Epoch, After: held.Head, Body: body, Close: p.closing && len(p.flights) == 0,
+			Status: cluster.PartStatus{Idle: live == 0},
 		})
 	}
 	for _, n := range slices.Sorted(maps.Keys(sent)) {

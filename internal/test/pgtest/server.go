@@ -34,7 +34,8 @@ type Server struct {
 const removal = `trap '' INT TERM HUP; dir=$1; shift; cat >/dev/null; [ ! -e "$dir/data/postmaster.pid" ] || "$@"; cd / && rm -rf "$dir"`
 
 // errMissing means that PostgreSQL is not installed.
-var errMissing = errors.New("PostgreSQL is not installed: run scripts/need-postgres.sh --install, or apt-get install postgresql")
+var errMissing = errors.New("PostgreSQL is not installed: run scripts/need-postgres.sh --install, or apt-get install " +
+	"postgresql")
 
 // Start makes a server and starts it. Settings are such as "max_connections=20".
 func Start(settings ...string) (*Server, error) {
@@ -90,7 +91,8 @@ func version(path string) int {
 }
 
 func (s *Server) startRemover() error {
-	s.remover = exec.Command("sh", append([]string{"-c", removal, "sh", s.dir}, s.command(stopping(s.data(), "immediate")...)...)...)
+	s.remover = exec.Command("sh", append([]string{"-c", removal, "sh", s.dir},
+		s.command(stopping(s.data(), "immediate")...)...)...)
 	stdin, err := s.remover.StdinPipe()
 	if err != nil {
 		return err
@@ -103,7 +105,8 @@ func (s *Server) init() error {
 	if err := s.own(s.dir); err != nil {
 		return err
 	}
-	return s.run("initdb", "--pgdata="+s.data(), "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-instructions")
+	return s.run("initdb", "--pgdata="+s.data(), "--auth=trust", "--username=postgres", "--encoding=UTF8",
+		"--no-locale", "--no-instructions")
 }
 
 // own gives a directory to the user who runs the server.
@@ -132,11 +135,13 @@ func (s *Server) URL(database string) string {
 
 // Run starts the server after Stop or Crash and waits until it answers.
 func (s *Server) Run() error {
-	options := []string{"-c listen_addresses=", "-c unix_socket_directories=" + s.dir, "-c fsync=on", "-c synchronous_commit=on"}
+	options := []string{"-c listen_addresses=", "-c unix_socket_directories=" + s.dir, "-c fsync=on",
+		"-c synchronous_commit=on"}
 	for _, setting := range s.settings {
 		options = append(options, "-c "+setting)
 	}
-	err := s.run("pg_ctl", "start", "--wait", "--timeout=120", "--pgdata="+s.data(), "--log="+filepath.Join(s.dir, "log"), "--options="+strings.Join(options, " "))
+	err := s.run("pg_ctl", "start", "--wait", "--timeout=120", "--pgdata="+s.data(),
+		"--log="+filepath.Join(s.dir, "log"), "--options="+strings.Join(options, " "))
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 		return fmt.Errorf("%w\n%s", err, log)

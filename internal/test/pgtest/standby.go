@@ -21,11 +21,13 @@ func (s *Server) Standby(name string, through *Proxy) (*Server, error) {
 	}
 	from := fmt.Sprintf("host=%s port=5432 user=postgres application_name=%s", s.dir, name)
 	if through != nil {
-		from = fmt.Sprintf("host=127.0.0.1 port=%d user=postgres sslmode=disable application_name=%s", through.Port(), name)
+		from = fmt.Sprintf("host=127.0.0.1 port=%d user=postgres sslmode=disable application_name=%s", through.Port(),
+			name)
 	}
 	err = b.own(b.dir)
 	if err == nil {
-		err = b.run("pg_basebackup", "--pgdata="+b.data(), "--dbname="+from, "--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf")
+		err = b.run("pg_basebackup", "--pgdata="+b.data(), "--dbname="+from, "--checkpoint=fast", "--wal-method=stream",
+			"--write-recovery-conf")
 	}
 	if err == nil {
 		err = b.Run()
@@ -74,7 +76,8 @@ func (s *Server) Promote() error {
 
 // ask returns the answer to a query that has one.
 func (s *Server) ask(sql string) (string, error) {
-	full := s.command("psql", "--no-psqlrc", "--tuples-only", "--no-align", "--host="+s.dir, "--username=postgres", "--command="+sql)
+	full := s.command("psql", "--no-psqlrc", "--tuples-only", "--no-align", "--host="+s.dir, "--username=postgres",
+		"--command="+sql)
 	cmd := exec.Command(full[0], full[1:]...)
 	cmd.Dir = s.dir
 	out, err := cmd.CombinedOutput()

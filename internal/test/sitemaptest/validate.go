@@ -97,8 +97,8 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// Document validates one document. The name is for the messages. Without the schemas or xmllint it looks only whether the document is
-// well-formed, so that the rest of the test still runs; in CI that is a failure.
+// Document validates one document. The name is for the messages. Without the schemas or xmllint it looks only whether
+// the document is well-formed, so that the rest of the test still runs; in CI that is a failure.
 func Document(t testing.TB, name string, text []byte) {
 	t.Helper()
 	public, err := data(t)

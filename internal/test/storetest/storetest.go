@@ -1,4 +1,5 @@
-// Package storetest checks that a [frontier.Store] does what its documentation says. Every implementation calls [Run] in a test.
+// Package storetest checks that a [frontier.Store] does what its documentation says. Every implementation calls [Run]
+// in a test.
 package storetest
 
 import (
@@ -18,16 +19,19 @@ import (
 // Seed is the hash seed of all keys that the tests commit.
 const Seed = 42
 
-// Run runs all tests. Open makes an empty store, which it closes itself when its test ends. If the store is a [frontier.PartitionStore], that is
-// tested too.
+// Run runs all tests. Open makes an empty store, which it closes itself when its test ends. If the store is a
+// [frontier.PartitionStore], that is tested too.
 func Run(t *testing.T, open func(t *testing.T) frontier.Store) {
 	for _, c := range []struct {
 		name string
 		test func(*checker)
 	}{
-		{"positions grow", testPositions}, {"links are known once they are committed", testSeen}, {"the queue of a host is in order", testOrder},
-		{"finished links leave the queue", testFinish}, {"a later visit is queued again", testVisits}, {"a cursor cuts the queue", testCursor},
-		{"the last fact of a host counts", testHost}, {"partitions are listed apart", testPartitions}, {"random records", testRandom},
+		{"positions grow", testPositions}, {"links are known once they are committed", testSeen},
+		{"the queue of a host is in order", testOrder},
+		{"finished links leave the queue", testFinish}, {"a later visit is queued again", testVisits},
+		{"a cursor cuts the queue", testCursor},
+		{"the last fact of a host counts", testHost}, {"partitions are listed apart", testPartitions},
+		{"random records", testRandom},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.test(&checker{T: t, store: open(t), hasher: frontier.NewHasher(Seed)})
@@ -49,7 +53,8 @@ func (c *checker) link(host, path string, priority uint8) frontier.Link {
 	if err != nil {
 		c.Fatal(err)
 	}
-	l.Key, l.Priority, l.Source, l.Discovered = c.hasher.Key(l.URL), priority, 1, time.UnixMilli(1_700_000_000_000).UTC()
+	l.Key, l.Priority, l.Source, l.Discovered = c.hasher.Key(l.URL), priority, 1,
+		time.UnixMilli(1_700_000_000_000).UTC()
 	return l
 }
 
@@ -67,7 +72,8 @@ func (c *checker) commit(recs ...frontier.Record) frontier.Position {
 
 // finish is the end of a link's visit.
 func finish(l *frontier.Link) *frontier.Finish {
-	return &frontier.Finish{Key: l.Key, Visit: max(1, l.Visit), Sitemap: l.Sitemap, Attempts: 1, Counted: true, Status: 200, CheckedAt: l.Discovered}
+	return &frontier.Finish{Key: l.Key, Visit: max(1, l.Visit), Sitemap: l.Sitemap, Attempts: 1, Counted: true,
+		Status: 200, CheckedAt: l.Discovered}
 }
 
 // pending reads the queue of a host after a cursor, n links at a time.
@@ -115,7 +121,8 @@ func isSame(a, b frontier.Link) bool { return reflect.DeepEqual(queued(a), queue
 
 func queued(l frontier.Link) frontier.Link {
 	return frontier.Link{
-		Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Sitemap: l.Sitemap, Source: l.Source, Hops: l.Hops, Repeats: l.Repeats, Visit: max(1, l.Visit), Before: l.Before,
+		Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Sitemap: l.Sitemap, Source: l.Source,
+		Hops: l.Hops, Repeats: l.Repeats, Visit: max(1, l.Visit), Before: l.Before,
 	}
 }
 
@@ -130,11 +137,13 @@ func testPositions(c *checker) {
 	a, b, d := c.link("a.test", "/1", 0), c.link("a.test", "/2", 0), c.link("a.test", "/3", 0)
 	first, both := []frontier.Link{a}, []frontier.Link{b, d}
 	p := c.commit(frontier.Record{Links: first})
-	q := c.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "fact", Value: []byte("1")}}}, frontier.Record{Links: both})
+	q := c.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "fact", Value: []byte("1")}}},
+		frontier.Record{Links: both})
 	if q < p+2 {
 		c.Errorf("the position after two more records is %d, before it was %d", q, p)
 	}
-	if first[0].At.Position != p || both[0].At.Position != q || both[1].At.Position != q || both[0].At.Compare(both[1].At) >= 0 {
+	if first[0].At.Position != p || both[0].At.Position != q || both[1].At.Position != q ||
+		both[0].At.Compare(both[1].At) >= 0 {
 		c.Errorf("the links are at %v, %v and %v, the records at %d and %d", first[0].At, both[0].At, both[1].At, p, q)
 	}
 }
@@ -158,12 +167,14 @@ func testSeen(c *checker) {
 }
 
 func testOrder(c *checker) {
-	late, first, second := c.link("a.test", "/late", frontier.PriorityDepth), c.link("a.test", "/1", 0), c.link("a.test", "/2", 0)
+	late, first, second := c.link("a.test", "/late", frontier.PriorityDepth), c.link("a.test", "/1", 0),
+		c.link("a.test", "/2", 0)
 	deep := c.link("a.test", "/deep", math.MaxUint8)
 	deep.Depth, deep.Hops, deep.Repeats = 400, 3, 7
 	sitemap := c.link("a.test", "/sitemap.xml", frontier.PrioritySitemap)
 	sitemap.Sitemap, sitemap.Key = true, frontier.SitemapKey(c.hasher, sitemap.URL)
-	c.commit(frontier.Record{Links: []frontier.Link{deep, late, first}}, frontier.Record{Links: []frontier.Link{sitemap, second}})
+	c.commit(frontier.Record{Links: []frontier.Link{deep, late, first}},
+		frontier.Record{Links: []frontier.Link{sitemap, second}})
 	c.wantPending(first.Key.Host, first, second, sitemap, late, deep)
 	c.wantPending(c.hasher.HostID("other.test"))
 }
@@ -249,7 +260,8 @@ func testPartitions(c *checker) {
 		var gotNames []string
 		for _, b := range collect(c, store.Backlogs(c.Context(), uint8(first), uint8(last))) {
 			gotNames = append(gotNames, b.Fact.Name)
-			if len(b.Levels) != 2 || b.Levels[0].Links < 1 || b.Levels[1].Links < 1 || b.Fact.Host != c.hasher.HostID(b.Fact.Name) {
+			if len(b.Levels) != 2 || b.Levels[0].Links < 1 || b.Levels[1].Links < 1 ||
+				b.Fact.Host != c.hasher.HostID(b.Fact.Name) {
 				c.Errorf("partition %d: the backlog of a host with two links is %+v", first, b)
 			}
 		}
@@ -259,7 +271,8 @@ func testPartitions(c *checker) {
 		slices.SortFunc(gotKeys, frontier.Key.Compare)
 		slices.SortFunc(wantKeys, frontier.Key.Compare)
 		if !slices.Equal(gotNames, wantNames) || !slices.Equal(gotKeys, wantKeys) {
-			c.Fatalf("partitions %d to %d: hosts %v with %d keys, want %v with %d", first, last, gotNames, len(gotKeys), wantNames, len(wantKeys))
+			c.Fatalf("partitions %d to %d: hosts %v with %d keys, want %v with %d", first, last, gotNames, len(gotKeys),
+				wantNames, len(wantKeys))
 		}
 	}
 }
@@ -279,7 +292,8 @@ func testRandom(c *checker) {
 			open = slices.Delete(open, i, i+1)
 		}
 		for i := range random.IntN(4) {
-			l := c.link(fmt.Sprintf("h%d.test", random.IntN(5)), fmt.Sprintf("/%d/%d", n, i), frontier.PriorityDepth+uint8(random.IntN(3)))
+			l := c.link(fmt.Sprintf("h%d.test", random.IntN(5)), fmt.Sprintf("/%d/%d", n, i),
+				frontier.PriorityDepth+uint8(random.IntN(3)))
 			r.Links, open = append(r.Links, l), append(open, l)
 		}
 		if len(ended) > 0 && r.Finish == nil && random.IntN(3) == 0 {

@@ -15,8 +15,9 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// A disk that is really full in the middle of a crawl: the crawl pauses and says why, the database records it with the space of its reserve, and the crawl goes on by itself when
-// there is space again, with nothing lost and no page counted twice.
+// A disk that is really full in the middle of a crawl: the crawl pauses and says why, the database records it with the
+// space of its reserve, and the crawl goes on by itself when there is space again, with nothing lost and no page
+// counted twice.
 func TestDiskIsFull(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root on Linux can mount a small file system")
@@ -34,11 +35,13 @@ func TestDiskIsFull(t *testing.T) {
 	s := startUnder(t, under(small), dir, "--min-free", "0")
 	// The server alone sees the small file system; its root directory leads there.
 	seen := filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small)
-	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), program, "keys", "create", "--scope", "admin", "--data-dir", dir)
+	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), program, "keys", "create",
+		"--scope", "admin", "--data-dir", dir)
 	keys.Env = environment(t)
 	c := s.client(strings.TrimSpace(string(must(keys.Output())(t))))
 	w.Hold(20)
-	crawl := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)}, ""))(t)
+	crawl := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
+		""))(t)
 	s.until("pages were fetched", func() bool { return w.HostStats(0).Pages > 20 })
 	if _, err := os.Stat(filepath.Join(seen, "data", "reserve")); err != nil {
 		t.Fatalf("the server has no reserve: %v", err)
@@ -50,7 +53,8 @@ func TestDiskIsFull(t *testing.T) {
 	if crawl.Waiting == nil || crawl.Waiting.Code != service.WaitDisk || crawl.Desired != service.DesiredRun {
 		t.Errorf("the crawl is paused for %+v, desired %s", crawl.Waiting, crawl.Desired)
 	}
-	other := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)}, ""))(t)
+	other := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
+		""))(t)
 	s.until("a crawl waits for the disk", func() bool {
 		other = must(c.Crawl(t.Context(), other.ID))(t)
 		return other.Waiting != nil && other.Waiting.Code == service.WaitDisk
@@ -72,7 +76,11 @@ func TestDiskIsFull(t *testing.T) {
 	if s.send(c, "GET", "/v1/usage", "", &used); used.Pages.Used != 2*pages || used.Pages.Granted != 0 {
 		t.Errorf("%d pages used and %d reserved, want %d", used.Pages.Used, used.Pages.Granted, 2*pages)
 	}
-	s.until("the reserve is there again", func() bool { _, err := os.Stat(filepath.Join(seen, "data", "reserve")); return err == nil })
+	s.until("the reserve is there again", func() bool {
+		_, err := os.Stat(filepath.Join(seen, "data",
+			"reserve"))
+		return err == nil
+	})
 	s.stop()
 }
 

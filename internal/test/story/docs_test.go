@@ -41,12 +41,14 @@ func TestCommandsOfDocuments(t *testing.T) {
 			w := web(t, testweb.Config{Seed: 5, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
 			dir := t.TempDir()
 			settings := filepath.Join(dir, "settings.yaml")
-			network := fmt.Sprintf("resolve: ['*:80:%s']\nprofile: own-site\n", w.Addr()) // the web of the test is on this machine
+			// the web of the test is on this machine
+			network := fmt.Sprintf("resolve: ['*:80:%s']\nprofile: own-site\n", w.Addr())
 			if err := os.WriteFile(settings, []byte(network), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			s := startServer(t, filepath.Join(dir, "crawls"), "--config", settings)
-			commands := strings.NewReplacer("http://127.0.0.1:8080", s.url, "https://example.com/", "http://example.com/").Replace(script)
+			commands := strings.NewReplacer("http://127.0.0.1:8080", s.url, "https://example.com/",
+				"http://example.com/").Replace(script)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "bash", "-xeuc", commands)

@@ -25,7 +25,8 @@ func TestManyIdleConnections(t *testing.T) {
 		conn := must((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
 		defer conn.Close()
 		// It may be closed already.
-		_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n")
+		_, _ = io.WriteString(conn,
+			"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n")
 	}
 	for range 3 {
 		res := must(c.Get(s.url + "/healthz"))(t)

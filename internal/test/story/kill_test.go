@@ -22,11 +22,12 @@ func adminKey(t testing.TB, dir string) string {
 // submitTo submits a crawl of one host of a web.
 func submitTo(t testing.TB, c *client.Client, w *testweb.Server, host int) string {
 	t.Helper()
-	return must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs()[host : host+1], Settings: settingsFor(w, nil)}, ""))(t).ID
+	return must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs()[host : host+1],
+		Settings: settingsFor(w, nil)}, ""))(t).ID
 }
 
-// checkRecords looks at what a server that has ended left behind: a complete crawl has its files, each generation of a crawl ended at most once, and the
-// pages that were used are those that the crawls have counted, if counted is given.
+// checkRecords looks at what a server that has ended left behind: a complete crawl has its files, each generation of a
+// crawl ended at most once, and the pages that were used are those that the crawls have counted, if counted is given.
 func checkRecords(t testing.TB, dir string, pages int, counted int64) {
 	t.Helper()
 	records := must(service.Open(t.Context(), service.Options{Dir: dir, RecordsOnly: true}))(t)
@@ -66,11 +67,13 @@ func checkRecords(t testing.TB, dir string, pages int, counted int64) {
 	}
 	used := must(records.Accounts.Usage(t.Context(), service.DefaultAccount))(t)
 	if counted > 0 && (used.Pages.Used != counted || used.Pages.Granted != 0) {
-		t.Errorf("%d pages are used and %d reserved, the crawls have counted %d", used.Pages.Used, used.Pages.Granted, counted)
+		t.Errorf("%d pages are used and %d reserved, the crawls have counted %d", used.Pages.Used, used.Pages.Granted,
+			counted)
 	}
 }
 
-// The program is killed while crawls are in every state that lasts. After the next start no accepted crawl is lost, none runs twice, and each goes on as its state demands.
+// The program is killed while crawls are in every state that lasts. After the next start no accepted crawl is lost,
+// none runs twice, and each goes on as its state demands.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	const pages = 30
@@ -136,7 +139,8 @@ func TestKilled(t *testing.T) {
 		t.Errorf("there are %d crawls, want 6", len(list.Items))
 	}
 	for _, id := range []string{again, cancelled} {
-		must(run(t, []string{"MAPWRIGHT_SERVER=" + s.url, "MAPWRIGHT_KEY=" + key}, "remote", "get", id, "pages.jsonl"))(t)
+		must(run(t, []string{"MAPWRIGHT_SERVER=" + s.url, "MAPWRIGHT_KEY=" + key}, "remote", "get", id,
+			"pages.jsonl"))(t)
 	}
 	s.stop()
 	checkRecords(t, dir, pages, counted)
@@ -165,10 +169,12 @@ func checkDirectories(t testing.TB, dir string, ids ...string) {
 	}
 }
 
-// The program is killed in the moment in which a client learns of a step. Each of them is durable by then, and the rest follows after the next start.
+// The program is killed in the moment in which a client learns of a step. Each of them is durable by then, and the rest
+// follows after the next start.
 func TestKilledAtAnEvent(t *testing.T) {
 	const pages = 20
-	for _, at := range []service.EventType{service.CrawlQueued, service.CrawlStarted, service.CrawlFinishing, service.CrawlFinished, service.CrawlDeleted} {
+	for _, at := range []service.EventType{service.CrawlQueued, service.CrawlStarted, service.CrawlFinishing,
+		service.CrawlFinished, service.CrawlDeleted} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			w := web(t, testweb.Config{Seed: 8, Pages: pages, PageSize: 2000, Links: 8})
@@ -182,7 +188,8 @@ func TestKilledAtAnEvent(t *testing.T) {
 					t.Fatal(err)
 				}
 				if at == service.CrawlDeleted && event.Type == service.CrawlFinished {
-					must(c.Command(t.Context(), id, service.CommandDelete))(t) // the event of the deletion comes when all is gone
+					// the event of the deletion comes when all is gone
+					must(c.Command(t.Context(), id, service.CommandDelete))(t)
 					break
 				}
 				if event.Type == at {

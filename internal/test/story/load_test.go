@@ -29,18 +29,23 @@ type load struct {
 	enough           int // crawls that are complete when the measurement ends
 	pollers, streams int
 	every            time.Duration // between two requests of a poller
-	delay            int           // milliseconds between two requests to a host, so that as many crawls run as may and the queue lasts
+	// milliseconds between two requests to a host, so that as many crawls run as may and the queue lasts
+	delay int
 }
 
 func loadSize() load {
 	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
-		return load{crawls: 12, running: 4, pages: 10, enough: 6, pollers: 6, streams: 4, every: 50 * time.Millisecond, delay: 10}
+		return load{crawls: 12, running: 4, pages: 10, enough: 6, pollers: 6, streams: 4, every: 50 * time.Millisecond,
+			delay: 10}
 	}
-	return load{crawls: 1050, running: 50, pages: 100, enough: 150, pollers: 200, streams: 100, every: time.Second, delay: 250}
+	return load{crawls: 1050, running: 50, pages: 100, enough: 150, pollers: 200, streams: 100, every: time.Second,
+		delay: 250}
 }
 
-// BenchmarkService puts a full queue, pollers and event streams on one server, and cancels what is left when enough crawls are complete. It reports how long reads take beside the crawls, the largest memory of the server, and the
-// events that a stream has not got. An event that is lost, a request that is refused or a crawl that is not complete fails it.
+// BenchmarkService puts a full queue, pollers and event streams on one server, and cancels what is left when enough
+// crawls are complete. It reports how long reads take beside the crawls, the largest memory of the server, and the
+// events that a stream has not got. An event that is lost, a request that is refused or a crawl that is not complete
+// fails it.
 func BenchmarkService(b *testing.B) {
 	for b.Loop() {
 		loadSize().put(b)
@@ -50,7 +55,8 @@ func BenchmarkService(b *testing.B) {
 func (l load) put(b *testing.B) {
 	w := web(b, testweb.Config{Seed: 9, Hosts: l.running, Pages: l.pages, PageSize: 4000, Links: 10})
 	dir := filepath.Join(b.TempDir(), "data")
-	s := startServer(b, dir, "--max-crawls", strconv.Itoa(l.running), "--min-free", "0", "--rate-limit", "0", "--log-level", "warn")
+	s := startServer(b, dir, "--max-crawls", strconv.Itoa(l.running), "--min-free", "0", "--rate-limit", "0",
+		"--log-level", "warn")
 	key := must(run(b, nil, "keys", "create", "--scope", "admin", "--data-dir", dir))(b)
 	transport := &http.Transport{MaxIdleConnsPerHost: l.pollers}
 	defer transport.CloseIdleConnections()
@@ -71,7 +77,8 @@ func (l load) put(b *testing.B) {
 	every := time.NewTicker(l.every) // a client that asks all the time would be a load of its own
 	defer every.Stop()
 	for done := 0; done < l.enough; <-every.C {
-		done = len(must(api.Crawls(ctx, service.CrawlFilter{States: []service.State{service.Complete}, Limit: 500}))(b).Items)
+		done = len(must(api.Crawls(ctx, service.CrawlFilter{States: []service.State{service.Complete},
+			Limit: 500}))(b).Items)
 	}
 	took := time.Since(began)
 	polls.stop()
@@ -99,13 +106,15 @@ func (l load) put(b *testing.B) {
 // submit submits all crawls.
 func (l load) submit(b *testing.B, api *client.Client, w *testweb.Server) []string {
 	b.Helper()
-	settings := settingsFor(w, map[string]any{"timeout": "120s", "min_delay_ms": l.delay, "max_delay_ms": l.delay, "max_inflight_per_host": 1})
+	settings := settingsFor(w, map[string]any{"timeout": "120s", "min_delay_ms": l.delay, "max_delay_ms": l.delay,
+		"max_inflight_per_host": 1})
 	ids := make([]string, l.crawls)
 	g, ctx := errgroup.WithContext(b.Context())
 	g.SetLimit(8)
 	for i := range ids {
 		g.Go(func() error {
-			crawl, err := api.Submit(ctx, service.Submission{StartURLs: []string{w.StartURLs()[i%l.running]}, Settings: settings}, "")
+			crawl, err := api.Submit(ctx, service.Submission{StartURLs: []string{w.StartURLs()[i%l.running]},
+				Settings: settings}, "")
 			if err == nil {
 				ids[i] = crawl.ID
 			}
@@ -159,7 +168,8 @@ func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls
 	p := &polls{cancel: cancel}
 	for i := range l.pollers {
 		p.group.Go(func() {
-			// Each asks at times of its own, whatever the answers take: clients that wait after an answer come to ask all at once.
+			// Each asks at times of its own, whatever the answers take: clients that wait after an answer come to ask
+			// all at once.
 			next := time.Now().Add(l.every * time.Duration(i) / time.Duration(l.pollers))
 			timer := time.NewTimer(time.Until(next))
 			defer timer.Stop()
@@ -256,7 +266,8 @@ func newWatchers(ctx context.Context, api *client.Client, n int) *watchers {
 	return w
 }
 
-// lost ends the clients when each has got the newest event, and counts the events of the database that one of them has not got.
+// lost ends the clients when each has got the newest event, and counts the events of the database that one of them has
+// not got.
 func (w *watchers) lost(s *server) (lost int) {
 	s.t.Helper()
 	defer w.cancel()

@@ -53,9 +53,9 @@ http {
 }
 `
 
-// startNginx puts an nginx before the server, and returns transports that lead to it. On its first socket it asks the server by HTTP/1.1,
-// on its second by HTTP/1.0 as if nothing was configured: then an answer has no chunks, and nginx keeps what comes until a buffer is full,
-// unless the answer says otherwise.
+// startNginx puts an nginx before the server, and returns transports that lead to it. On its first socket it asks the
+// server by HTTP/1.1, on its second by HTTP/1.0 as if nothing was configured: then an answer has no chunks, and nginx
+// keeps what comes until a buffer is full, unless the answer says otherwise.
 func startNginx(t *testing.T, s *server) (to [2]*http.Transport) {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,8 +101,9 @@ func startNginx(t *testing.T, s *server) (to [2]*http.Transport) {
 	return to
 }
 
-// Behind nginx with a base path and buffering on, events arrive while the stream is open and nothing else is sent, and a client that reconnects fifty times misses none, whether they
-// came while it was connected, while it was away, or in the moment in which it went. Heartbeats would take hours to fill a buffer of nginx.
+// Behind nginx with a base path and buffering on, events arrive while the stream is open and nothing else is sent, and
+// a client that reconnects fifty times misses none, whether they came while it was connected, while it was away, or in
+// the moment in which it went. Heartbeats would take hours to fill a buffer of nginx.
 func TestBehindNginx(t *testing.T) {
 	w := web(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6})
 	w.Hold(1)
@@ -115,14 +116,17 @@ func TestBehindNginx(t *testing.T) {
 	var streams [2]*client.Client
 	for i := range to {
 		transport := must(apitest.New(s.base, to[i]))(t)
-		streams[i] = must(client.New(client.Options{URL: public, Key: key, HTTP: &http.Client{Transport: transport}}))(t)
+		streams[i] = must(client.New(client.Options{URL: public, Key: key,
+			HTTP: &http.Client{Transport: transport}}))(t)
 	}
 	c := streams[1]
 	submit := func() string {
-		return must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs()[:1], Settings: settingsFor(w, nil)}, ""))(t).ID
+		return must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs()[:1],
+			Settings: settingsFor(w, nil)}, ""))(t).ID
 	}
 	s.reaches(c, submit(), service.Running)
-	waiting := submit() // it stays in the queue, so nothing is sent for it but its events: no sample pushes one out of a buffer
+	// it stays in the queue, so nothing is sent for it but its events: no sample pushes one out of a buffer
+	waiting := submit()
 	got := must(c.Crawl(t.Context(), waiting))(t)
 	if link := got.Links["self"]; link != "/crawls/v1/crawls/"+waiting {
 		t.Errorf("link %s", link)
@@ -130,7 +134,8 @@ func TestBehindNginx(t *testing.T) {
 	commands := 0
 	command := func() {
 		t.Helper()
-		must(c.Command(t.Context(), waiting, []service.Command{service.CommandPause, service.CommandResume}[commands%2]))(t)
+		must(c.Command(t.Context(), waiting, []service.Command{service.CommandPause,
+			service.CommandResume}[commands%2]))(t)
 		commands++
 	}
 	var ids []int64 // of the events that came; the first is that of the submission

@@ -13,8 +13,9 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// Yesterday's database is put over today's directories. Nothing is deleted; a crawl without a directory is failed; a directory without a crawl is named in the log; what was not
-// finished yesterday and is today needs no request; and a crawl that was crawled again since can be crawled once more.
+// Yesterday's database is put over today's directories. Nothing is deleted; a crawl without a directory is failed; a
+// directory without a crawl is named in the log; what was not finished yesterday and is today needs no request; and a
+// crawl that was crawled again since can be crawled once more.
 func TestYesterdaysDatabase(t *testing.T) {
 	t.Parallel()
 	const pages = 20
@@ -66,7 +67,8 @@ func TestYesterdaysDatabase(t *testing.T) {
 	if now := w.Stats().Requests; now != asked {
 		t.Errorf("%d requests were sent again", now-asked)
 	}
-	if crawl := must(c.Crawl(t.Context(), gone))(t); crawl.State != service.Failed || len(crawl.Errors) != 1 || !strings.Contains(crawl.Errors[0], "directory is missing") {
+	if crawl := must(c.Crawl(t.Context(), gone))(t); crawl.State != service.Failed || len(crawl.Errors) != 1 ||
+		!strings.Contains(crawl.Errors[0], "directory is missing") {
 		t.Errorf("the crawl without a directory is %s, %v", crawl.State, crawl.Errors)
 	}
 	if !isGone(c, fresh) {

@@ -25,7 +25,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// The first signal drains: the server is not ready any more and still answers. The second ends the process at once, and the next one goes on with the crawl.
+// The first signal drains: the server is not ready any more and still answers. The second ends the process at once, and
+// the next one goes on with the crawl.
 func TestTwoSignals(t *testing.T) {
 	t.Parallel()
 	const pages = 20
@@ -94,28 +95,33 @@ func TestWatchIsInterrupted(t *testing.T) {
 	if err := watch.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Wait(); watch.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "mapwright remote cancel "+id) {
+	if err := watch.Wait(); watch.ProcessState.ExitCode() != 130 ||
+		!strings.Contains(errs.String(), "mapwright remote cancel "+id) {
 		t.Errorf("%v, after a signal it says %q", err, errs.String())
 	}
 	w.Release()
 	s.reaches(c, id, service.Complete)
 	s.stop()
 	const nowhere = "http://127.0.0.1:1" // another process may have the port of the server now
-	if _, err := run(t, []string{"MAPWRIGHT_SERVER=" + nowhere, "MAPWRIGHT_KEY=" + key}, "remote", "watch", id); err == nil || !strings.Contains(err.Error(), "cannot reach server "+nowhere) {
+	if _, err := run(t, []string{"MAPWRIGHT_SERVER=" + nowhere, "MAPWRIGHT_KEY=" + key}, "remote", "watch",
+		id); err == nil || !strings.Contains(err.Error(), "cannot reach server "+nowhere) {
 		t.Errorf("without a server: %v", err)
 	}
 }
 
-// writeCertificate writes a certificate for this machine and its key, and returns their files and a pool that trusts it.
+// writeCertificate writes a certificate for this machine and its key, and returns their files and a pool that trusts
+// it.
 func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
 	der := must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
 	keyDER := must(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +131,8 @@ func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	return cert, key, pool
 }
 
-// With a certificate the server speaks https alone, its cookies are for https alone, and names that are not its own are refused.
+// With a certificate the server speaks https alone, its cookies are for https alone, and names that are not its own are
+// refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, certKey, pool := writeCertificate(t)
@@ -136,7 +143,10 @@ func TestTLS(t *testing.T) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	ask := func(req *http.Request) *http.Response {
 		t.Helper()
 		res := must(c.Do(req))(t)
@@ -155,7 +165,8 @@ func TestTLS(t *testing.T) {
 		req.Host = host
 		return ask(req)
 	}
-	if res := get(""); res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" || res.ProtoMajor != 2 {
+	if res := get(""); res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" ||
+		res.ProtoMajor != 2 {
 		t.Errorf("%s, status %d, %v", res.Proto, res.StatusCode, res.Header)
 	}
 	for _, host := range []string{"evil.test", "127.0.0.1.evil.test", "localhost.evil.test:8080", "xn--lcalhost-54a"} {
@@ -168,7 +179,8 @@ func TestTLS(t *testing.T) {
 	req := must(http.NewRequestWithContext(t.Context(), "POST", s.url+"/login", form))(t)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	cookies := ask(req).Cookies()
-	if len(cookies) != 1 || !cookies[0].Secure || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+	if len(cookies) != 1 || !cookies[0].Secure || !cookies[0].HttpOnly ||
+		cookies[0].SameSite != http.SameSiteStrictMode {
 		t.Errorf("cookies %+v", cookies)
 	}
 	plain, err := http.Get("http://" + strings.TrimPrefix(s.url, "https://") + "/healthz")

@@ -23,7 +23,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// patience is how long anything may take on a machine that is busy with other things. Only a test that fails waits for it.
+// patience is how long anything may take on a machine that is busy with other things. Only a test that fails waits for
+// it.
 const patience = 5 * time.Minute
 
 // web starts a synthetic web of several hosts that lasts as long as the test.
@@ -72,7 +73,8 @@ func (b *buffer) String() string {
 
 // environment is one without the settings of the user who runs the tests.
 func environment(t testing.TB, more ...string) []string {
-	return append([]string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}, more...)
+	return append([]string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" +
+		t.TempDir()}, more...)
 }
 
 // startServer starts the server in a directory, and waits until it answers.
@@ -81,7 +83,8 @@ func startServer(t testing.TB, dir string, args ...string) *server {
 	return startUnder(t, nil, dir, args...)
 }
 
-// patient are flags of a server whose crawls wait for the requests under way when they stop, as long as the web holds them.
+// patient are flags of a server whose crawls wait for the requests under way when they stop, as long as the web holds
+// them.
 func patient(t testing.TB) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
@@ -176,7 +179,10 @@ func httpClient(t testing.TB, base string) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // client is a client with a key.

@@ -20,10 +20,11 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// settingsFor are settings by which crawls reach a synthetic web. Only an admin may use them. A request that is held has no time-out
-// on a busy machine.
+// settingsFor are settings by which crawls reach a synthetic web. Only an admin may use them. A request that is held
+// has no time-out on a busy machine.
 func settingsFor(w *testweb.Server, more map[string]any) map[string]json.RawMessage {
-	all := map[string]any{"profile": "own-site", "resolve": []string{w.Resolve()}, "seeding_strategy": []string{"none"}, "timeout": "10m"}
+	all := map[string]any{"profile": "own-site", "resolve": []string{w.Resolve()}, "seeding_strategy": []string{"none"},
+		"timeout": "10m"}
 	for name, value := range more {
 		all[name] = value
 	}
@@ -38,8 +39,9 @@ func settingsFor(w *testweb.Server, more map[string]any) map[string]json.RawMess
 	return out
 }
 
-// The whole story through the program: start, login link, keys, ten crawls of three hosts under two plans, events, pause, resume, edit, cancel, a quota reached
-// and lifted, a schedule, a webhook with a bad receiver, a kill in the middle, export, delete.
+// The whole story through the program: start, login link, keys, ten crawls of three hosts under two plans, events,
+// pause, resume, edit, cancel, a quota reached and lifted, a schedule, a webhook with a bad receiver, a kill in the
+// middle, export, delete.
 func TestStory(t *testing.T) {
 	const pages = 30
 	w := web(t, testweb.Config{Seed: 3, Hosts: 3, Pages: pages, PageSize: 2000, Links: 8})
@@ -65,7 +67,8 @@ func TestStory(t *testing.T) {
 
 	// A schedule, and a webhook whose receiver fails at first.
 	var schedule service.Schedule
-	s.send(first, "POST", "/v1/schedules", `{"name":"nightly","cron":"30 2 * * *","zone":"Europe/Berlin","submission":{"start_urls":["https://example.com/"]}}`, &schedule)
+	s.send(first, "POST", "/v1/schedules",
+		`{"name":"nightly","cron":"30 2 * * *","zone":"Europe/Berlin","submission":{"start_urls":["https://example.com/"]}}`, &schedule)
 	if schedule.NextAt.IsZero() {
 		t.Errorf("the schedule is never due: %+v", schedule)
 	}
@@ -77,14 +80,16 @@ func TestStory(t *testing.T) {
 	}))
 	defer receiver.Close()
 	var hook service.Webhook
-	s.send(first, "POST", "/v1/webhooks", fmt.Sprintf(`{"url":%q,"events":["crawl.finished"],"allow_private":true}`, receiver.URL), &hook)
+	s.send(first, "POST", "/v1/webhooks", fmt.Sprintf(`{"url":%q,"events":["crawl.finished"],"allow_private":true}`,
+		receiver.URL), &hook)
 
 	// Ten crawls: the web answers ten pages, and holds the rest.
 	w.Hold(10)
 	var ids [2][]string
 	for i := range 10 {
 		c := []*client.Client{first, second}[i%2]
-		in := service.Submission{StartURLs: []string{w.StartURLs()[i%3]}, Name: fmt.Sprintf("crawl %d", i), Settings: settingsFor(w, nil)}
+		in := service.Submission{StartURLs: []string{w.StartURLs()[i%3]}, Name: fmt.Sprintf("crawl %d", i),
+			Settings: settingsFor(w, nil)}
 		crawl := must(c.Submit(t.Context(), in, fmt.Sprintf("story-%d", i)))(t)
 		if again := must(c.Submit(t.Context(), in, fmt.Sprintf("story-%d", i)))(t); again.ID != crawl.ID {
 			t.Errorf("a repeated request made a second crawl")
@@ -95,7 +100,8 @@ func TestStory(t *testing.T) {
 	s.reaches(first, paused, service.Running)
 	s.until("a crawl that waits says why", func() bool {
 		crawl := must(first.Crawl(t.Context(), cancelled))(t)
-		return crawl.State == service.Queued && crawl.Waiting != nil && crawl.Waiting.Detail != "" && crawl.Waiting.Position > 0
+		return crawl.State == service.Queued && crawl.Waiting != nil && crawl.Waiting.Detail != "" &&
+			crawl.Waiting.Position > 0
 	})
 	if queue := must(admin.Queue(t.Context(), service.CrawlFilter{}))(t); len(queue.Items) != 0 {
 		t.Errorf("the queue of an account without crawls: %+v", queue)
@@ -105,7 +111,8 @@ func TestStory(t *testing.T) {
 	must(first.Command(t.Context(), paused, service.CommandPause))(t)
 	s.reaches(first, paused, service.Paused)
 	name := "renamed"
-	edited := must(first.Edit(t.Context(), paused, service.Edit{Name: &name, Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500")}}))(t)
+	edited := must(first.Edit(t.Context(), paused, service.Edit{Name: &name,
+		Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500")}}))(t)
 	if edited.Name != name {
 		t.Errorf("the name is %q after an edit", edited.Name)
 	}
@@ -127,7 +134,8 @@ func TestStory(t *testing.T) {
 		}
 	}
 
-	// The quota of the second plan lets 45 pages through, and pauses what comes then. Lifted, the rest goes on by itself.
+	// The quota of the second plan lets 45 pages through, and pauses what comes then. Lifted, the rest goes on by
+	// itself.
 	var used service.Usage
 	s.until("the quota is used up", func() bool {
 		s.send(second, "GET", "/v1/usage", "", &used)
@@ -135,7 +143,10 @@ func TestStory(t *testing.T) {
 	})
 	s.until("a crawl waits for the quota", func() bool {
 		list := must(second.Crawls(t.Context(), service.CrawlFilter{}))(t)
-		return slices.ContainsFunc(list.Items, func(c service.Crawl) bool { return c.Waiting != nil && c.Waiting.Code == service.WaitQuota })
+		return slices.ContainsFunc(list.Items, func(c service.Crawl) bool {
+			return c.Waiting != nil &&
+				c.Waiting.Code == service.WaitQuota
+		})
 	})
 	s.send(admin, "PUT", "/v1/plans/plan1", `{"max_crawls": 1, "pages_per_month": 1000}`, nil)
 	for _, id := range ids[1] {
@@ -152,7 +163,8 @@ func TestStory(t *testing.T) {
 	var deliveries service.List[service.Delivery]
 	s.until("deliveries are attempted", func() bool {
 		s.send(first, "GET", "/v1/webhooks/"+hook.ID+"/deliveries", "", &deliveries)
-		return len(deliveries.Items) == 5 && !slices.ContainsFunc(deliveries.Items, func(d service.Delivery) bool { return d.Attempts == 0 })
+		return len(deliveries.Items) == 5 && !slices.ContainsFunc(deliveries.Items,
+			func(d service.Delivery) bool { return d.Attempts == 0 })
 	})
 	for _, d := range deliveries.Items {
 		if d.State != service.Delivered {
@@ -161,7 +173,8 @@ func TestStory(t *testing.T) {
 	}
 	s.until("all deliveries have arrived", func() bool {
 		s.send(first, "GET", "/v1/webhooks/"+hook.ID+"/deliveries", "", &deliveries)
-		return !slices.ContainsFunc(deliveries.Items, func(d service.Delivery) bool { return d.State != service.Delivered })
+		return !slices.ContainsFunc(deliveries.Items,
+			func(d service.Delivery) bool { return d.State != service.Delivered })
 	})
 
 	// Export by the command line, then delete.
@@ -171,15 +184,23 @@ func TestStory(t *testing.T) {
 	if text := must(os.ReadFile(file))(t); strings.Count(string(text), "\n") != pages {
 		t.Errorf("the export has %d lines", strings.Count(string(text), "\n"))
 	}
-	if out := must(run(t, env, "remote", "list"))(t); strings.Count(out, "complete") != 4 || strings.Count(out, "cancelled") != 1 {
+	if out := must(run(t, env, "remote", "list"))(t); strings.Count(out, "complete") != 4 ||
+		strings.Count(out, "cancelled") != 1 {
 		t.Errorf("the list of crawls:\n%s", out)
 	}
 	for _, id := range ids[0] {
 		must(run(t, env, "remote", "delete", id))(t)
 	}
-	s.until("the crawls are gone", func() bool { return len(must(first.Crawls(t.Context(), service.CrawlFilter{}))(t).Items) == 0 })
+	s.until("the crawls are gone", func() bool {
+		return len(must(first.Crawls(t.Context(),
+			service.CrawlFilter{}))(t).Items) == 0
+	})
 	for _, id := range ids[0] {
-		s.until("the directory is gone", func() bool { _, err := os.Stat(filepath.Join(dir, "crawls", id)); return os.IsNotExist(err) })
+		s.until("the directory is gone", func() bool {
+			_, err := os.Stat(filepath.Join(dir, "crawls",
+				id))
+			return os.IsNotExist(err)
+		})
 	}
 	s.send(first, "DELETE", "/v1/schedules/"+schedule.ID, "", nil)
 	s.stop()

@@ -45,7 +45,8 @@ func TestAdmin(t *testing.T) {
 	}
 	var stats Stats
 	read("/stats", &stats)
-	if want := s.Stats(); stats.Requests != 1 || !reflect.DeepEqual(stats.Hosts["h1.test"].Status, want.Hosts["h1.test"].Status) {
+	if want := s.Stats(); stats.Requests != 1 || !reflect.DeepEqual(stats.Hosts["h1.test"].Status,
+		want.Hosts["h1.test"].Status) {
 		t.Errorf("statistics %+v, want %+v", stats, want)
 	}
 	var one HostStats
@@ -58,7 +59,8 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("log %+v", log)
 	}
 	var traps []Trap
-	if read("/traps", &traps); !reflect.DeepEqual(traps, s.Traps()) || len(traps) != 1 || traps[0].Prefix != "https://h1.test/calendar/" {
+	if read("/traps", &traps); !reflect.DeepEqual(traps, s.Traps()) || len(traps) != 1 ||
+		traps[0].Prefix != "https://h1.test/calendar/" {
 		t.Errorf("traps %+v", traps)
 	}
 	var usage Usage
@@ -74,9 +76,12 @@ func TestAdmin(t *testing.T) {
 
 	for query, c := range map[string]Crawl{
 		"": {},
-		"?start=https://h1.test/&scope=any&no_sitemaps=true&max_depth=2":    {Starts: []string{"https://h1.test/"}, Scope: "any", NoSitemaps: true, MaxDepth: 2},
-		"?follow_nofollow=1&ignore_robots=1&robots_strict=1&body_limit=100": {FollowNofollow: true, IgnoreRobots: true, RobotsStrict: true, BodyLimit: 100},
-		"?timeout=3s&max_retries=1&max_redirects=2":                         {Timeout: 3e9, MaxRetries: 1, MaxRedirects: 2},
+		"?start=https://h1.test/&scope=any&no_sitemaps=true&max_depth=2": {Starts: []string{"https://h1.test/"},
+			Scope: "any", NoSitemaps: true, MaxDepth: 2},
+		"?follow_nofollow=1&ignore_robots=1&robots_strict=1&body_limit=100": {FollowNofollow: true, IgnoreRobots: true,
+			RobotsStrict: true, BodyLimit: 100},
+		"?timeout=3s&max_retries=1&max_redirects=2": {Timeout: 3e9, MaxRetries: 1,
+			MaxRedirects: 2},
 	} {
 		want := expected(t, s, c)
 		_, body := ask("GET", "/expected"+query)
@@ -105,10 +110,12 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%q: status %d, generation %d", query, status, s.Generation())
 		}
 	}
-	if status, body := ask("POST", "/generation?n=3&at=2026-01-02T03:04:05Z"); status != 200 || s.Generation() != 3 || s.generation.Load().began[3].Year() != 2026 {
+	if status, body := ask("POST", "/generation?n=3&at=2026-01-02T03:04:05Z"); status != 200 || s.Generation() != 3 ||
+		s.generation.Load().began[3].Year() != 2026 {
 		t.Errorf("set the generation: %d %q, then %+v", status, body, s.generation.Load())
 	}
-	if status, body := ask("GET", "/recrawl?generations=0,1,3&scope=any"); status != 200 || strings.Count(body, "\n") != len(expected(t, s, Crawl{Scope: "any"})) {
+	if status, body := ask("GET", "/recrawl?generations=0,1,3&scope=any"); status != 200 ||
+		strings.Count(body, "\n") != len(expected(t, s, Crawl{Scope: "any"})) {
 		t.Errorf("recrawl: %d with %d lines", status, strings.Count(body, "\n"))
 	}
 	for _, query := range []string{"", "?generations=0,x", "?generations=-1", "?generations=0&scope=world"} {

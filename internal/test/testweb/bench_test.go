@@ -158,7 +158,8 @@ func (c *benchClient) receiveStatus(b *testing.B, status string) {
 
 // BenchmarkNotModified measures an answer to a condition that holds, of a million pages that change now and then.
 func BenchmarkNotModified(b *testing.B) {
-	const pages, conns, config = 1_000_000, 16, `{"pages": 1000000, "changes": {"sometimes": 1, "rate": 0.01}, "generation": 5, "admin_addr": "127.0.0.1:0"}`
+	const pages, conns, config = 1_000_000, 16,
+		`{"pages": 1000000, "changes": {"sometimes": 1, "rate": 0.01}, "generation": 5, "admin_addr": "127.0.0.1:0"}`
 	addr, admin := serveElsewhere(b, config)
 	clients := make([]*benchClient, conns)
 	for i := range clients {

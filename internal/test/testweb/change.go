@@ -6,16 +6,16 @@ import (
 	"net/http"
 )
 
-// Changes makes pages change from one generation of the web to the next (see Server.SetGeneration). Each page but the root of a host
-// is of one kind, decided by the seed; the fields named below are the shares, 0 to 1, of the kinds. What remains never changes, except
-// that a page's text changes when a link to a child in the tree appears or vanishes. Where the text changes, it has hardly a word in
-// common with that before. In generation 0 no change has happened. Changes
-// outside of the text make a page longer or shorter than Config.PageSize.
+// Changes makes pages change from one generation of the web to the next (see Server.SetGeneration). Each page but the
+// root of a host is of one kind, decided by the seed; the fields named below are the shares, 0 to 1, of the kinds. What
+// remains never changes, except that a page's text changes when a link to a child in the tree appears or vanishes.
+// Where the text changes, it has hardly a word in common with that before. In generation 0 no change has happened.
+// Changes outside of the text make a page longer or shorter than Config.PageSize.
 type Changes struct {
 	// Always is the share of pages whose text is another in every generation.
 	Always float64 `yaml:"always"`
-	// Sometimes is the share of pages whose text is another in some generations; Rate is the share of them that change in one
-	// generation. A Rate of zero means 0.5.
+	// Sometimes is the share of pages whose text is another in some generations; Rate is the share of them that change
+	// in one generation. A Rate of zero means 0.5.
 	Sometimes float64 `yaml:"sometimes"`
 	Rate      float64 `yaml:"rate"`
 	// Vanish is the share of pages that answer 404 or 410 for one or two generations, or, one in four, for ever.
@@ -24,7 +24,8 @@ type Changes struct {
 	Redirect float64 `yaml:"redirect"`
 	// Move is the share of pages that redirect to a new URL, /m/p7.html, with the same text.
 	Move float64 `yaml:"move"`
-	// Tokens is the share of pages where tokens in the markup are others in every generation, and nothing that a reader sees.
+	// Tokens is the share of pages where tokens in the markup are others in every generation, and nothing that a reader
+	// sees.
 	Tokens float64 `yaml:"tokens"`
 	// Counter is the share of pages whose text differs by one number in every generation.
 	Counter float64 `yaml:"counter"`
@@ -34,17 +35,19 @@ type Changes struct {
 	Canonical float64 `yaml:"canonical"`
 	// NoIndex is the share of pages that get a robots meta element with noindex.
 	NoIndex float64 `yaml:"noindex"`
-	// NoIndexHeader is the share of pages that get an X-Robots-Tag with noindex. Their validators stay, so a 304 has the new header.
+	// NoIndexHeader is the share of pages that get an X-Robots-Tag with noindex. Their validators stay, so a 304 has
+	// the new header.
 	NoIndexHeader float64 `yaml:"noindex_header"`
 	// Disallow is the share of pages that robots.txt disallows, each with a rule of its own.
 	Disallow float64 `yaml:"disallow"`
 	// Appear is the share of pages that are neither there nor linked nor listed at first.
 	Appear float64 `yaml:"appear"`
-	// Unlink is the share of pages that stay, but are neither linked nor listed any more. Like those that appear, only their parent
-	// in the tree and the sitemap name them before.
+	// Unlink is the share of pages that stay, but are neither linked nor listed any more. Like those that appear, only
+	// their parent in the tree and the sitemap name them before.
 	Unlink float64 `yaml:"unlink"`
 
-	// Span says when a change that happens once happens: in one of the generations 1 to Span, decided by the seed. Zero means 3.
+	// Span says when a change that happens once happens: in one of the generations 1 to Span, decided by the seed. Zero
+	// means 3.
 	Span int `yaml:"span"`
 }
 
@@ -126,7 +129,8 @@ func (c Changes) validate(pages int) []error {
 		errs = append(errs, fmt.Errorf("changes: span %d: want 0 to %d", c.Span, maxGeneration))
 	}
 	if c.Disallow*float64(pages) > maxDisallowed {
-		errs = append(errs, fmt.Errorf("changes: disallow %v of %d pages: want at most %d pages", c.Disallow, pages, maxDisallowed))
+		errs = append(errs, fmt.Errorf("changes: disallow %v of %d pages: want at most %d pages", c.Disallow, pages,
+			maxDisallowed))
 	}
 	return errs
 }
@@ -147,7 +151,8 @@ func newPageChanges(c *Changes) pageChanges {
 	if c == nil {
 		return pageChanges{}
 	}
-	p := pageChanges{on: true, span: max(c.Span, 1), rate: 1 << 31, relinks: c.Appear > 0 || c.Unlink > 0, moves: c.Move > 0, disallows: c.Disallow > 0}
+	p := pageChanges{on: true, span: max(c.Span, 1), rate: 1 << 31, relinks: c.Appear > 0 || c.Unlink > 0,
+		moves: c.Move > 0, disallows: c.Disallow > 0}
 	if c.Span == 0 {
 		p.span = 3
 	}
@@ -183,8 +188,9 @@ func (p *pageChanges) version(hash uint64, gen int) int {
 	return 0
 }
 
-// pageState is a page of the tree or an orphan in one generation. Text, content and body are the generations in which these changed
-// last: what a reader sees, the title included; that or the canonical URL or the robots meta element; any byte of the body.
+// pageState is a page of the tree or an orphan in one generation. Text, content and body are the generations in which
+// these changed last: what a reader sees, the title included; that or the canonical URL or the robots meta element; any
+// byte of the body.
 type pageState struct {
 	kind                pageKind
 	status              int // 200, a redirect, 404 or 410
@@ -330,7 +336,8 @@ func (w *web) isMoving(r ref) bool {
 	return k == pageMove
 }
 
-// movedBase is the number of the first URL that pages move to: that of page n is movedBase + n. Most of them are never used.
+// movedBase is the number of the first URL that pages move to: that of page n is movedBase + n. Most of them are never
+// used.
 func (w *web) movedBase(host int) int { return w.leafBase() + len(w.plans[host].leaves) }
 
 // original is the page that a node is or was before it moved.

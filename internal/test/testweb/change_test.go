@@ -14,7 +14,8 @@ import (
 	"github.com/mapwright/mapwright/parser"
 )
 
-// TestTextHash checks that what this web calls a change of the text is one to the crawler's parser as well, and nothing else is.
+// TestTextHash checks that what this web calls a change of the text is one to the crawler's parser as well, and nothing
+// else is.
 func TestTextHash(t *testing.T) {
 	s, err := StartOn(Config{Pages: 400, PageSize: 2000, Links: 6, Changes: allChanges()}, nil)
 	if err != nil {
@@ -52,17 +53,20 @@ func TestTextHash(t *testing.T) {
 				t.Errorf("%s, generation %d: the text hash changed: %v, the text: %v", w.url(r), gen, got, changed)
 			}
 			distance := parser.Distance(similarBefore, similarAfter)
-			if counter := after.kind == pageCounter; counter && w.relinked(0, node, gen) < gen && distance > 3 || after.kind == pageAlways && distance <= 3 {
+			if counter := after.kind == pageCounter; counter && w.relinked(0, node, gen) < gen && distance > 3 ||
+				after.kind == pageAlways && distance <= 3 {
 				t.Errorf("%s, generation %d, %s: the texts differ by %d bits", w.url(r), gen, after.kind, distance)
 			}
 			same := bytes.Equal(w.appendPage(nil, r, gen-1), w.appendPage(nil, r, gen))
 			if same != (before.body == after.body) {
-				t.Errorf("%s, generation %d: equal bytes: %v, bodies of generations %d and %d", w.url(r), gen, same, before.body, after.body)
+				t.Errorf("%s, generation %d: equal bytes: %v, bodies of generations %d and %d", w.url(r), gen, same,
+					before.body, after.body)
 			}
 			compared[fmt.Sprint(after.kind.String(), " ", changed)]++
 		}
 	}
-	for _, want := range []string{"counter true", "always true", "tokens false", "title true", "title false", "canonical false", "noindex false", "steady true", "steady false"} {
+	for _, want := range []string{"counter true", "always true", "tokens false", "title true", "title false",
+		"canonical false", "noindex false", "steady true", "steady false"} {
 		if compared[want] == 0 {
 			t.Errorf("no page of a kind that gives %q in %v", want, compared)
 		}
@@ -132,7 +136,8 @@ func TestGenerations(t *testing.T) {
 	}
 	for _, generations := range [][]int{nil, {-1}, {maxGeneration + 1}, make([]int, maxGeneration+1)} {
 		if _, err := s.ExpectedRecrawl(Crawl{}, generations...); err == nil {
-			t.Errorf("a recrawl of %d generations %v is accepted", len(generations), generations[:min(len(generations), 1)])
+			t.Errorf("a recrawl of %d generations %v is accepted", len(generations),
+				generations[:min(len(generations), 1)])
 		}
 	}
 	for _, c := range []Crawl{{MaxDepth: 1}, {Scope: "world"}} {
@@ -154,7 +159,8 @@ func TestGenerations(t *testing.T) {
 
 // TestDownOverTCP looks at a host that is down on real connections.
 func TestDownOverTCP(t *testing.T) {
-	s := start(t, Config{Hosts: 2, Faults: append(On("0", Down{Refuse: true}), On("1", Down{Generations: []int{1, 3}, Status: 502})...)})
+	s := start(t, Config{Hosts: 2, Faults: append(On("0", Down{Refuse: true}),
+		On("1", Down{Generations: []int{1, 3}, Status: 502})...)})
 	ask := func(host string) (string, error) {
 		return talk(t, s, "GET /robots.txt HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 	}
@@ -177,7 +183,8 @@ func TestDownOverTCP(t *testing.T) {
 	}
 }
 
-// TestDisallowedLater checks that a request for a page that robots.txt disallows since this generation is held against the client.
+// TestDisallowedLater checks that a request for a page that robots.txt disallows since this generation is held against
+// the client.
 func TestDisallowedLater(t *testing.T) {
 	s := start(t, Config{Pages: 2, Changes: &Changes{Disallow: 1, Span: 1}})
 	for gen := range 2 {
@@ -187,17 +194,21 @@ func TestDisallowedLater(t *testing.T) {
 		_, rules := exchangeOnce(t, s, "GET", "/robots.txt", nil)
 		resp, _ := exchangeOnce(t, s, "GET", "/d1/p1.html", nil)
 		b := s.HostStats(0)
-		if strings.Contains(rules, "Disallow: /d1/p1.html\n") != (gen == 1) || resp.StatusCode != http.StatusOK || b.Disallowed.Count != gen {
-			t.Errorf("generation %d: rules %q, status %d, %d disallowed", gen, rules, resp.StatusCode, b.Disallowed.Count)
+		if strings.Contains(rules, "Disallow: /d1/p1.html\n") != (gen == 1) || resp.StatusCode != http.StatusOK ||
+			b.Disallowed.Count != gen {
+			t.Errorf("generation %d: rules %q, status %d, %d disallowed", gen, rules, resp.StatusCode,
+				b.Disallowed.Count)
 		}
 	}
 }
 
 func TestValidateChanges(t *testing.T) {
 	for _, c := range []Changes{
-		{Always: -0.1}, {Title: 1.1}, {Always: 0.6, Unlink: 0.6}, {Rate: 2}, {Rate: math.NaN()}, {Move: math.NaN()}, {Span: -1}, {Span: 251}, {Disallow: 1},
+		{Always: -0.1}, {Title: 1.1}, {Always: 0.6, Unlink: 0.6}, {Rate: 2}, {Rate: math.NaN()}, {Move: math.NaN()},
+		{Span: -1}, {Span: 251}, {Disallow: 1},
 	} {
-		if _, err := StartOn(Config{Pages: 6000, Changes: &c}, nil); err == nil || !strings.Contains(err.Error(), "changes: ") {
+		if _, err := StartOn(Config{Pages: 6000, Changes: &c}, nil); err == nil ||
+			!strings.Contains(err.Error(), "changes: ") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

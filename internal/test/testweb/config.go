@@ -93,8 +93,8 @@ type Sitemaps struct {
 	// Gzip serves the files of an index gzipped; there is then always an index.
 	Gzip bool `yaml:"gzip"`
 
-	// LastMod is what the sitemap says of when pages changed: the truth if it is empty, "all" that every page changed in the present
-	// generation, "none" nothing, "stuck" that no page changed since generation 0.
+	// LastMod is what the sitemap says of when pages changed: the truth if it is empty, "all" that every page changed
+	// in the present generation, "none" nothing, "stuck" that no page changed since generation 0.
 	LastMod string `yaml:"last_mod"`
 
 	// LastModFrom is the generation from which on LastMod holds; before it, the truth is said.
@@ -147,7 +147,8 @@ func (c Config) validate() error {
 	bad(c.Grace < 0, "grace %v: want no less than 0", c.Grace)
 	if s := c.Sitemaps; s != nil {
 		bad(s.Orphans < 0 || s.Orphans > maxNodes/2, "sitemaps: orphans %d: want 0 to %d", s.Orphans, maxNodes/2)
-		bad(!slices.Contains([]string{"", "all", "none", "stuck"}, s.LastMod), "sitemaps: last_mod %q: want all, none or stuck", s.LastMod)
+		bad(!slices.Contains([]string{"", "all", "none", "stuck"}, s.LastMod),
+			"sitemaps: last_mod %q: want all, none or stuck", s.LastMod)
 		bad(s.PerFile < 1 || s.PerFile > 50_000, "sitemaps: per_file %d: want 1 to 50000", s.PerFile)
 	}
 	bad(c.Generation < 0 || c.Generation > maxGeneration, "generation %d: want 0 to %d", c.Generation, maxGeneration)

@@ -56,7 +56,8 @@ func TestParseFault(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	for _, bad := range []string{"", "drip", "kind=drop", "kind=drip speed=3", "kind=drip chunk", "kind=drip chunk=x", "kind=drip chunk="} {
+	for _, bad := range []string{"", "drip", "kind=drop", "kind=drip speed=3", "kind=drip chunk", "kind=drip chunk=x",
+		"kind=drip chunk="} {
 		if f, err := ParseFault(bad); err == nil {
 			t.Errorf("%q is accepted as %+v", bad, f)
 		}
@@ -83,11 +84,16 @@ func TestValidate(t *testing.T) {
 		Hosts: -1, Pages: -1, PageSize: -1, Links: -1, CrossHost: 2, Grace: -1, HostName: "a b",
 		Sitemaps: &Sitemaps{Orphans: -1, PerFile: 50_001, LastMod: "soon"}, Generation: 251,
 		Faults: slices.Concat(OnAll(
-			OverRate{}, OverConcurrency{}, RefuseFirst{Count: 256}, RefuseBursts{Every: 2, Length: 3}, RefuseAll{Answer{Status: 200}},
-			Slow{Delay: -1}, Capacity{Workers: -1}, Hang{For: -1}, Drip{Chunk: -1}, Reset{After: -1}, Truncate{Where: Where{Count: -1}},
-			Huge{Size: -1}, GzipBomb{Size: -1}, StatusPages{Status: 200}, StaleConns{Every: -1}, RedirectChain{Count: -1},
-			RedirectLoop{Length: -1}, Moved{To: 9}, SessionTrap{Items: -1}, ParameterTrap{Parameters: -1}, LongURL{Length: 9},
-			Files{Size: -1}, NoIndex{Count: -1}, Canonical{Count: -1}, NoFollow{Count: -1}, Hreflang{Languages: []string{"<"}},
+			OverRate{}, OverConcurrency{}, RefuseFirst{Count: 256}, RefuseBursts{Every: 2, Length: 3},
+			RefuseAll{Answer{Status: 200}},
+			Slow{Delay: -1}, Capacity{Workers: -1}, Hang{For: -1}, Drip{Chunk: -1}, Reset{After: -1},
+			Truncate{Where: Where{Count: -1}},
+			Huge{Size: -1}, GzipBomb{Size: -1}, StatusPages{Status: 200}, StaleConns{Every: -1},
+			RedirectChain{Count: -1},
+			RedirectLoop{Length: -1}, Moved{To: 9}, SessionTrap{Items: -1}, ParameterTrap{Parameters: -1},
+			LongURL{Length: 9},
+			Files{Size: -1}, NoIndex{Count: -1}, Canonical{Count: -1}, NoFollow{Count: -1},
+			Hreflang{Languages: []string{"<"}},
 			CrawlDelay{Delay: -1}, Disallow{Count: -1}, Robots{Redirects: 6},
 			Validators{Mode: "some"}, Down{Status: 404}, Down{Generations: []int{-1}},
 		), []HostFault{{"*", nil}}),
@@ -96,7 +102,8 @@ func TestValidate(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"hosts -1", "pages -1", "page_size -1", "links -1", "cross_host 2", "grace -1", "orphans -1", "per_file 50001", `"a b"`, `"soon"`, "generation 251"} {
+	for _, want := range []string{"hosts -1", "pages -1", "page_size -1", "links -1", "cross_host 2", "grace -1",
+		"orphans -1", "per_file 50001", `"a b"`, `"soon"`, "generation 251"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named", want)
 		}
@@ -108,7 +115,8 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for _, twice := range [][]HostFault{
-		OnAll(Charsets{}, Charsets{}), OnAll(StatusPages{Status: 500}, StatusPages{}, StatusPages{Status: 404}), OnAll(Hreflang{Languages: []string{"en", "en"}}),
+		OnAll(Charsets{}, Charsets{}), OnAll(StatusPages{Status: 500}, StatusPages{}, StatusPages{Status: 404}),
+		OnAll(Hreflang{Languages: []string{"en", "en"}}),
 	} {
 		if _, err := StartOn(Config{Faults: twice}, nil); err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("the same URLs twice: %v", err)
@@ -128,7 +136,8 @@ func TestHostSet(t *testing.T) {
 		want []int // of ten
 	}{
 		{"*", []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, {"3", []int{3}}, {"2-4", []int{2, 3, 4}}, {"*/4", []int{0, 4, 8}},
-		{"1, 7-8,*/9", []int{0, 1, 7, 8, 9}}, {"10", nil}, {"5-4", nil}, {"4-10", nil}, {"", nil}, {"x", nil}, {"*/0", nil}, {"*4", nil}, {"-1", nil}, {"1-", nil},
+		{"1, 7-8,*/9", []int{0, 1, 7, 8, 9}}, {"10", nil}, {"5-4", nil}, {"4-10", nil}, {"", nil}, {"x", nil},
+		{"*/0", nil}, {"*4", nil}, {"-1", nil}, {"1-", nil},
 	} {
 		if valid := tt.set.validate(10) == nil; valid != (tt.want != nil) {
 			t.Errorf("%q: valid is %v", tt.set, valid)
@@ -154,9 +163,12 @@ func TestNaming(t *testing.T) {
 		want    int // -1 if there is no such host
 	}{
 		{"h%d.test", 10, "h3.test", 3}, {"h%d.test", 10, "H3.Test:8080", 3}, {"h%d.test", 10, "h03.test", -1},
-		{"h%d.test", 10, "h10.test", -1}, {"h%d.test", 10, "h.test", -1}, {"h%d.test", 10, "", -1}, {"h%d.test", 10, "h3.test.", -1},
-		{"h%d.test", 10, "h99999999999.test", -1}, {"H%d.Test", 10, "h3.test", 3}, {"h%d", 3, "h2:80", 2}, {"%d.test", 3, "2.test", 2},
-		{"127.0.0.1", 1, "127.0.0.1:99", 0}, {"127.0.0.1", 1, "127.0.0.1", 0}, {"127.0.0.1", 1, "127.0.0.11", -1}, {"localhost", 1, "localhost", 0},
+		{"h%d.test", 10, "h10.test", -1}, {"h%d.test", 10, "h.test", -1}, {"h%d.test", 10, "", -1},
+		{"h%d.test", 10, "h3.test.", -1},
+		{"h%d.test", 10, "h99999999999.test", -1}, {"H%d.Test", 10, "h3.test", 3}, {"h%d", 3, "h2:80", 2},
+		{"%d.test", 3, "2.test", 2},
+		{"127.0.0.1", 1, "127.0.0.1:99", 0}, {"127.0.0.1", 1, "127.0.0.1", 0}, {"127.0.0.1", 1, "127.0.0.11", -1},
+		{"localhost", 1, "localhost", 0},
 	} {
 		n, err := newNaming(tt.pattern, tt.hosts)
 		if err != nil {

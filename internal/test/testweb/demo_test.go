@@ -14,7 +14,8 @@ func TestDemo(t *testing.T) {
 	}
 	n := newNaive(s, 4)
 	defer n.close()
-	n.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	n.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn,
+		error) {
 		var d net.Dialer
 		return d.DialContext(ctx, network, addr)
 	}

@@ -30,19 +30,21 @@
 //
 // # Generations
 //
-// With [Config.Changes] the web changes from one generation to the next. It starts with generation 0 and stays there until
-// [Server.SetGeneration]. Each page but a host's root is of one kind, decided by the seed, and the kind decides what the page is in a generation:
-// its text changes always or sometimes, it vanishes and comes back, redirects, moves, gets another title or canonical URL, is not to
-// be indexed, is disallowed by robots.txt, appears, or is named by no link and no sitemap any more. Some pages change in nothing but
-// tokens of their markup, or in one number. All of it is computed when it is asked for (change.go); nothing is kept for a page.
+// With [Config.Changes] the web changes from one generation to the next. It starts with generation 0 and stays there
+// until [Server.SetGeneration]. Each page but a host's root is of one kind, decided by the seed, and the kind decides
+// what the page is in a generation: its text changes always or sometimes, it vanishes and comes back, redirects, moves,
+// gets another title or canonical URL, is not to be indexed, is disallowed by robots.txt, appears, or is named by no
+// link and no sitemap any more. Some pages change in nothing but tokens of their markup, or in one number. All of it is
+// computed when it is asked for (change.go); nothing is kept for a page.
 //
-// The fault [Validators] says which of ETag and Last-Modified a host sends and how it answers conditions, rightly or wrongly; without
-// it a host sends both and answers rightly. The fault [Down] makes a host fail in some generations. [Sitemaps].LastMod makes sitemaps
-// say something false about when pages changed. A page changes when its generation begins, which is in 1999 unless
-// [Server.SetGenerationAt] gives a date.
+// The fault [Validators] says which of ETag and Last-Modified a host sends and how it answers conditions, rightly or
+// wrongly; without it a host sends both and answers rightly. The fault [Down] makes a host fail in some generations.
+// [Sitemaps].LastMod makes sitemaps say something false about when pages changed. A page changes when its generation
+// begins, which is in 1999 unless [Server.SetGenerationAt] gives a date.
 //
-// [Server.ExpectedRecrawl] tells what a crawl and its recrawls report in the end: for each URL the change, the differences, the
-// right lastmod, and whether the host answers 304. The statistics count conditional requests, 304s and bodies of each host.
+// [Server.ExpectedRecrawl] tells what a crawl and its recrawls report in the end: for each URL the change, the
+// differences, the right lastmod, and whether the host answers 304. The statistics count conditional requests, 304s and
+// bodies of each host.
 //
 // By hand, with the program:
 //

@@ -77,9 +77,9 @@ func (s *Server) Traps() []Trap {
 	return list
 }
 
-// Expected returns the exact set of URLs that a correct first crawl of the web in its present generation reports, each once, but
-// for those inside traps. Nothing is kept of what was yielded but a bit for
-// each URL, so that it works for millions.
+// Expected returns the exact set of URLs that a correct first crawl of the web in its present generation reports, each
+// once, but for those inside traps. Nothing is kept of what was yielded but a bit for each URL, so that it works for
+// millions.
 func (s *Server) Expected(c Crawl) (iter.Seq[Expectation], error) {
 	c = c.withDefaults(s)
 	wk, err := newWalk(s.web, c, s.generation.Load())

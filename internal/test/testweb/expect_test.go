@@ -62,7 +62,8 @@ func TestScope(t *testing.T) {
 		{"any", apart, Crawl{Starts: []string{"http://h1.test/"}, Scope: "any"}, 80},
 		{"one domain", together, Crawl{Starts: []string{"http://h1.example.test/"}}, 80},
 		{"one host", together, Crawl{Starts: []string{"http://h1.example.test/"}, Scope: "host"}, 20},
-		{"siblings are no subdomains", together, Crawl{Starts: []string{"http://h1.example.test/"}, Scope: "subdomains"}, 20},
+		{"siblings are no subdomains", together, Crawl{Starts: []string{"http://h1.example.test/"},
+			Scope: "subdomains"}, 20},
 		{"itself is a subdomain", nested, Crawl{Scope: "subdomains"}, 20},
 		{"prefix of the root", together, Crawl{Starts: []string{"http://h1.example.test/"}, Scope: "prefix"}, 20},
 		{"prefix of a directory", apart, Crawl{Starts: []string{"http://h1.test/d3/p3.html"}, Scope: "prefix"}, 1},
@@ -189,7 +190,8 @@ func TestCompare(t *testing.T) {
 	traps := []Trap{{Prefix: "http://a/trap/"}}
 	good := func() map[string]Result {
 		return map[string]Result{
-			"http://a/1": {"ok", 200}, "http://a/2": {"host_blocked", 0}, "http://a/3": {"host_blocked", 0}, "http://a/trap/9": {"trap", 0},
+			"http://a/1": {"ok", 200}, "http://a/2": {"host_blocked", 0}, "http://a/3": {"host_blocked", 0},
+			"http://a/trap/9": {"trap", 0},
 		}
 	}
 	if err := Compare(want, traps, good()); err != nil {
@@ -199,7 +201,10 @@ func TestCompare(t *testing.T) {
 		"1 missing:\n\thttp://a/2 (timeout or host_blocked)": func(m map[string]Result) { delete(m, "http://a/2") },
 		"1 wrong:\n\thttp://a/1: outcome redirect, want ok":  func(m map[string]Result) { m["http://a/1"] = Result{"redirect", 301} },
 		"1 wrong:\n\thttp://a/3: status 502, want 500":       func(m map[string]Result) { m["http://a/3"] = Result{"http_error", 502} },
-		"1 not expected:\n\thttp://a/4 (ok)":                 func(m map[string]Result) { m["http://a/4"] = Result{"ok", 200} },
+		"1 not expected:\n\thttp://a/4 (ok)": func(m map[string]Result) {
+			m["http://a/4"] = Result{"ok",
+				200}
+		},
 	} {
 		got := good()
 		change(got)

@@ -11,8 +11,8 @@ import (
 type Down struct {
 	Generations []int `yaml:"generations"` // Empty means generation 1
 	Status      int   `yaml:"status"`      // that is answered, 500 to 599. Zero means 500
-	// Refuse ends every connection with an RST instead, before anything is answered. Server.Dial refuses to connect, if the address
-	// that it is given has the host's name.
+	// Refuse ends every connection with an RST instead, before anything is answered. Server.Dial refuses to connect, if
+	// the address that it is given has the host's name.
 	Refuse bool `yaml:"refuse"`
 }
 

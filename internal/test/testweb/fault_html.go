@@ -51,16 +51,20 @@ func (LinkZoo) install(p *plan, _ *web) {
 	const zoo = "<!DOCTYPE html>\n<html><head><title>Zoo</title>\n" +
 		"<link rel=\"next\" href=\"/zoo/next\"><link rel=prev href=/zoo/prev>\n" +
 		"<link rel=\"alternate\" hreflang=\"fr\" href=\"/zoo/alternate\"><link rel=\"amphtml\" href=\"/zoo/amp\">\n" +
-		"<link rel=\"stylesheet\" href=\"/zoo/bait\"><link rel=\"icon\" href=\"/zoo/bait\"><link rel=\"preload\" as=\"script\" href=\"/zoo/bait\">\n" +
+		"<link rel=\"stylesheet\" href=\"/zoo/bait\"><link rel=\"icon\" href=\"/zoo/bait\"><link rel=\"preload\" " +
+		"as=\"script\" href=\"/zoo/bait\">\n" +
 		"<script src=\"/zoo/bait\"></script></head><body>\n" +
 		"<a href=\"/zoo/a\">a</a> <map name=m><area href=\"/zoo/area\" alt=\"\"></map>\n" +
 		"<iframe src=\"/zoo/iframe\"></iframe><noscript><a href=\"/zoo/noscript\">n</a></noscript>\n" +
 		"<img src=\"/zoo/bait\" alt=\"\"><form action=\"/zoo/bait\"><input></form><video src=\"/zoo/bait\"></video>\n" +
 		"<object data=\"/zoo/bait\"></object><p data-href=\"/zoo/bait\">p</p>\n" +
 		"<a href=\"/zoo/based\">b</a> <a href=\"/zoo/frames\">f</a> <a href=\"/zoo/refreshed\">r</a></body></html>\n"
-	const based = "<!DOCTYPE html>\n<html><head><title>Based</title><base href=\"/zoo/base/\"></head><body><a href=\"below\">b</a></body></html>\n"
-	const frames = "<!DOCTYPE html>\n<html><head><title>Frames</title></head><frameset><frame src=\"/zoo/frame\"></frameset></html>\n"
-	const refreshed = "<!DOCTYPE html>\n<html><head><title>Refresh</title><meta http-equiv=\"refresh\" content=\"5; url=/zoo/refresh\"></head><body></body></html>\n"
+	const based = "<!DOCTYPE html>\n<html><head><title>Based</title><base href=\"/zoo/base/\"></head><body><a " +
+		"href=\"below\">b</a></body></html>\n"
+	const frames = "<!DOCTYPE html>\n<html><head><title>Frames</title></head><frameset><frame " +
+		"src=\"/zoo/frame\"></frameset></html>\n"
+	const refreshed = "<!DOCTYPE html>\n<html><head><title>Refresh</title><meta http-equiv=\"refresh\" content=\"5; " +
+		"url=/zoo/refresh\"></head><body></body></html>\n"
 
 	page := func(uri, title, extra, body string, links ...string) leaf {
 		return leaf{
@@ -80,7 +84,8 @@ func (LinkZoo) install(p *plan, _ *web) {
 		pageLeaf("/zoo/bait", "Bait").baited(),
 	)
 	for _, name := range []string{
-		"header", "next", "prev", "alternate", "amp", "a", "area", "iframe", "noscript", "base/below", "frame", "refresh",
+		"header", "next", "prev", "alternate", "amp", "a", "area", "iframe", "noscript", "base/below", "frame",
+		"refresh",
 	} {
 		p.add(pageLeaf("/zoo/"+name, "Found by "+name))
 	}

@@ -123,7 +123,8 @@ func (f Hreflang) install(p *plan, _ *web) {
 			answer: func(x *exchange) {
 				page := simplePage(title, "")
 				for _, other := range f.Languages {
-					page = withHead(page, fmt.Sprintf("<link rel=\"alternate\" hreflang=\"%s\" href=\"%s\">", other, x.url(uri(other))))
+					page = withHead(page, fmt.Sprintf("<link rel=\"alternate\" hreflang=\"%s\" href=\"%s\">", other,
+						x.url(uri(other))))
 				}
 				x.html(strings.Replace(page, "lang=\"en\"", "lang=\""+lang+"\"", 1))
 			},

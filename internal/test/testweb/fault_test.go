@@ -53,7 +53,8 @@ func checkStats(t *testing.T, s *Server, n *naive) {
 			t.Errorf("%s: %d requests, client made %d", name, b.Requests, c.requests)
 		}
 		if b.Requests != b.Pages+b.Robots+b.Sitemaps {
-			t.Errorf("%s: %d requests, but %d pages, %d robots, %d sitemaps", name, b.Requests, b.Pages, b.Robots, b.Sitemaps)
+			t.Errorf("%s: %d requests, but %d pages, %d robots, %d sitemaps", name, b.Requests, b.Pages, b.Robots,
+				b.Sitemaps)
 		}
 		if b.MostInFlight > c.most+c.lost || b.MostInFlight == 0 && c.most > 0 {
 			t.Errorf("%s: most in flight %d, client had %d and gave up %d", name, b.MostInFlight, c.most, c.lost)
@@ -129,16 +130,21 @@ func TestFaults(t *testing.T) {
 		fault Fault
 		check check
 	}{
-		{"over rate", OverRate{PerSecond: 2, Answer: Answer{RetryAfter: time.Second}}, refused(429, pages-1, time.Second)},
+		{"over rate", OverRate{PerSecond: 2, Answer: Answer{RetryAfter: time.Second}},
+			refused(429, pages-1, time.Second)},
 		{"over rate in bursts", OverRate{PerSecond: 2, Burst: 4, Answer: Answer{RetryAfter: time.Second}}, nil},
 		{"over concurrency alone", OverConcurrency{Max: 1}, refused(429, 0, 0)},
 		{"refuse first", RefuseFirst{Answer: Answer{RetryAfter: time.Second}}, refused(429, pages, time.Second)},
-		{"refuse first by date", RefuseFirst{Answer: Answer{RetryAfter: time.Second, Date: true}}, refused(429, pages, time.Second)},
-		{"refuse first thrice", RefuseFirst{Count: 3, Answer: Answer{Status: 503, RetryAfter: 1500 * time.Millisecond}}, refused(503, 3*pages, 2*time.Second)},
-		{"refuse first with 403", RefuseFirst{Answer: Answer{Status: 403, RetryAfter: time.Minute}}, refused(403, pages, time.Minute)},
+		{"refuse first by date", RefuseFirst{Answer: Answer{RetryAfter: time.Second, Date: true}},
+			refused(429, pages, time.Second)},
+		{"refuse first thrice", RefuseFirst{Count: 3, Answer: Answer{Status: 503, RetryAfter: 1500 * time.Millisecond}},
+			refused(503, 3*pages, 2*time.Second)},
+		{"refuse first with 403", RefuseFirst{Answer: Answer{Status: 403, RetryAfter: time.Minute}},
+			refused(403, pages, time.Minute)},
 		{"refuse too often", RefuseFirst{Count: 4}, each(429, 4)},
 		{"bursts", RefuseBursts{Every: 5}, refused(503, 3*5, 0)},
-		{"bursts with rest", RefuseBursts{Every: 4, Length: 1, Answer: Answer{RetryAfter: 3 * time.Second}}, refused(503, 3, 3*time.Second)},
+		{"bursts with rest", RefuseBursts{Every: 4, Length: 1, Answer: Answer{RetryAfter: 3 * time.Second}},
+			refused(503, 3, 3*time.Second)},
 		{"refuse all", RefuseAll{}, each(429, 4)},
 		{"forbid all", RefuseAll{Answer: Answer{Status: 403}}, each(403, 1)},
 		{"slow", Slow{}, nil},

@@ -15,13 +15,15 @@ type generation struct {
 	began []time.Time // when each generation up to n began, UTC, in full seconds; of generation 0 it means nothing
 }
 
-// beganByDefault is when a generation began unless the configuration says otherwise: a day after the one before, all of them in 1999. That is before the clock
-// of a synctest bubble starts, so such a date is never in the future and never close to the Date of an answer.
+// beganByDefault is when a generation began unless the configuration says otherwise: a day after the one before, all of
+// them in 1999. That is before the clock of a synctest bubble starts, so such a date is never in the future and never
+// close to the Date of an answer.
 func beganByDefault(n int) time.Time {
 	return time.Date(1999, 1, 1+n, 0, 0, 0, 0, time.UTC)
 }
 
-// modified is when a page says that its content last changed: some second of 1998, or when the generation of the change began.
+// modified is when a page says that its content last changed: some second of 1998, or when the generation of the change
+// began.
 func (g *generation) modified(hash uint64, content int) time.Time {
 	if content > 0 {
 		return g.began[content]
@@ -45,9 +47,9 @@ func (g *generation) to(n int, began time.Time) (*generation, error) {
 	return next, nil
 }
 
-// SetGeneration moves the web to a generation, 0 to 250, which may be an earlier one: pages are then as Config.Changes has them in that
-// generation. Requests that have begun are answered as before. The statistics stay, but a page that was answered 200 before is no
-// duplicate when it is answered again.
+// SetGeneration moves the web to a generation, 0 to 250, which may be an earlier one: pages are then as Config.Changes
+// has them in that generation. Requests that have begun are answered as before. The statistics stay, but a page that
+// was answered 200 before is no duplicate when it is answered again.
 //
 // The dates of Last-Modified headers and sitemaps say that each generation began in 1999; see SetGenerationAt.
 func (s *Server) SetGeneration(n int) error { return s.SetGenerationAt(n, time.Time{}) }

@@ -31,7 +31,8 @@ func TestPages(t *testing.T) {
 		{Pages: 1, Links: 1, PageSize: 1},
 		{Hosts: 3, Pages: 70, Links: 40, CrossHost: 0.5, PageSize: 8_000},
 		{Hosts: 3, HostName: "sub%d.example.test", Pages: 50, Links: 3, CrossHost: 1, TLS: true},
-		{Pages: 5, Sitemaps: &Sitemaps{Orphans: 5}, Faults: OnAll(StatusPages{Where: Where{Count: 12}}, NoFollow{Count: 2})},
+		{Pages: 5, Sitemaps: &Sitemaps{Orphans: 5}, Faults: OnAll(StatusPages{Where: Where{Count: 12}},
+			NoFollow{Count: 2})},
 	} {
 		w := mustWeb(t, cfg)
 		for host := range w.cfg.Hosts {
@@ -81,7 +82,8 @@ func checkPage(t *testing.T, w *web, from ref) {
 
 func TestPageSizes(t *testing.T) {
 	for _, cfg := range []Config{
-		{PageSize: 10_000}, {PageSize: 10_001, Links: 100}, {PageSize: 200 << 10, Links: 30}, {PageSize: 4 << 10, Links: 8},
+		{PageSize: 10_000}, {PageSize: 10_001, Links: 100}, {PageSize: 200 << 10, Links: 30},
+		{PageSize: 4 << 10, Links: 8},
 		{PageSize: 10 << 10, Hosts: 20_000, CrossHost: 0.1}, {PageSize: 10 << 10, Pages: 3_000_000},
 		{PageSize: 10 << 10, HostName: "a-rather-long-name-%d.of.some.department.example.test", Pages: 1000},
 	} {

@@ -16,9 +16,9 @@ type hold struct {
 	conns    []net.Conn // guarded by mu; of the requests that wait or waited
 }
 
-// Hold answers so many further requests for pages at once, and lets those after them wait until Release or until their client goes away.
-// So a test decides how far a crawl gets. Requests that wait are in the statistics. A second Hold replaces the first, whose requests go
-// on waiting.
+// Hold answers so many further requests for pages at once, and lets those after them wait until Release or until their
+// client goes away. So a test decides how far a crawl gets. Requests that wait are in the statistics. A second Hold
+// replaces the first, whose requests go on waiting.
 func (s *Server) Hold(pages int) {
 	h := &hold{}
 	h.left.Store(int64(pages))
@@ -42,7 +42,8 @@ func (s *Server) Release() {
 // Held is how many requests for pages of the host with number i wait for a Release.
 func (s *Server) Held(i int) int { return int(s.hosts[i].held.Load()) }
 
-// SetLatency makes every answer to a request for a page take so much longer, from the next one on. So a test decides how long a crawl lasts at least, and may shorten it again.
+// SetLatency makes every answer to a request for a page take so much longer, from the next one on. So a test decides
+// how long a crawl lasts at least, and may shorten it again.
 func (s *Server) SetLatency(d time.Duration) { s.latency.Store(int64(d)) }
 
 // latency is what SetLatency says of the request.

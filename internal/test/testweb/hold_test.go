@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Of ten requests for pages three are answered before the release, and all after it. A client that goes away is noticed.
+// Of ten requests for pages three are answered before the release, and all after it. A client that goes away is
+// noticed.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := StartOn(Config{Pages: 10}, nil)
@@ -43,7 +44,8 @@ func TestHold(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if b := s.HostStats(0); len(answers) != 4 || b.Pages != 11 || b.Aborted != 1 {
-			t.Errorf("%d requests have ended, %d began, %d were aborted; want 4, 11, 1", len(answers), b.Pages, b.Aborted)
+			t.Errorf("%d requests have ended, %d began, %d were aborted; want 4, 11, 1", len(answers), b.Pages,
+				b.Aborted)
 		}
 		s.Release()
 		ask(client, 5)
@@ -54,7 +56,8 @@ func TestHold(t *testing.T) {
 			}
 		}
 		if n := s.inflight.Load(); failed != 1 || n != 0 || s.Held(0) != 0 {
-			t.Errorf("%d requests failed, %d are in flight and %d held after the release, want 1, 0 and 0", failed, n, s.Held(0))
+			t.Errorf("%d requests failed, %d are in flight and %d held after the release, want 1, 0 and 0", failed, n,
+				s.Held(0))
 		}
 	})
 }

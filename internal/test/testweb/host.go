@@ -19,7 +19,8 @@ type host struct {
 	gates    []gate     // guarded by mu; nil until the first request
 	visits   int        // guarded by mu; numbers the sessions of a session trap
 	counts   hostCounts // guarded by mu
-	unasked  []uint64   // guarded by mu; a bit for each node that was asked for without conditions in this generation; see Validators
+	// guarded by mu; a bit for each node that was asked for without conditions in this generation; see Validators
+	unasked []uint64
 }
 
 // classify says what a URI is.

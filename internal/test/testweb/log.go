@@ -24,7 +24,8 @@ type requestLog struct {
 }
 
 func (l *requestLog) add(x *exchange, status int) {
-	r := Request{Start: x.start, URL: x.url(string(x.req.uri)), Status: status, Agent: string(x.req.agent), Conditional: x.req.conditional(), Body: x.body}
+	r := Request{Start: x.start, URL: x.url(string(x.req.uri)), Status: status, Agent: string(x.req.agent),
+		Conditional: x.req.conditional(), Body: x.body}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, r)

@@ -116,7 +116,8 @@ func readPage(u *url.URL, a answer) (title string, links []string) {
 	if err != nil {
 		panic(err)
 	}
-	doc, err := html.ParseWithOptions(strings.NewReader(strings.TrimPrefix(string(body), "\ufeff")), html.ParseOptionEnableScripting(false))
+	doc, err := html.ParseWithOptions(strings.NewReader(strings.TrimPrefix(string(body), "\ufeff")),
+		html.ParseOptionEnableScripting(false))
 	if err != nil {
 		panic(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// naiveRecrawl crawls a web again and again and judges what changed, as plainly as it can be done. It asks for everything twice, with
-// and without conditions, so that it knows what a 304 hides.
+// naiveRecrawl crawls a web again and again and judges what changed, as plainly as it can be done. It asks for
+// everything twice, with and without conditions, so that it knows what a 304 hides.
 type naiveRecrawl struct {
 	t      *testing.T
 	s      *Server
@@ -51,7 +51,8 @@ type naiveFacts struct {
 func newNaiveRecrawl(t *testing.T, s *Server) *naiveRecrawl {
 	return &naiveRecrawl{
 		t: t, s: s, client: newNaive(s, 1).client,
-		pages: make(map[string]*naivePage), listed: make(map[string]time.Time), robots: make(map[string]naiveRobots), maps: make(map[string]map[string]bool),
+		pages: make(map[string]*naivePage), listed: make(map[string]time.Time), robots: make(map[string]naiveRobots),
+		maps: make(map[string]map[string]bool),
 	}
 }
 
@@ -198,7 +199,8 @@ func (n *naiveRecrawl) visit(raw string, p *naivePage) {
 		default:
 			now = n.read(u, a)
 		}
-		if failed := err != nil || a.status >= 500; failed && !isNew && p.stale < maxStale && before.outcome != OutcomeConnectError && before.status < 500 {
+		if failed := err != nil || a.status >= 500; failed && !isNew && p.stale < maxStale &&
+			before.outcome != OutcomeConnectError && before.status < 500 {
 			p.stale++
 			p.change = ""
 			return

@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	pageFoot = "</p>\n<footer><a href=\"#top\">Top</a> <a href=\"mailto:desk@example.com?subject=Page\">Write to us</a> " +
+	pageFoot = "</p>\n<footer><a href=\"#top\">Top</a> <a href=\"mailto:desk@example.com?subject=Page\">Write to " +
+		"us</a> " +
 		"<a href=\"tel:+441632960123\">Call</a> <a href=\"javascript:history.back()\">Back</a> " +
 		"<a href=\"data:text/plain,note\">Note</a> <img src=\"/static/logo.png\" alt=\"\"></footer>\n</body>\n</html>\n"
 	// linkRoom is what a link's markup takes at most, beyond its origin; a page keeps that
@@ -29,7 +30,8 @@ func (w *web) appendPage(dst []byte, from ref, gen int) []byte {
 	dst = appendWords(dst, hash>>16)
 	dst = append(dst, " and "...)
 	dst = appendWords(dst, hash>>32)
-	dst = append(dst, "\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"stylesheet\" href=\"/static/site.css\">\n<link rel=\"canonical\" href=\""...)
+	dst = append(dst, "\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"stylesheet\" "+
+		"href=\"/static/site.css\">\n<link rel=\"canonical\" href=\""...)
 	dst = w.appendOrigin(dst, from.host)
 	dst = w.appendURI(dst, from.host, w.canonicalNode(from.node, st))
 	dst = append(dst, "\">\n"...)
@@ -80,7 +82,8 @@ func (s *pageState) appendToHead(dst []byte, hash uint64, gen int) []byte {
 	case s.kind == pageTokens:
 		token := strconv.FormatUint(etag(hash, gen), 16)
 		return fmt.Appendf(dst, "<meta name=\"csrf-token\" content=\"%s\">\n<!-- rendered %d -->\n"+
-			"<script nonce=\"%s\" data-time=\"%d\">var state = {token: \"%s\"};</script>\n", token, gen, token, 1_000_000+gen, token)
+			"<script nonce=\"%s\" data-time=\"%d\">var state = {token: \"%s\"};</script>\n", token, gen, token,
+			1_000_000+gen, token)
 	}
 	return dst
 }

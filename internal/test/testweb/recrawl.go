@@ -29,11 +29,13 @@ const (
 // maxStale is for how many recrawls in a row the facts of a page are kept that cannot be fetched.
 const maxStale = 3
 
-// Recrawled is what a correct recrawl reports of one URL. Expectation has the facts that hold after it, without a depth.
+// Recrawled is what a correct recrawl reports of one URL. Expectation has the facts that hold after it, without a
+// depth.
 type Recrawled struct {
 	Expectation
 	Canonical string `json:"canonical,omitempty"` // of a page of the tree that is ok
-	Kind      string `json:"kind,omitempty"`      // how the page changes, as in Changes; empty if it is no page of the tree
+	// how the page changes, as in Changes; empty if it is no page of the tree
+	Kind string `json:"kind,omitempty"`
 
 	// Change is new, changed, unchanged, gone or back; empty in the first crawl and if the URL is stale.
 	Change string `json:"change,omitempty"`
@@ -45,32 +47,34 @@ type Recrawled struct {
 	Stale       int  `json:"stale"`        // crawls in a row that failed while earlier facts were kept
 	NotModified bool `json:"not_modified"` // the host answers 304 if asked with the validators that it gave last
 	Unlinked    bool `json:"unlinked"`     // no start, redirect, sitemap or link of another page names it
-	// Volatile is whether the text differed by a number, and in nothing else, in each of the last three crawls that read it. The first
-	// change of a page that the first crawl found does not count: a first crawl does not measure how similar texts are.
+	// Volatile is whether the text differed by a number, and in nothing else, in each of the last three crawls that
+	// read it. The first change of a page that the first crawl found does not count: a first crawl does not measure how
+	// similar texts are.
 	Volatile bool `json:"volatile"`
 
-	// Undefined is whether only the URL is to be compared: robots.txt disallowed the page and could not be read later. Whether the rules
-	// are kept then is the crawler's decision.
+	// Undefined is whether only the URL is to be compared: robots.txt disallowed the page and could not be read later.
+	// Whether the rules are kept then is the crawler's decision.
 	Undefined bool `json:"undefined,omitempty"`
 
-	// LastMod is what an XML sitemap says, zero if nothing, and LastModFrom where it comes from. It is zero if it comes from
-	// LastModChanged: only the crawler knows that time. Both are right if generations begin more than a minute before they are
-	// crawled, since a Last-Modified that is younger than a minute tells nothing.
+	// LastMod is what an XML sitemap says, zero if nothing, and LastModFrom where it comes from. It is zero if it comes
+	// from LastModChanged: only the crawler knows that time. Both are right if generations begin more than a minute
+	// before they are crawled, since a Last-Modified that is younger than a minute tells nothing.
 	LastMod     time.Time `json:"lastmod,omitzero"`
 	LastModFrom string    `json:"lastmod_from,omitempty"`
 }
 
-// Difference is something that changed from one crawl to the next. Fields and values are named as in a crawl's output; a hash has no
-// values here.
+// Difference is something that changed from one crawl to the next. Fields and values are named as in a crawl's output;
+// a hash has no values here.
 type Difference struct {
 	Field  string `json:"field"` // outcome, status_code, redirect_to, title, canonical_url, noindex or text_hash
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// ExpectedRecrawl returns what the last of several crawls of the same data directory reports, but for URLs inside traps. The first is a
-// crawl, the others are recrawls of everything; generations are those that the web had during each. So ExpectedRecrawl(c, 0, 1, 1) is
-// about a second recrawl before which nothing changed. Two bytes and two bits are kept for each URL.
+// ExpectedRecrawl returns what the last of several crawls of the same data directory reports, but for URLs inside
+// traps. The first is a crawl, the others are recrawls of everything; generations are those that the web had during
+// each. So ExpectedRecrawl(c, 0, 1, 1) is about a second recrawl before which nothing changed. Two bytes and two bits
+// are kept for each URL.
 func (s *Server) ExpectedRecrawl(c Crawl, generations ...int) (iter.Seq[Recrawled], error) {
 	c = c.withDefaults(s)
 	h, err := newHistory(s.web, c, s.generation.Load(), generations)
@@ -185,8 +189,8 @@ type crawlRecord struct {
 // record is what this crawl records of a URL.
 func (v *revisit) record(r ref) crawlRecord { return v.h.record(r, v.crawl) }
 
-// record is what a crawl records of a URL that it or an earlier one found. If the host is down, the facts of an earlier crawl are kept
-// for a while.
+// record is what a crawl records of a URL that it or an earlier one found. If the host is down, the facts of an earlier
+// crawl are kept for a while.
 func (h *history) record(r ref, crawl int) crawlRecord {
 	first := crawl
 	if f := h.finding(r); f.crawl > 0 {
@@ -230,7 +234,8 @@ func (v *revisit) recrawled(st step) Recrawled {
 	if h.w.changes.on && h.w.leaf(r.host, r.node) == nil {
 		out.Kind = h.w.state(r, now.gen.n).kind.String()
 	}
-	counted, misdated := 0, false // crawls in a row that saw a number change; whether Last-Modified moved while the text stayed
+	// crawls in a row that saw a number change; whether Last-Modified moved while the text stayed
+	counted, misdated := 0, false
 	for crawl := out.First + 1; crawl <= v.crawl; crawl++ {
 		before, after := h.record(r, crawl-1), h.record(r, crawl)
 		out.Differences = h.differences(r, before, after)
@@ -245,7 +250,8 @@ func (v *revisit) recrawled(st step) Recrawled {
 		if len(out.Differences) > 0 {
 			out.Changed = crawl
 		}
-		if before.isPage && after.isPage && before.state.text == after.state.text && before.state.content != after.state.content {
+		if before.isPage && after.isPage && before.state.text == after.state.text &&
+			before.state.content != after.state.content {
 			misdated = true
 		}
 		out.NotModified = h.isUnmodified(r, before, after)
@@ -356,8 +362,8 @@ func (h *history) differences(r ref, before, after crawlRecord) []Difference {
 	return list
 }
 
-// lastMod says what an XML sitemap has for a page: the date of its header if that tells something, else that of the host's sitemap, else
-// when a change was seen.
+// lastMod says what an XML sitemap has for a page: the date of its header if that tells something, else that of the
+// host's sitemap, else when a change was seen.
 func (v *revisit) lastMod(r ref, rec crawlRecord, misdated, changed bool) (at time.Time, from string) {
 	w := v.h.w
 	mode := w.plans[r.host].validators

@@ -15,7 +15,8 @@ import (
 func allChanges() *Changes {
 	const share = 0.065
 	return &Changes{
-		Always: share, Sometimes: share, Vanish: 2 * share, Redirect: share, Move: share, Tokens: share, Counter: share, Title: share,
+		Always: share, Sometimes: share, Vanish: 2 * share, Redirect: share, Move: share, Tokens: share, Counter: share,
+		Title:     share,
 		Canonical: share, NoIndex: share, NoIndexHeader: share, Disallow: share, Appear: share, Unlink: share,
 	}
 }
@@ -28,7 +29,8 @@ func everyMode() (faults []HostFault) {
 	return faults
 }
 
-// TestRecrawl crawls a web in several generations and holds what a plain client sees and judges against what the web says is right.
+// TestRecrawl crawls a web in several generations and holds what a plain client sees and judges against what the web
+// says is right.
 func TestRecrawl(t *testing.T) {
 	modes := len(validatorModes())
 	faults := append(everyMode(),
@@ -78,10 +80,14 @@ func TestRecrawl(t *testing.T) {
 		})
 	}
 	for _, want := range []string{
-		"always changed text_hash", "sometimes changed text_hash", "vanish gone", "vanish back", "redirect changed redirect_to", "move changed redirect_to", "move new",
-		"tokens unchanged", "counter changed text_hash", "counter volatile", "title changed title", "canonical changed canonical_url", "noindex changed noindex",
-		"noindex_header changed noindex", "disallow changed outcome", "appear new", "unlink unlinked", "unlink unchanged", "steady unchanged", "steady changed text_hash",
-		"steady stale", "steady lastmod header", "steady lastmod sitemap", "always lastmod changed", "noindex_header changed with 304",
+		"always changed text_hash", "sometimes changed text_hash", "vanish gone", "vanish back",
+		"redirect changed redirect_to", "move changed redirect_to", "move new",
+		"tokens unchanged", "counter changed text_hash", "counter volatile", "title changed title",
+		"canonical changed canonical_url", "noindex changed noindex",
+		"noindex_header changed noindex", "disallow changed outcome", "appear new", "unlink unlinked",
+		"unlink unchanged", "steady unchanged", "steady changed text_hash",
+		"steady stale", "steady lastmod header", "steady lastmod sitemap", "always lastmod changed",
+		"noindex_header changed with 304",
 	} {
 		if seen[want] == 0 {
 			t.Errorf("there was no %q in %v", want, seen)
@@ -116,7 +122,8 @@ func compareRecrawl(t *testing.T, n *naiveRecrawl, generations []int, seen map[s
 				seen[e.Kind+" "+e.Change+" with 304"]++
 			}
 		}
-		for what, holds := range map[string]bool{"unlinked": e.Unlinked, "volatile": e.Volatile, "stale": e.Stale > 0, "lastmod " + e.LastModFrom: true} {
+		for what, holds := range map[string]bool{"unlinked": e.Unlinked, "volatile": e.Volatile, "stale": e.Stale > 0,
+			"lastmod " + e.LastModFrom: true} {
 			if holds {
 				seen[e.Kind+" "+what]++
 			}
@@ -136,14 +143,17 @@ func mustParse(t *testing.T, s *Server, u string) ref {
 	return r
 }
 
-// recrawled puts what a client has into the form of an expectation, and takes from the expectation what no client can know.
+// recrawled puts what a client has into the form of an expectation, and takes from the expectation what no client can
+// know.
 func (p *naivePage) recrawled(e Recrawled, listed map[string]time.Time) Recrawled {
 	got := Recrawled{
 		Expectation: Expectation{
-			URL: e.URL, Outcomes: []string{p.facts.outcome}, Status: p.facts.status, Location: p.facts.location, Title: p.facts.title, Indexable: p.facts.indexable,
+			URL: e.URL, Outcomes: []string{p.facts.outcome}, Status: p.facts.status, Location: p.facts.location,
+			Title: p.facts.title, Indexable: p.facts.indexable,
 		},
-		Canonical: p.facts.canonical, Kind: e.Kind, Change: p.change, Differences: p.differences, First: p.first, Changed: p.changed,
-		Stale: p.stale, NotModified: p.notModified, Unlinked: !p.named, Volatile: p.volatile,
+		Canonical: p.facts.canonical, Kind: e.Kind, Change: p.change, Differences: p.differences, First: p.first,
+		Changed: p.changed,
+		Stale:   p.stale, NotModified: p.notModified, Unlinked: !p.named, Volatile: p.volatile,
 	}
 	if slices.Contains(e.Outcomes, p.facts.outcome) {
 		got.Outcomes = e.Outcomes

@@ -51,16 +51,23 @@ func TestHTTP(t *testing.T) {
 		want          []string // in this order
 		not           string
 	}{
-		{"get", "GET / HTTP/1.1\r\n" + end, []string{"HTTP/1.1 200 OK\r\n", "Content-Length: 3000\r\n", "Connection: close\r\n", "</html>\n"}, ""},
-		{"head", "HEAD / HTTP/1.1\r\n" + end, []string{"HTTP/1.1 200 OK\r\n", "Content-Length: 3000\r\n", "\r\n\r\n"}, "<html"},
+		{"get", "GET / HTTP/1.1\r\n" + end, []string{"HTTP/1.1 200 OK\r\n", "Content-Length: 3000\r\n",
+			"Connection: close\r\n", "</html>\n"}, ""},
+		{"head", "HEAD / HTTP/1.1\r\n" + end, []string{"HTTP/1.1 200 OK\r\n", "Content-Length: 3000\r\n", "\r\n\r\n"},
+			"<html"},
 		{"head of a stream", "HEAD /sitemap.xml HTTP/1.1\r\n" + end, []string{"200 OK", "\r\n\r\n"}, "<url"},
-		{"post", "POST / HTTP/1.1\r\nContent-Length: 4\r\n" + host + "\r\nbodyGET / HTTP/1.1\r\n" + end, []string{"405 Method", "200 OK"}, ""},
-		{"pipelined", "GET / HTTP/1.1\r\n" + host + "\r\nGET /d1/p1.html HTTP/1.1\r\n" + end, []string{"200 OK", "no. 0", "200 OK", "no. 1"}, ""},
+		{"post", "POST / HTTP/1.1\r\nContent-Length: 4\r\n" + host + "\r\nbodyGET / HTTP/1.1\r\n" + end,
+			[]string{"405 Method", "200 OK"}, ""},
+		{"pipelined", "GET / HTTP/1.1\r\n" + host + "\r\nGET /d1/p1.html HTTP/1.1\r\n" + end,
+			[]string{"200 OK", "no. 0", "200 OK", "no. 1"}, ""},
 		{"old", "GET / HTTP/1.0\r\n" + host + "\r\n", []string{"200 OK", "Connection: close", "</html>\n"}, ""},
-		{"old stream", "GET /sitemap.xml HTTP/1.0\r\n" + host + "\r\n", []string{"200 OK", "Connection: close", "\r\n\r\n<?xml", "</urlset>\n"}, "chunked"},
+		{"old stream", "GET /sitemap.xml HTTP/1.0\r\n" + host + "\r\n",
+			[]string{"200 OK", "Connection: close", "\r\n\r\n<?xml", "</urlset>\n"}, "chunked"},
 		{"any case", "GET / HTTP/1.1\r\nhOsT:H1.TEST:80\r\nCONNECTION:Close\r\n\r\n", []string{"200 OK"}, ""},
-		{"proxy form", "GET http://h1.test/d2/p2.html HTTP/1.1\r\nConnection: close\r\n\r\n", []string{"200 OK", "no. 2"}, ""},
-		{"unknown host", "GET / HTTP/1.1\r\nHost: h2.test\r\nConnection: close\r\n\r\n", []string{"421 Misdirected"}, ""},
+		{"proxy form", "GET http://h1.test/d2/p2.html HTTP/1.1\r\nConnection: close\r\n\r\n",
+			[]string{"200 OK", "no. 2"}, ""},
+		{"unknown host", "GET / HTTP/1.1\r\nHost: h2.test\r\nConnection: close\r\n\r\n", []string{"421 Misdirected"},
+			""},
 		{"no such page", "GET /nowhere HTTP/1.1\r\n" + end, []string{"404 Not Found"}, ""},
 		{"garbage", "what is this\r\n\r\n", []string{"400 Bad"}, ""},
 		{"version", "GET / HTTP/3.0\r\n" + end, []string{"400 Bad"}, ""},
@@ -97,7 +104,8 @@ func TestBrokenOverTCP(t *testing.T) {
 	if got, err := talk(t, s, "GET /reset/0"+end); got != "" || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("reset: %q, %v", got, err)
 	}
-	if got, err := talk(t, s, "GET /truncate/0"+end); !strings.Contains(got, "Content-Length: 2000\r\n") || err != nil || len(got) > 1500 {
+	if got, err := talk(t, s, "GET /truncate/0"+end); !strings.Contains(got, "Content-Length: 2000\r\n") ||
+		err != nil || len(got) > 1500 {
 		t.Errorf("truncated: %d bytes, %v", len(got), err)
 	}
 	if got, err := talk(t, s, "GET /"+end+"GET /"+end); strings.Count(got, "HTTP/1.1 ") != 1 || err != nil {
@@ -172,7 +180,8 @@ func TestWholeWebOverTCP(t *testing.T) {
 	if b.Sitemaps != 1+3 || b.Robots != 1 || b.Pages != 25 {
 		t.Errorf("%d sitemaps, %d robots, %d pages", b.Sitemaps, b.Robots, b.Pages)
 	}
-	if log := s.Log(); len(log) != int(s.Stats().Requests) || log[0].Agent == "" || !strings.HasPrefix(log[0].URL, "http://h0.test:") {
+	if log := s.Log(); len(log) != int(s.Stats().Requests) || log[0].Agent == "" ||
+		!strings.HasPrefix(log[0].URL, "http://h0.test:") {
 		t.Errorf("%d requests in the log, the first %+v", len(log), log[0])
 	}
 }

@@ -19,7 +19,8 @@ const (
 // isSitemapPlace reports whether a crawler asks for this in search of sitemaps.
 // The places where there is none are answered 404, and asking for them is no fault.
 func isSitemapPlace(uri []byte) bool {
-	return slices.ContainsFunc([]string{"/sitemap", "/wp-sitemap", "/feed", "/rss", "/atom"}, func(p string) bool { return bytes.HasPrefix(uri, []byte(p)) })
+	return slices.ContainsFunc([]string{"/sitemap", "/wp-sitemap", "/feed", "/rss", "/atom"},
+		func(p string) bool { return bytes.HasPrefix(uri, []byte(p)) })
 }
 
 // sitemap answers a request for a sitemap: /sitemap.xml, and /sitemap-0.xml and so on,
@@ -85,8 +86,8 @@ func (w *web) writeSitemapIndex(out io.Writer, host, parts int) {
 	out.Write(append(b, "</sitemapindex>\n"...))
 }
 
-// writeSitemap lists the nodes from first up to last, as far as they are listed in a generation. A page that has moved is listed where it
-// is now.
+// writeSitemap lists the nodes from first up to last, as far as they are listed in a generation. A page that has moved
+// is listed where it is now.
 func (w *web) writeSitemap(out io.Writer, host, first, last int, gen *generation) {
 	b := append([]byte(xmlHead+"<urlset"), sitemapSpace...)
 	for node := first; node < last; node++ {
@@ -116,8 +117,8 @@ func (w *web) writeSitemap(out io.Writer, host, first, last int, gen *generation
 	out.Write(append(b, "</urlset>\n"...))
 }
 
-// listed says under which node the sitemap lists a page of the tree or an orphan in a generation, and what it says of when it changed.
-// Pages that are gone, redirect to another page, or are hidden are not listed.
+// listed says under which node the sitemap lists a page of the tree or an orphan in a generation, and what it says of
+// when it changed. Pages that are gone, redirect to another page, or are hidden are not listed.
 func (w *web) listed(r ref, gen *generation) (node int, lastMod time.Time, ok bool) {
 	st := w.state(r, gen.n)
 	node = r.node

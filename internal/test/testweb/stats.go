@@ -7,11 +7,12 @@ const NoGap time.Duration = -1
 
 // Stats is what all hosts saw since the start or the last reset.
 type Stats struct {
-	Requests     int64                `json:"requests"`
-	MostInFlight int64                `json:"most_in_flight"` // over all hosts together
-	Connections  int64                `json:"connections"`
-	UnknownHosts int64                `json:"unknown_hosts"` // requests for hosts that are not there; not among Requests
-	Hosts        map[string]HostStats `json:"hosts"`         // by name; only hosts that were asked something
+	Requests     int64 `json:"requests"`
+	MostInFlight int64 `json:"most_in_flight"` // over all hosts together
+	Connections  int64 `json:"connections"`
+	// requests for hosts that are not there; not among Requests
+	UnknownHosts int64                `json:"unknown_hosts"`
+	Hosts        map[string]HostStats `json:"hosts"` // by name; only hosts that were asked something
 }
 
 // HostStats is what one host saw. Durations are nanoseconds in JSON.
@@ -38,10 +39,11 @@ type HostStats struct {
 	Unknown      Samples `json:"unknown"`       // URLs that the host never named
 	Traps        Samples `json:"traps"`         // requests inside traps: not wrong, unless there are many
 
-	// Conditional counts requests for pages that had an If-None-Match or an If-Modified-Since. Status[304] says how many answers had
-	// nothing new.
+	// Conditional counts requests for pages that had an If-None-Match or an If-Modified-Since. Status[304] says how
+	// many answers had nothing new.
 	Conditional int `json:"conditional"`
-	// Bodies counts the pages that were answered 200 with a body, BodyBytes the bytes of these bodies as they were sent.
+	// Bodies counts the pages that were answered 200 with a body, BodyBytes the bytes of these bodies as they were
+	// sent.
 	Bodies    int   `json:"bodies"`
 	BodyBytes int64 `json:"body_bytes"`
 

@@ -90,10 +90,12 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("statuses %v after %v, want 7 answers after 1s", statuses, times)
 		}
 		if b := s.HostStats(0); b.MostInFlight != 7 || b.Connections != 7 || b.Duplicates.Count != 6 {
-			t.Errorf("%d in flight, %d connections, %d duplicates, want 7, 7, 6", b.MostInFlight, b.Connections, b.Duplicates.Count)
+			t.Errorf("%d in flight, %d connections, %d duplicates, want 7, 7, 6", b.MostInFlight, b.Connections,
+				b.Duplicates.Count)
 		}
 		if b := s.Stats(); b.MostInFlight != 7 || b.Connections != 7 || b.Requests != 7 {
-			t.Errorf("in all %d in flight, %d connections, %d requests, want 7 each", b.MostInFlight, b.Connections, b.Requests)
+			t.Errorf("in all %d in flight, %d connections, %d requests, want 7 each", b.MostInFlight, b.Connections,
+				b.Requests)
 		}
 		for range 3 { // one after the other is never two at once
 			get("/")
@@ -127,7 +129,8 @@ func TestSamples(t *testing.T) {
 			{"disallowed", b.Disallowed, []string{"/private/1", "/report.cgi"}},
 			{"baits", b.Baits, []string{"/nofollow/0", "/static/site.css"}},
 			{"traps", b.Traps, []string{"/calendar/2026/01", "/calendar/2031/07/10"}},
-			{"unknown", b.Unknown, []string{"/d2/p3.html", "/d2/p2.html?x", "/D2/p2.html", "/d10/p10.html", "/d05/p5.html", "/favicon.ico"}},
+			{"unknown", b.Unknown, []string{"/d2/p3.html", "/d2/p2.html?x", "/D2/p2.html", "/d10/p10.html",
+				"/d05/p5.html", "/favicon.ico"}},
 		} {
 			if m.got.Count != len(m.want) || !slices.Equal(m.got.URIs, m.want) {
 				t.Errorf("%s: %d %q, want %q", m.name, m.got.Count, m.got.URIs, m.want)
@@ -140,7 +143,8 @@ func TestSamples(t *testing.T) {
 }
 
 func TestEarly(t *testing.T) {
-	cfg := Config{Grace: 100 * time.Millisecond, Faults: OnAll(RefuseFirst{Answer: Answer{RetryAfter: 10 * time.Second}})}
+	cfg := Config{Grace: 100 * time.Millisecond,
+		Faults: OnAll(RefuseFirst{Answer: Answer{RetryAfter: 10 * time.Second}})}
 	bubble(t, cfg, func(t *testing.T, s *Server, get func(string) int) {
 		begin := time.Now()
 		get("/") // refused: rest until 10 s
@@ -230,7 +234,8 @@ func TestSlowAnswers(t *testing.T) {
 	drip := Drip{Chunk: 100, Interval: 200 * time.Millisecond, Size: 1000}
 	cfg := Config{Faults: OnAll(Hang{For: 3 * time.Second}, drip)}
 	bubble(t, cfg, func(t *testing.T, s *Server, get func(string) int) {
-		for uri, want := range map[string]time.Duration{"/": 0, "/hang/0": 3 * time.Second, "/drip/0": 1800 * time.Millisecond} {
+		for uri, want := range map[string]time.Duration{"/": 0, "/hang/0": 3 * time.Second,
+			"/drip/0": 1800 * time.Millisecond} {
 			start := time.Now()
 			if status := get(uri); status != 200 || time.Since(start) != want {
 				t.Errorf("%s: %d after %v, want 200 after %v", uri, status, time.Since(start), want)
@@ -259,7 +264,8 @@ func TestSlowAnswers(t *testing.T) {
 func TestClientLeaves(t *testing.T) {
 	for _, fault := range []Fault{Hang{}, Drip{}, Robots{Hang: true}, Slow{Delay: time.Hour}} {
 		t.Run(fault.Kind(), func(t *testing.T) {
-			uri := map[string]string{"hang": "/hang/0", "drip": "/drip/0", "robots": "/robots.txt", "slow": "/"}[fault.Kind()]
+			uri := map[string]string{"hang": "/hang/0", "drip": "/drip/0", "robots": "/robots.txt",
+				"slow": "/"}[fault.Kind()]
 			synctest.Test(t, func(t *testing.T) {
 				s, err := StartOn(Config{Faults: OnAll(fault)}, nil)
 				if err != nil {
@@ -285,7 +291,8 @@ func TestClientLeaves(t *testing.T) {
 					synctest.Wait()
 				}
 				if b := s.HostStats(0); b.MostInFlight != 1 || b.Aborted != 3 || s.inflight.Load() != 0 {
-					t.Errorf("most in flight %d, aborted %d, now in flight %d", b.MostInFlight, b.Aborted, s.inflight.Load())
+					t.Errorf("most in flight %d, aborted %d, now in flight %d", b.MostInFlight, b.Aborted,
+						s.inflight.Load())
 				}
 			})
 		})

@@ -82,8 +82,8 @@ func appendNumber(dst []byte, x uint64) []byte {
 	return strconv.AppendUint(dst, x>>8%digits[x>>4%6], 10)
 }
 
-// appendText appends exactly n bytes of prose, taken from position at on, with
-// paragraph breaks inside when n is long. It assumes an open <p>. Of two generations, one soon after the other, no words are the same.
+// appendText appends exactly n bytes of prose, taken from position at on, with paragraph breaks inside when n is long.
+// It assumes an open <p>. Of two generations, one soon after the other, no words are the same.
 func (f filler) appendText(dst []byte, at uint64, n, gen int) []byte {
 	for n > 0 {
 		run := min(n, paragraph)

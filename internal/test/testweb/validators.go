@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Validators says which validators the pages of a host have, and how the host answers a request that has conditions. Without it a host
-// sends a strong ETag and the date, and answers as RFC 9110 says (mode both).
+// Validators says which validators the pages of a host have, and how the host answers a request that has conditions.
+// Without it a host sends a strong ETag and the date, and answers as RFC 9110 says (mode both).
 type Validators struct {
 	// Mode is one of
 	//
@@ -54,8 +54,10 @@ const (
 
 func validatorModes() []string {
 	names := [numValidatorModes]string{
-		validBoth: "both", validETag: "etag", validWeak: "weak", validGzipSuffix: "gzip_suffix", validDate: "date", validNone: "none",
-		validAlways304: "always_304", validBare304: "bare_304", validNever304: "never_304", validNow: "now", validFuture: "future", validUnasked304: "unasked_304",
+		validBoth: "both", validETag: "etag", validWeak: "weak", validGzipSuffix: "gzip_suffix", validDate: "date",
+		validNone:      "none",
+		validAlways304: "always_304", validBare304: "bare_304", validNever304: "never_304", validNow: "now",
+		validFuture: "future", validUnasked304: "unasked_304",
 	}
 	return names[:]
 }

@@ -43,14 +43,19 @@ func TestConditions(t *testing.T) {
 		since       string // DATE is the page's Last-Modified
 		notModified bool
 	}{
-		{"", "TAG", "", true}, {"", "", "DATE", true}, {"", "TAG", earlier, true}, {"", `"other"`, later, false}, {"", `"other"`, "DATE", false},
-		{"", "", later, true}, {"", "", asc, true}, {"", "", earlier, false}, {"", "", "yesterday", false}, {"", "*", "", true}, {"", "", "", false},
-		{"etag", "TAG", "", true}, {"etag", "W/TAG", "", true}, {"etag", `"a", "b,c" , W/"d",TAG`, "", true}, {"etag", `"a","b"`, "", false},
-		{"etag", `"xOPAQUE"`, "", false}, {"etag", "OPAQUE", "", false}, {"etag", `"OPAQUE`, "", false}, {"etag", "", later, false},
+		{"", "TAG", "", true}, {"", "", "DATE", true}, {"", "TAG", earlier, true}, {"", `"other"`, later, false},
+		{"", `"other"`, "DATE", false},
+		{"", "", later, true}, {"", "", asc, true}, {"", "", earlier, false}, {"", "", "yesterday", false},
+		{"", "*", "", true}, {"", "", "", false},
+		{"etag", "TAG", "", true}, {"etag", "W/TAG", "", true}, {"etag", `"a", "b,c" , W/"d",TAG`, "", true},
+		{"etag", `"a","b"`, "", false},
+		{"etag", `"xOPAQUE"`, "", false}, {"etag", "OPAQUE", "", false}, {"etag", `"OPAQUE`, "", false},
+		{"etag", "", later, false},
 		{"weak", "TAG", "", true}, {"weak", `"OPAQUE"`, "", true}, {"weak", `W/"OPAQUE"`, "", true},
 		{"date", "", "DATE", true}, {"date", `"any"`, "DATE", false}, {"date", "*", "", true},
 		{"none", `"any"`, later, false}, {"none", "", later, false},
-		{"bare_304", `"any"`, "", true}, {"bare_304", "", "", false}, {"always_304", `"any"`, "", true}, {"always_304", "", earlier, true}, {"always_304", "", "", false},
+		{"bare_304", `"any"`, "", true}, {"bare_304", "", "", false}, {"always_304", `"any"`, "", true},
+		{"always_304", "", earlier, true}, {"always_304", "", "", false},
 		{"never_304", "TAG", "DATE", false}, {"never_304", "*", "", false},
 		{"now", "", "DATE", false}, {"now", "", "Thu, 01 Jan 2099 00:00:00 GMT", false},
 		{"future", "", "DATE", true}, {"future", "", later, false},
@@ -95,8 +100,10 @@ func TestValidatorHeaders(t *testing.T) {
 		mode, tag string // how the ETag begins
 		dated     bool
 	}{
-		{"", `"`, true}, {"both", `"`, true}, {"etag", `"`, false}, {"weak", `W/"`, false}, {"gzip_suffix", `"`, true}, {"date", "", true}, {"none", "", false},
-		{"always_304", `"`, true}, {"bare_304", `"`, true}, {"never_304", `"`, true}, {"now", "", true}, {"future", "", true}, {"unasked_304", "", false},
+		{"", `"`, true}, {"both", `"`, true}, {"etag", `"`, false}, {"weak", `W/"`, false}, {"gzip_suffix", `"`, true},
+		{"date", "", true}, {"none", "", false},
+		{"always_304", `"`, true}, {"bare_304", `"`, true}, {"never_304", `"`, true}, {"now", "", true},
+		{"future", "", true}, {"unasked_304", "", false},
 	} {
 		s := start(t, Config{Faults: OnAll(Validators{Mode: tt.mode})})
 		resp, _ := exchangeOnce(t, s, "GET", "/", nil)
@@ -111,7 +118,8 @@ func TestValidatorHeaders(t *testing.T) {
 		}
 		switch age := answered.Sub(at); {
 		case !tt.dated:
-		case tt.mode == "now" && age != 0, tt.mode == "future" && age >= 0, tt.mode != "now" && tt.mode != "future" && age < time.Minute:
+		case tt.mode == "now" && age != 0, tt.mode == "future" && age >= 0, tt.mode != "now" && tt.mode != "future" &&
+			age < time.Minute:
 			t.Errorf("%q: Last-Modified is %v before Date", tt.mode, age)
 		}
 	}
@@ -139,7 +147,8 @@ func TestGzipSuffix(t *testing.T) {
 			t.Errorf("%s: %d, want %d", match, resp.StatusCode, want)
 		}
 	}
-	if b := s.HostStats(0); b.Bodies != 3 || b.BodyBytes != int64(len(page)+2*len(body)) || b.Conditional != 3 || b.Status[304] != 2 {
+	if b := s.HostStats(0); b.Bodies != 3 || b.BodyBytes != int64(len(page)+2*len(body)) || b.Conditional != 3 ||
+		b.Status[304] != 2 {
 		t.Errorf("%d bodies of %d bytes, %d conditional, statuses %v", b.Bodies, b.BodyBytes, b.Conditional, b.Status)
 	}
 }
@@ -176,12 +185,14 @@ func TestTwoConditionLines(t *testing.T) {
 	const head = "GET / HTTP/1.1\r\nHost: h0.test\r\nConnection: close\r\n"
 	for _, tags := range [][2]string{{`"a"`, resp.Header.Get("ETag")}, {resp.Header.Get("ETag"), `"a"`}} {
 		got, err := talk(t, s, head+"If-None-Match: "+tags[0]+"\r\nif-none-match: "+tags[1]+"\r\n\r\n")
-		if err != nil || !strings.HasPrefix(got, "HTTP/1.1 304 Not Modified\r\n") || strings.Contains(got, "Content-") || !strings.HasSuffix(got, "\r\n\r\n") {
+		if err != nil || !strings.HasPrefix(got, "HTTP/1.1 304 Not Modified\r\n") ||
+			strings.Contains(got, "Content-") || !strings.HasSuffix(got, "\r\n\r\n") {
 			t.Errorf("%q: %q, %v", tags, got, err)
 		}
 	}
 	log := s.Log()
-	if len(log) != 3 || log[0].Conditional || log[0].Body != 10<<10 || !log[1].Conditional || log[1].Body != 0 || log[1].Status != 304 {
+	if len(log) != 3 || log[0].Conditional || log[0].Body != 10<<10 || !log[1].Conditional || log[1].Body != 0 ||
+		log[1].Status != 304 {
 		t.Errorf("log %+v", log)
 	}
 }

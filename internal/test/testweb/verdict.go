@@ -86,7 +86,8 @@ func (w *web) pageVerdict(r ref, gen int) verdict {
 	case st.status >= 400:
 		return verdict{outcomes: []string{OutcomeHTTPError}, status: st.status}
 	case st.status >= 300:
-		return verdict{outcomes: []string{OutcomeRedirect}, status: st.status, to: string(w.appendURI(nil, r.host, st.to))}
+		return verdict{outcomes: []string{OutcomeRedirect}, status: st.status,
+			to: string(w.appendURI(nil, r.host, st.to))}
 	}
 	original := w.original(r.host, r.node)
 	v := ok(string(appendTitleChange(appendTitle(nil, nodeHash(w.cfg.Seed, r.host, original), original), st.title)))

@@ -92,7 +92,8 @@ func (wk *walk) expectations(yield func(Expectation) bool) {
 
 // expectation is what a crawl reports of a node with a verdict, but for its depth.
 func (w *web) expectation(st step, c Crawl, v verdict) Expectation {
-	e := Expectation{URL: w.url(st.ref()), Outcomes: v.outcomes, Status: v.status, Title: v.title, Indexable: v.indexable}
+	e := Expectation{URL: w.url(st.ref()), Outcomes: v.outcomes, Status: v.status, Title: v.title,
+		Indexable: v.indexable}
 	if to, ok := w.target(st.ref(), v); ok {
 		e.Location = w.url(to)
 		if int(st.hops) >= c.MaxRedirects {

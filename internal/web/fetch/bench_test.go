@@ -62,7 +62,8 @@ func itoa(n int) string {
 
 // benchPage is a page of about 10 KB.
 func benchPage() string {
-	return "<!doctype html><title>bench</title>" + strings.Repeat(`<p>Some text and <a href="/page/17">a link</a> in it.</p>`, 180)
+	return "<!doctype html><title>bench</title>" +
+		strings.Repeat(`<p>Some text and <a href="/page/17">a link</a> in it.</p>`, 180)
 }
 
 type countingWire struct{ started atomic.Int64 }

@@ -129,7 +129,8 @@ func (c *call) whole(res *http.Response, limit int64) *buffer {
 
 // decode reads a body into the response's buffer and undoes its compression. It reports
 // false of a page that turns out not to be HTML.
-func (c *Client) decode(call *call, res *http.Response, r *Request, out *Response, wire io.Reader, limit int64) (html bool, err error) {
+func (c *Client) decode(call *call, res *http.Response, r *Request, out *Response, wire io.Reader,
+	limit int64) (html bool, err error) {
 	buf, body := out.buffer, wire
 	opens, err := openFuncs(res.Header["Content-Encoding"])
 	if err != nil {

@@ -63,7 +63,8 @@ func TestDecoding(t *testing.T) {
 		{"deflate", "deflate", compress(t, "zlib", page), page, ""},
 		{"deflate without a header", "deflate", compress(t, "flate", page), page, ""},
 		{"two", "gzip, br", compress(t, "br", compress(t, "gzip", page)), page, ""},
-		{"too many", "gzip, gzip, gzip, gzip", compress(t, "gzip", compress(t, "gzip", compress(t, "gzip", compress(t, "gzip", page)))), "", ReadError},
+		{"too many", "gzip, gzip, gzip, gzip", compress(t, "gzip",
+			compress(t, "gzip", compress(t, "gzip", compress(t, "gzip", page)))), "", ReadError},
 		{"unknown", "rot13", page, page, ""},
 		{"not gzip after all", "gzip", page, page, ""},
 		{"empty gzip", "gzip", "", "", ""},
@@ -76,7 +77,8 @@ func TestDecoding(t *testing.T) {
 		{"deflate breaks off", "deflate", compress(t, "zlib", page)[:20], "", ReadError},
 		{"bad br", "br", strings.Repeat("\xff", 30), "", ReadError},
 		{"bad zstd", "zstd", "no such thing", "", ReadError},
-		{"gzip with a bad sum", "gzip", compress(t, "gzip", page)[:len(compress(t, "gzip", page))-8] + "00000000", "", ReadError},
+		{"gzip with a bad sum", "gzip", compress(t, "gzip", page)[:len(compress(t, "gzip", page))-8] + "00000000", "",
+			ReadError},
 	}
 	// The pools are used twice over, so that what one body left behind would show in
 	// the next.
@@ -109,8 +111,10 @@ func TestDecoding(t *testing.T) {
 					if err == nil && string(body) != tt.want {
 						t.Errorf("%d bytes, want %d", len(body), len(tt.want))
 					}
-					if err == nil && (res.WireBytes != int64(len(tt.body)) || res.DecodedLength != int64(len(tt.want))) {
-						t.Errorf("%d bytes came and %d were read, want %d and %d", res.WireBytes, res.DecodedLength, len(tt.body), len(tt.want))
+					if err == nil && (res.WireBytes != int64(len(tt.body)) ||
+						res.DecodedLength != int64(len(tt.want))) {
+						t.Errorf("%d bytes came and %d were read, want %d and %d", res.WireBytes, res.DecodedLength,
+							len(tt.body), len(tt.want))
 					}
 				})
 			}
@@ -266,8 +270,10 @@ func TestContentType(t *testing.T) {
 			_, _ = io.WriteString(w, tt.body)
 		})
 		res, err := get(t, c, s.URL)
-		if err != nil || res.ContentType != tt.want || (res.Body != nil) != tt.read || tt.read && string(res.Body) != tt.body {
-			t.Errorf("%q %.20q: type %q, body %.20q, %v; want %q, read %v", tt.header, tt.body, res.ContentType, res.Body, err, tt.want, tt.read)
+		if err != nil || res.ContentType != tt.want || (res.Body != nil) != tt.read || tt.read &&
+			string(res.Body) != tt.body {
+			t.Errorf("%q %.20q: type %q, body %.20q, %v; want %q, read %v", tt.header, tt.body, res.ContentType,
+				res.Body, err, tt.want, tt.read)
 		}
 	}
 }
@@ -312,7 +318,8 @@ func TestStreamCanceled(t *testing.T) {
 		c := newClient(t, Options{Resolver: always("8.8.8.8")})
 		pipeTo(t, c, func(c net.Conn) {
 			readRequest(c)
-			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", zipped.Len(), &zipped)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s",
+				zipped.Len(), &zipped)
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		res, err := c.Do(ctx, Request{URL: mustURL(t, "http://a.example/"), Mode: Stream})
@@ -399,7 +406,8 @@ func TestBodiesHeldAtOnce(t *testing.T) {
 		for i, res := range held {
 			want := bodyOf(fmt.Sprintf("/%d", i))
 			if string(res.Body) != want || res.DecodedLength != int64(len(want)) || res.WireBytes != int64(len(want)) {
-				t.Errorf("answer %d: %d bytes, %d of them decoded and %d on the wire, want %d", i, len(res.Body), res.DecodedLength, res.WireBytes, len(want))
+				t.Errorf("answer %d: %d bytes, %d of them decoded and %d on the wire, want %d", i, len(res.Body),
+					res.DecodedLength, res.WireBytes, len(want))
 			}
 			res.Close()
 		}

@@ -38,21 +38,29 @@ func TestCancelAnywhere(t *testing.T) {
 		{name: "dialling", url: plain, phase: phaseConnect},
 		{name: "in the handshake", url: secure, serve: hang, phase: phaseConnect},
 		{name: "writing", url: plain, serve: deaf, phase: phaseHeaders, started: 1},
-		{name: "in the middle of writing", url: plain, serve: func(c net.Conn) { _, _ = c.Read(make([]byte, 10)); deaf(c) }, phase: phaseHeaders, started: 1},
+		{name: "in the middle of writing", url: plain, serve: func(c net.Conn) {
+			_,
+				_ = c.Read(make([]byte, 10))
+			deaf(c)
+		}, phase: phaseHeaders, started: 1},
 		{name: "waiting", url: plain, serve: hang, phase: phaseHeaders, started: 1},
 		{name: "writing to a kept connection", url: plain, kept: true, serve: deaf, phase: phaseHeaders, started: 1},
 		{name: "waiting at a kept connection", url: plain, kept: true, serve: hang, phase: phaseHeaders, started: 1},
 		{name: "in the headers", url: plain, serve: say(okHead), phase: phaseHeaders, started: 1},
-		{name: "after an informational answer", url: plain, serve: say("HTTP/1.1 100 Go\r\n\r\n"), phase: phaseHeaders, started: 1},
-		{name: "in the body", url: plain, serve: say(okHead + "Content-Length: 9\r\n\r\nabc"), phase: phaseBody, started: 1, partial: true},
-		{name: "between chunks", url: plain, serve: say(okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), phase: phaseBody, started: 1, partial: true},
+		{name: "after an informational answer", url: plain, serve: say("HTTP/1.1 100 Go\r\n\r\n"), phase: phaseHeaders,
+			started: 1},
+		{name: "in the body", url: plain, serve: say(okHead + "Content-Length: 9\r\n\r\nabc"), phase: phaseBody,
+			started: 1, partial: true},
+		{name: "between chunks", url: plain, serve: say(okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+			phase: phaseBody, started: 1, partial: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lookups := 0
 				c := newClient(t, Options{
-					MinRate: NoMinRate, Timeout: time.Hour, HeaderTimeout: time.Hour, ConnectTimeout: time.Hour, TLSTimeout: time.Hour, DNSTimeout: 2 * time.Minute,
+					MinRate: NoMinRate, Timeout: time.Hour, HeaderTimeout: time.Hour, ConnectTimeout: time.Hour,
+					TLSTimeout: time.Hour, DNSTimeout: 2 * time.Minute,
 					Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
 						if lookups++; tt.lookup && lookups == 1 {
 							<-ctx.Done()
@@ -98,7 +106,8 @@ func TestCancelAnywhere(t *testing.T) {
 				res, err := c.Do(ctx, Request{URL: mustURL(t, tt.url), Wire: wire})
 				res.Close()
 				e, _ := errors.AsType[*Error](err)
-				if e == nil || e.Kind != Canceled || !errors.Is(err, why) || e.Phase != string(tt.phase) || (res != nil) != tt.partial {
+				if e == nil || e.Kind != Canceled || !errors.Is(err, why) || e.Phase != string(tt.phase) ||
+					(res != nil) != tt.partial {
 					t.Errorf("%+v, %v; want it canceled in the %s", res, err, tt.phase)
 				}
 				if got := time.Since(start); got != time.Minute {

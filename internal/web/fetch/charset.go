@@ -175,7 +175,8 @@ func labelOf(z *html.Tokenizer) string {
 // inHead reports whether an element stands in a page's head.
 func inHead(tag atom.Atom) bool {
 	switch tag {
-	case atom.Html, atom.Head, atom.Title, atom.Base, atom.Link, atom.Meta, atom.Style, atom.Script, atom.Noscript, atom.Template, atom.Object:
+	case atom.Html, atom.Head, atom.Title, atom.Base, atom.Link, atom.Meta, atom.Style, atom.Script, atom.Noscript,
+		atom.Template, atom.Object:
 		return true
 	}
 	return false
@@ -261,7 +262,8 @@ func (c *Client) convert(call *call, dst *buffer, t transform.Transformer, src [
 
 // inSteps transforms src piece by piece as long as the call lasts. Space gives memory for
 // about n bytes to write to, and wrote takes how many were written there.
-func inSteps(call *call, t transform.Transformer, src []byte, space func(n int) ([]byte, error), wrote func(n int)) error {
+func inSteps(call *call, t transform.Transformer, src []byte, space func(n int) ([]byte, error),
+	wrote func(n int)) error {
 	for {
 		if why := call.cause(); why != nil {
 			return why

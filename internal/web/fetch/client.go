@@ -78,7 +78,8 @@ func (c *Client) For(o Options) (*Client, error) {
 	o.MaxInflight, o.MaxIdlePerHost, o.MaxSockets, o.MaxIdle = s.MaxInflight, s.MaxIdlePerHost, s.MaxSockets, s.MaxIdle
 	o.ConnectTimeout, o.TLSTimeout, o.IdleTimeout = s.ConnectTimeout, s.TLSTimeout, s.IdleTimeout
 	o.MaxHeader, o.MaxMemory = s.MaxHeader, s.MaxMemory
-	o.Resolver, o.DNSTimeout, o.DNSTTL, o.DNSNegativeTTL, o.DNSSize = s.Resolver, s.DNSTimeout, s.DNSTTL, s.DNSNegativeTTL, s.DNSSize
+	o.Resolver, o.DNSTimeout, o.DNSTTL, o.DNSNegativeTTL, o.DNSSize = s.Resolver, s.DNSTimeout, s.DNSTTL,
+		s.DNSNegativeTTL, s.DNSSize
 	o.Dial = s.Dial
 	o.setDefaults()
 	if err := o.validate(); err != nil {
@@ -202,7 +203,8 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	if c.opts.Proxy == nil {
-		res, err := c.route.http1.Do(&call.exchange, http1.Request{Origin: r.URL.Origin(), URI: r.URL.RequestURI(), Head: head, NewConn: r.NewConn})
+		res, err := c.route.http1.Do(&call.exchange, http1.Request{Origin: r.URL.Origin(), URI: r.URL.RequestURI(),
+			Head: head, NewConn: r.NewConn})
 		if err != errHTTP2 {
 			return res, err
 		}

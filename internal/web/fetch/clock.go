@@ -131,7 +131,8 @@ type Timings struct {
 func (c *call) timings() Timings {
 	t := Timings{Total: time.Since(c.start)}
 	if !c.reused.Load() {
-		t.DNS, t.Connect, t.TLS = time.Duration(c.dns.Load()), time.Duration(c.connect.Load()), time.Duration(c.tls.Load())
+		t.DNS, t.Connect, t.TLS = time.Duration(c.dns.Load()), time.Duration(c.connect.Load()),
+			time.Duration(c.tls.Load())
 	}
 	first, answered := c.firstByte.get()
 	if wrote, ok := c.wrote.get(); ok && answered && first > wrote {

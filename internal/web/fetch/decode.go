@@ -45,7 +45,8 @@ type decodeBounds struct {
 // to is not larger than the body but for a little: data that cannot be compressed grows.
 func (c *Client) boundsFor(call *call, memory *account, limit int64) *decodeBounds {
 	slack := limit/16 + 64<<10
-	return &decodeBounds{call: call, most: min(limit, math.MaxInt64-slack) + slack, budget: &c.buffers.budget, memory: memory}
+	return &decodeBounds{call: call, most: min(limit, math.MaxInt64-slack) + slack, budget: &c.buffers.budget,
+		memory: memory}
 }
 
 // check reports why a layer that has given n bytes must not go on, or nil.

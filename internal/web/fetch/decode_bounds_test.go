@@ -282,10 +282,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"window of brotli, type to be guessed", Page, "Content-Encoding: br", "\xcf\xff\xff\xff" + text, 20 << 20},
 		{"window of zstd", Stream, "Content-Encoding: zstd", late, 9 << 20},
 		{"window of a late frame of zstd", Stream, "Content-Encoding: zstd", frame + frame + late, 9 << 20},
-		{"windows in a stack", Stream, "Content-Encoding: br, zstd", "\x28\xb5\x2f\xfd\x00\x68" + "\x38\x03\x00\xcf\xff\xff\xff" + text, 30 << 20},
-		{"windows-1252", Page, "Content-Type: text/html; charset=windows-1252\r\nContent-Length: 1200000", strings.Repeat("\xe9", 1_200_000), 5 << 20},
-		{"broken UTF-8", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000", strings.Repeat("\xe9", 1_200_000), 5 << 20},
-		{"large", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000", strings.Repeat("x", 1_200_000), 2 << 20},
+		{"windows in a stack", Stream, "Content-Encoding: br, zstd", "\x28\xb5\x2f\xfd\x00\x68" +
+			"\x38\x03\x00\xcf\xff\xff\xff" + text, 30 << 20},
+		{"windows-1252", Page, "Content-Type: text/html; charset=windows-1252\r\nContent-Length: 1200000",
+			strings.Repeat("\xe9", 1_200_000), 5 << 20},
+		{"broken UTF-8", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000",
+			strings.Repeat("\xe9", 1_200_000), 5 << 20},
+		{"large", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000",
+			strings.Repeat("x", 1_200_000), 2 << 20},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -339,7 +343,8 @@ func TestFramesOfZstd(t *testing.T) {
 	text := strings.Repeat("all kinds of frames; ", 5000)
 	var packed, want bytes.Buffer
 	for i, size := range []int{1 << 10, 1 << 20, 4 << 20, 64 << 10} {
-		w, err := zstd.NewWriter(&packed, zstd.WithWindowSize(size), zstd.WithEncoderCRC(i%2 == 0), zstd.WithSingleSegment(i == 3))
+		w, err := zstd.NewWriter(&packed, zstd.WithWindowSize(size), zstd.WithEncoderCRC(i%2 == 0),
+			zstd.WithSingleSegment(i == 3))
 		if err != nil {
 			t.Fatal(err)
 		}

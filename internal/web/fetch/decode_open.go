@@ -148,7 +148,8 @@ func (d *decoders) openZstd(b *decodeBounds, in *bufio.Reader) (io.Reader, func(
 		return nil, nil, err
 	}
 	z := pooled(&d.zstd, func() *zstd.Decoder {
-		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			panic("fetch: zstd options: " + err.Error()) // they are constants
 		}

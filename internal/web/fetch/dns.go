@@ -165,7 +165,8 @@ func asDNSError(host string, err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return err
 	}
-	return &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: host, IsTimeout: errors.Is(err, context.DeadlineExceeded)}
+	return &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: host,
+		IsTimeout: errors.Is(err, context.DeadlineExceeded)}
 }
 
 // keep says how long an answer counts. A failure of our own machine says nothing

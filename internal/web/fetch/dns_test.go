@@ -68,7 +68,8 @@ func TestDNSTimes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				c := newTestCache(t, Options{Resolver: fakeResolver(func(context.Context, string) ([]netip.Addr, error) {
+				c := newTestCache(t, Options{Resolver: fakeResolver(func(context.Context, string) ([]netip.Addr,
+					error) {
 					asked++
 					return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, tt.err
 				})})
@@ -96,7 +97,8 @@ func TestDNSTimes(t *testing.T) {
 
 func TestDNSBoundedAndForgetful(t *testing.T) {
 	asked := map[string]int{}
-	c := newTestCache(t, Options{DNSSize: 10, Resolver: fakeResolver(func(_ context.Context, host string) ([]netip.Addr, error) {
+	c := newTestCache(t, Options{DNSSize: 10, Resolver: fakeResolver(func(_ context.Context, host string) ([]netip.Addr,
+		error) {
 		asked[host]++
 		return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 	})})
@@ -146,10 +148,11 @@ func TestDNSForgetsDeadAddresses(t *testing.T) {
 
 func TestDNSTimeoutOption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, Options{DNSTimeout: 3 * time.Second, Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})})
+		c := newClient(t, Options{DNSTimeout: 3 * time.Second,
+			Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})})
 		start := time.Now()
 		_, err := get(t, c, "http://a.example/")
 		if KindOf(err) != DNSError || time.Since(start) != 3*time.Second {

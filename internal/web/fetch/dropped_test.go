@@ -16,9 +16,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestDroppedIsNotSentAgain lets a server close a kept connection when the next request arrives on it: the request reaches the server once,
-// the error is Dropped, and another attempt over a new connection succeeds. It holds without and behind a proxy, where net/http keeps the
-// connections.
+// TestDroppedIsNotSentAgain lets a server close a kept connection when the next request arrives on it: the request
+// reaches the server once, the error is Dropped, and another attempt over a new connection succeeds. It holds without
+// and behind a proxy, where net/http keeps the connections.
 func TestDroppedIsNotSentAgain(t *testing.T) {
 	inner := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(inner.Close)
@@ -74,10 +74,12 @@ func TestDroppedIsNotSentAgain(t *testing.T) {
 				o.Proxy, to = proxy, tt.scheme+"://example.com/"
 			}
 			c := newClient(t, o)
-			for i, want := range []struct{ dropped, newConn bool }{{false, false}, {true, false}, {false, true}, {true, false}, {false, true}, {false, false}} {
+			for i, want := range []struct{ dropped, newConn bool }{{false, false}, {true, false}, {false, true},
+				{true, false}, {false, true}, {false, false}} {
 				wire := &countingWire{}
 				_, err := do(t, c, Request{URL: mustURL(t, to), Wire: wire, NewConn: want.newConn})
-				if IsDropped(err) != want.dropped || (err == nil) == want.dropped || want.dropped && KindOf(err) != ReadError {
+				if IsDropped(err) != want.dropped || (err == nil) == want.dropped || want.dropped &&
+					KindOf(err) != ReadError {
 					t.Fatalf("request %d: error %v, want dropped: %v", i+1, err, want.dropped)
 				}
 				if n := wire.started.Load(); n != 1 || requests.Load() != int64(i+1) {
@@ -88,8 +90,8 @@ func TestDroppedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedStreamIsNotSentAgain lets an HTTP/2 server refuse every stream after the first, and say goodbye to others: net/http would send
-// each request again.
+// TestRefusedStreamIsNotSentAgain lets an HTTP/2 server refuse every stream after the first, and say goodbye to others:
+// net/http would send each request again.
 func TestRefusedStreamIsNotSentAgain(t *testing.T) {
 	inner := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(inner.Close)
@@ -169,5 +171,6 @@ func writeEmptyPage(f *http2.Framer, stream uint32) error {
 			return err
 		}
 	}
-	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte(block.String()), EndHeaders: true, EndStream: true})
+	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte(block.String()),
+		EndHeaders: true, EndStream: true})
 }

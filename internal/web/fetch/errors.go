@@ -261,7 +261,8 @@ func isOurs(err error) bool {
 	}
 	if _, dns := errors.AsType[*net.DNSError](err); dns {
 		// These come from the socket to the resolver, not from the name.
-		return errors.Is(err, errNoResolver) || isNoRoute(err) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH)
+		return errors.Is(err, errNoResolver) || isNoRoute(err) || errors.Is(err, syscall.ECONNREFUSED) ||
+			errors.Is(err, syscall.EHOSTUNREACH)
 	}
 	return isNoRoute(err) && dialled4(err)
 }
@@ -269,7 +270,8 @@ func isOurs(err error) bool {
 // isNoRoute reports whether the system knew no way to an address. Its own
 // addresses being used up looks the same.
 func isNoRoute(err error) bool {
-	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) || errors.Is(err, syscall.EADDRNOTAVAIL)
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) ||
+		errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // dialled4 reports whether an error of a connection concerns an IPv4 address.

@@ -53,8 +53,8 @@ func echo(t *testing.T, secure, http2 bool) *httptest.Server {
 	return s
 }
 
-// TestForPermissions: two Clients share sockets, and one of them may reach private addresses. The other may not, whatever the
-// first has opened or looked up, and in whichever order they are made.
+// TestForPermissions: two Clients share sockets, and one of them may reach private addresses. The other may not,
+// whatever the first has opened or looked up, and in whichever order they are made.
 func TestForPermissions(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		s := echo(t, secure, true)
@@ -69,14 +69,16 @@ func TestForPermissions(t *testing.T) {
 		strict := newGuarded(t, Options{Resolver: resolver, RootCAs: poolOf(s)})
 		open := clientFor(t, strict, Options{AllowPrivate: true, RootCAs: poolOf(s)})
 		host := clientFor(t, open, Options{AllowHosts: []string{"127.0.0.1" + port}, RootCAs: poolOf(s)})
-		rule := clientFor(t, open, Options{Resolve: []Resolve{mustResolve(t, "example.com:*:127.0.0.1")}, RootCAs: poolOf(s)})
+		rule := clientFor(t, open, Options{Resolve: []Resolve{mustResolve(t, "example.com:*:127.0.0.1")},
+			RootCAs: poolOf(s)})
 		for range 3 {
 			for _, tt := range []struct {
 				title        string
 				c            *Client
 				named, plain bool // whether the name and the address may be reached
 			}{
-				{"all", open, true, true}, {"none", strict, false, false}, {"the host by its address", host, false, true}, {"by a rule", rule, true, false},
+				{"all", open, true, true}, {"none", strict, false, false},
+				{"the host by its address", host, false, true}, {"by a rule", rule, true, false},
 			} {
 				for url, allowed := range map[string]bool{byName: tt.named, byAddress: tt.plain} {
 					_, err := get(t, tt.c, url)
@@ -86,7 +88,8 @@ func TestForPermissions(t *testing.T) {
 				}
 			}
 		}
-		// Each Client has asked DNS itself, but for the one with a rule. A Client that was refused asks once: its answer is kept.
+		// Each Client has asked DNS itself, but for the one with a rule. A Client that was refused asks once: its
+		// answer is kept.
 		if got := lookups.Load(); got != 3 {
 			t.Errorf("%d lookups, want one of each Client without a rule", got)
 		}
@@ -96,8 +99,8 @@ func TestForPermissions(t *testing.T) {
 	}
 }
 
-// TestForConnections: over HTTP/1, TLS and HTTP/2 a connection is used by the Client that opened it only, and headers and
-// credentials go out with the requests of their own Client.
+// TestForConnections: over HTTP/1, TLS and HTTP/2 a connection is used by the Client that opened it only, and headers
+// and credentials go out with the requests of their own Client.
 func TestForConnections(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -166,8 +169,10 @@ func TestForResolve(t *testing.T) {
 		})
 	}
 	one, two, proxy := serveName("one"), serveName("two"), serveName("proxy")
-	base := newGuarded(t, Options{Resolver: always("127.0.0.1"), Resolve: []Resolve{mustResolve(t, "shop.example:80:127.0.0.1:"+portOf(one.URL))}})
-	other := clientFor(t, base, Options{Resolve: []Resolve{mustResolve(t, "shop.example:80:127.0.0.1:"+portOf(two.URL))}})
+	base := newGuarded(t, Options{Resolver: always("127.0.0.1"),
+		Resolve: []Resolve{mustResolve(t, "shop.example:80:127.0.0.1:"+portOf(one.URL))}})
+	other := clientFor(t, base, Options{Resolve: []Resolve{mustResolve(t,
+		"shop.example:80:127.0.0.1:"+portOf(two.URL))}})
 	none := clientFor(t, base, Options{})
 	at, err := ParseProxy(proxy.Listener.Addr().String())
 	if err != nil {
@@ -186,14 +191,17 @@ func TestForResolve(t *testing.T) {
 	}
 }
 
-// TestForShares: the limits are those of the first Client, whatever a later one says, and nothing else is taken from it.
+// TestForShares: the limits are those of the first Client, whatever a later one says, and nothing else is taken from
+// it.
 func TestForShares(t *testing.T) {
 	full := reflect.TypeFor[Options]()
-	base := newGuarded(t, Options{MaxSockets: 40, MaxMemory: 1 << 21, UserAgent: "A/1", Header: http.Header{"X": {"y"}}, AllowPrivate: true, MaxBody: 7})
+	base := newGuarded(t, Options{MaxSockets: 40, MaxMemory: 1 << 21, UserAgent: "A/1", Header: http.Header{"X": {"y"}},
+		AllowPrivate: true, MaxBody: 7})
 	c := clientFor(t, base, Options{MaxSockets: 1, MaxMemory: 1, MaxIdle: 1})
 	own := map[string]bool{}
 	for _, name := range []string{
-		"UserAgent", "Header", "PrivateHeader", "PrivateTo", "Proxy", "Resolve", "AllowPrivate", "AllowHosts", "NoHTTP2", "Timeout", "HeaderTimeout", "MinRate",
+		"UserAgent", "Header", "PrivateHeader", "PrivateTo", "Proxy", "Resolve", "AllowPrivate", "AllowHosts",
+		"NoHTTP2", "Timeout", "HeaderTimeout", "MinRate",
 		"MaxBody", "RootCAs",
 	} {
 		own[name] = true
@@ -205,7 +213,8 @@ func TestForShares(t *testing.T) {
 		if own[name] {
 			from = fresh
 		}
-		if got, want := reflect.ValueOf(c.opts).Field(i), reflect.ValueOf(from.opts).Field(i); !reflect.DeepEqual(got.Interface(), want.Interface()) {
+		if got, want := reflect.ValueOf(c.opts).Field(i),
+			reflect.ValueOf(from.opts).Field(i); !reflect.DeepEqual(got.Interface(), want.Interface()) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 func TestNotPublic(t *testing.T) {
 	refused := []string{
 		// IPv4 and its neighbours of special blocks
-		"0.0.0.0", "0.1.2.3", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1", "127.255.255.255",
+		"0.0.0.0", "0.1.2.3", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",
+		"127.255.255.255",
 		"169.254.0.1", "169.254.169.254", "172.16.0.0", "172.31.255.255", "192.0.0.8", "192.0.2.1", "192.88.99.1",
 		"192.168.0.0", "192.168.255.255", "198.18.0.1", "198.19.255.255", "198.51.100.7", "203.0.113.9",
 		"224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
@@ -37,7 +38,8 @@ func TestNotPublic(t *testing.T) {
 		}
 	}
 	public := []string{
-		"1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.1",
+		"1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255",
+		"128.0.0.1",
 		"169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.1", "192.167.255.255", "192.169.0.0",
 		"198.17.255.255", "198.20.0.0", "223.255.255.255", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2606:4700::1111",
 		"2002:808:808::1", "2001:0:808:808::f7f7:f7f7", "2a00:1450::5efe:8.8.8.8", "2001:4860:4860::8888",
@@ -64,12 +66,15 @@ func TestGuard(t *testing.T) {
 		case strings.HasPrefix(host, "mapped"):
 			return []netip.Addr{netip.MustParseAddr("::ffff:127.0.0.1")}, nil
 		}
-		return []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("10.0.0.1")}, nil
+		return []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("0.0.0.0"),
+			netip.MustParseAddr("10.0.0.1")}, nil
 	})
 	for _, host := range []string{
 		"127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "0", "127.0.0.1.", "127.127.127.127",
-		"[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]",
-		"localhost", "LOCALHOST", "localhost.", "inside.example", "mapped.example", "several.example", "169.254.169.254", "[fe80::1]",
+		"[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]",
+		"[64:ff9b:1::7f00:1]", "[2002:7f00:1::]",
+		"localhost", "LOCALHOST", "localhost.", "inside.example", "mapped.example", "several.example",
+		"169.254.169.254", "[fe80::1]",
 	} {
 		for _, mode := range []Mode{Page, Text, Stream} {
 			c := newClient(t, Options{AllowHosts: []string{"192.168.7.7:" + port}, Resolver: resolver})
@@ -109,13 +114,17 @@ func TestAllowed(t *testing.T) {
 		{"another address", at("localhost"), "127.0.0.1", RefusedAddress},
 		{"below localhost", at("localhost"), "a.localhost", RefusedAddress},
 		{"IPv6 in brackets", at("[::ffff:127.0.0.1]"), "127.0.0.1", ""},
-		{"another port", Options{AllowHosts: []string{"127.0.0.1:80", "127.0.0.1:1"}, Resolver: resolver}, "127.0.0.1", RefusedAddress},
-		{"another port of a name", Options{AllowHosts: []string{"localhost:80"}, Resolver: resolver}, "localhost", RefusedAddress},
+		{"another port", Options{AllowHosts: []string{"127.0.0.1:80", "127.0.0.1:1"}, Resolver: resolver}, "127.0.0.1",
+			RefusedAddress},
+		{"another port of a name", Options{AllowHosts: []string{"localhost:80"}, Resolver: resolver}, "localhost",
+			RefusedAddress},
 		{"all", Options{AllowPrivate: true, AllowHosts: []string{}, Resolver: resolver}, "inside.example", ""},
 		{"by the user's own address", Options{AllowHosts: []string{}, Resolver: resolver,
-			Resolve: []Resolve{{Host: "shop.example", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}}, "shop.example", ""},
+			Resolve: []Resolve{{Host: "shop.example", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}},
+			"shop.example", ""},
 		{"beside the user's own address", Options{AllowHosts: []string{}, Resolver: resolver,
-			Resolve: []Resolve{{Host: "shop.example", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}}, "other.example", RefusedAddress},
+			Resolve: []Resolve{{Host: "shop.example", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}},
+			"other.example", RefusedAddress},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,7 +162,8 @@ func TestRebinding(t *testing.T) {
 		}
 	}
 	if lookups.Load() < 4 || c.Stats().Refused != 2 || hits.Load() != 0 {
-		t.Errorf("%d lookups, %d refused, %d went through; want 4, 2, 0", lookups.Load(), c.Stats().Refused, hits.Load())
+		t.Errorf("%d lookups, %d refused, %d went through; want 4, 2, 0", lookups.Load(), c.Stats().Refused,
+			hits.Load())
 	}
 }
 

@@ -67,8 +67,8 @@ func do(t testing.TB, c *Client, r Request) (*Response, error) {
 	return res, err
 }
 
-// awaitConns closes idle connections until so many are left at most. Those of net/http are closed by goroutines of its own, and one with
-// a stream that ends a moment after its response is not idle before.
+// awaitConns closes idle connections until so many are left at most. Those of net/http are closed by goroutines of its
+// own, and one with a stream that ends a moment after its response is not idle before.
 func awaitConns(c *Client, most int64) {
 	for c.Stats().Conns > most {
 		c.closeIdle()

@@ -61,7 +61,8 @@ func TestHTTP2AnsweredBeforeSent(t *testing.T) {
 	r := Request{URL: mustURL(t, s.URL)}
 	k := c.newCall(t.Context(), &r)
 	defer k.end()
-	if _, err := c.route.http1.Do(&k.exchange, http1.Request{Origin: r.URL.Origin(), URI: "/", Head: c.public[Page].head}); err != errHTTP2 {
+	if _, err := c.route.http1.Do(&k.exchange, http1.Request{Origin: r.URL.Origin(), URI: "/",
+		Head: c.public[Page].head}); err != errHTTP2 {
 		t.Fatal(err)
 	}
 	k.onSent = nil // not yet
@@ -83,7 +84,8 @@ func TestHTTP2Hosts(t *testing.T) {
 	for _, proxied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proxy=%v", proxied), func(t *testing.T) {
 			s := newHTTP2Server(t, protoPage)
-			o := Options{RootCAs: poolOf(s), MaxIdle: 4, MaxInflight: together, Resolve: []Resolve{allTo(t, s.Listener.Addr())}}
+			o := Options{RootCAs: poolOf(s), MaxIdle: 4, MaxInflight: together,
+				Resolve: []Resolve{allTo(t, s.Listener.Addr())}}
 			most := int64(o.MaxIdle/2 + together)
 			if proxied {
 				var asked chan string
@@ -101,7 +103,8 @@ func TestHTTP2Hosts(t *testing.T) {
 			for range together {
 				wg.Go(func() {
 					for i := range next {
-						res, err := c.Do(t.Context(), Request{URL: mustURL(t, fmt.Sprintf("https://h%d.example.com/", i%hosts))})
+						res, err := c.Do(t.Context(), Request{URL: mustURL(t,
+							fmt.Sprintf("https://h%d.example.com/", i%hosts))})
 						if err != nil || string(res.Body) != "HTTP/2.0" {
 							t.Errorf("%+v, %v", res, err)
 						}
@@ -289,7 +292,8 @@ func TestHandoverCanceled(t *testing.T) {
 	c := newClient(t, Options{RootCAs: poolOf(s)})
 	r := Request{URL: mustURL(t, s.URL)}
 	k := c.newCall(t.Context(), &r)
-	if _, err := c.route.http1.Do(&k.exchange, http1.Request{Origin: r.URL.Origin(), URI: "/", Head: c.public[Page].head}); err != errHTTP2 {
+	if _, err := c.route.http1.Do(&k.exchange, http1.Request{Origin: r.URL.Origin(), URI: "/",
+		Head: c.public[Page].head}); err != errHTTP2 {
 		t.Fatal(err)
 	}
 	k.cancel(io.ErrNoProgress)

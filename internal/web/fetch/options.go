@@ -223,8 +223,10 @@ func (o *Options) validate() error {
 		name  string
 		value int64
 	}{
-		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)}, {"max idle", int64(o.MaxIdle)}, {"max sockets", int64(o.MaxSockets)},
-		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max memory", o.MaxMemory}, {"DNS size", int64(o.DNSSize)},
+		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)},
+		{"max idle", int64(o.MaxIdle)}, {"max sockets", int64(o.MaxSockets)},
+		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max memory", o.MaxMemory},
+		{"DNS size", int64(o.DNSSize)},
 	} {
 		if n.value < 1 {
 			fail("%s %d: must be positive", n.name, n.value)

@@ -37,41 +37,71 @@ func TestOutcome(t *testing.T) {
 		response bool
 	}{
 		{name: "fine", url: listen(t, answer(ok+"Content-Length: 1\r\n\r\nx")), response: true},
-		{name: "server error is no failure", url: listen(t, answer("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")), response: true},
+		{name: "server error is no failure", url: listen(t, answer("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")),
+			response: true},
 		{name: "connection refused", url: nobody, kind: ConnectError, phase: phaseConnect},
-		{name: "closed before the answer", url: listen(t, func(_ int, c net.Conn) { readRequest(c) }), kind: ReadError, phase: phaseHeaders},
-		{name: "reset before the answer", url: listen(t, func(_ int, c net.Conn) { readRequest(c); reset(c) }), kind: ReadError, phase: phaseHeaders},
+		{name: "closed before the answer", url: listen(t, func(_ int, c net.Conn) { readRequest(c) }), kind: ReadError,
+			phase: phaseHeaders},
+		{name: "reset before the answer", url: listen(t, func(_ int, c net.Conn) { readRequest(c); reset(c) }),
+			kind: ReadError, phase: phaseHeaders},
 		{name: "not HTTP", url: listen(t, answer("SSH-2.0-OpenSSH\r\n\r\n")), kind: ReadError, phase: phaseHeaders},
-		{name: "malformed header", url: listen(t, answer("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n")), kind: ReadError, phase: phaseHeaders},
+		{name: "malformed header", url: listen(t, answer("HTTP/1.1 200 OK\r\nno colon here\r\n\r\n")), kind: ReadError,
+			phase: phaseHeaders},
 		{name: "headers too large", url: listen(t, answer(ok+"X: "+strings.Repeat("x", 8<<10)+"\r\n\r\n")),
 			opts: Options{MaxHeader: 4 << 10}, kind: ReadError, phase: phaseHeaders},
-		{name: "body breaks off", url: listen(t, answer(ok+"Content-Length: 10\r\n\r\nabc")), kind: ReadError, phase: phaseBody, response: true},
-		{name: "chunked body breaks off", url: listen(t, answer(ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nab")), kind: ReadError, phase: phaseBody, response: true},
-		{name: "bad chunk", url: listen(t, answer(ok+"Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n")), kind: ReadError, phase: phaseBody, response: true},
-		{name: "bad gzip", url: listen(t, answer(ok+"Content-Encoding: gzip\r\nContent-Length: 12\r\n\r\n\x1f\x8b\x08\x00aaaaaaaa")), kind: ReadError, phase: phaseBody, response: true},
-		{name: "too large by its length", url: listen(t, answer(ok+"Content-Length: 101\r\n\r\n")), opts: Options{MaxBody: 100}, kind: TooLarge, phase: phaseBody, response: true},
-		{name: "too large without a length", url: listen(t, answer(ok+"\r\n"+strings.Repeat("x", 101))), opts: Options{MaxBody: 100}, kind: TooLarge, phase: phaseBody, response: true},
-		{name: "as large as may be", url: listen(t, answer(ok+"\r\n"+strings.Repeat("x", 100))), opts: Options{MaxBody: 100}, response: true},
+		{name: "body breaks off", url: listen(t, answer(ok+"Content-Length: 10\r\n\r\nabc")), kind: ReadError,
+			phase: phaseBody, response: true},
+		{name: "chunked body breaks off", url: listen(t, answer(ok+"Transfer-Encoding: chunked\r\n\r\n5\r\nab")),
+			kind: ReadError, phase: phaseBody, response: true},
+		{name: "bad chunk", url: listen(t, answer(ok+"Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n")),
+			kind: ReadError, phase: phaseBody, response: true},
+		{name: "bad gzip", url: listen(t,
+			answer(ok+"Content-Encoding: gzip\r\nContent-Length: 12\r\n\r\n\x1f\x8b\x08\x00aaaaaaaa")), kind: ReadError,
+			phase: phaseBody, response: true},
+		{name: "too large by its length", url: listen(t, answer(ok+"Content-Length: 101\r\n\r\n")),
+			opts: Options{MaxBody: 100}, kind: TooLarge, phase: phaseBody, response: true},
+		{name: "too large without a length", url: listen(t, answer(ok+"\r\n"+strings.Repeat("x", 101))),
+			opts: Options{MaxBody: 100}, kind: TooLarge, phase: phaseBody, response: true},
+		{name: "as large as may be", url: listen(t, answer(ok+"\r\n"+strings.Repeat("x", 100))),
+			opts: Options{MaxBody: 100}, response: true},
 		{name: "unknown certificate", url: secure.URL, kind: TLSError, phase: phaseTLS},
 		{name: "certificate of another host", url: "https://other.example:" + portOf(secure.URL), opts: Options{
-			RootCAs: poolOf(secure), Resolve: []Resolve{{Host: "*", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
+			RootCAs: poolOf(secure), Resolve: []Resolve{{Host: "*",
+				Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
 		}, kind: TLSError, phase: phaseTLS},
-		{name: "no TLS where it should be", url: strings.Replace(listen(t, func(_ int, c net.Conn) { fmt.Fprint(c, "HTTP/1.1 400 No\r\n\r\n") }), "http:", "https:", 1), kind: TLSError, phase: phaseTLS},
-		{name: "closed in the handshake", url: strings.Replace(listen(t, func(int, net.Conn) {}), "http:", "https:", 1), kind: TLSError, phase: phaseTLS},
-		{name: "name does not exist", url: "http://gone.example/", opts: Options{Resolver: dnsError(net.DNSError{Err: "no such host", IsNotFound: true})}, kind: DNSError, phase: phaseDNS},
-		{name: "zone broken", url: "http://broken.example/", opts: Options{Resolver: dnsError(net.DNSError{Err: "server misbehaving", IsTemporary: true})}, kind: DNSError, phase: phaseDNS},
-		{name: "lookup times out", url: "http://slow.example/", opts: Options{Resolver: dnsError(net.DNSError{Err: "i/o timeout", IsTimeout: true})}, kind: DNSError, phase: phaseDNS},
-		{name: "resolver down", url: "http://any.example/", opts: Options{Resolver: dnsError(net.DNSError{Err: "refused", UnwrapErr: os.NewSyscallError("read", syscall.ECONNREFUSED)})}, kind: DNSError, phase: phaseDNS, ours: true},
-		{name: "resolver silent", url: "http://any.example/", opts: Options{Resolver: dnsError(net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: errNoResolver})}, kind: DNSError, phase: phaseDNS, ours: true},
-		{name: "no address", url: "http://empty.example/", opts: Options{Resolver: always()}, kind: DNSError, phase: phaseDNS},
+		{name: "no TLS where it should be", url: strings.Replace(listen(t,
+			func(_ int, c net.Conn) { fmt.Fprint(c, "HTTP/1.1 400 No\r\n\r\n") }), "http:", "https:", 1),
+			kind: TLSError, phase: phaseTLS},
+		{name: "closed in the handshake", url: strings.Replace(listen(t, func(int, net.Conn) {}), "http:", "https:", 1),
+			kind: TLSError, phase: phaseTLS},
+		{name: "name does not exist", url: "http://gone.example/",
+			opts: Options{Resolver: dnsError(net.DNSError{Err: "no such host", IsNotFound: true})}, kind: DNSError,
+			phase: phaseDNS},
+		{name: "zone broken", url: "http://broken.example/",
+			opts: Options{Resolver: dnsError(net.DNSError{Err: "server misbehaving", IsTemporary: true})},
+			kind: DNSError, phase: phaseDNS},
+		{name: "lookup times out", url: "http://slow.example/",
+			opts: Options{Resolver: dnsError(net.DNSError{Err: "i/o timeout", IsTimeout: true})}, kind: DNSError,
+			phase: phaseDNS},
+		{name: "resolver down", url: "http://any.example/",
+			opts: Options{Resolver: dnsError(net.DNSError{Err: "refused",
+				UnwrapErr: os.NewSyscallError("read", syscall.ECONNREFUSED)})}, kind: DNSError, phase: phaseDNS,
+			ours: true},
+		{name: "resolver silent", url: "http://any.example/",
+			opts: Options{Resolver: dnsError(net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: errNoResolver})},
+			kind: DNSError, phase: phaseDNS, ours: true},
+		{name: "no address", url: "http://empty.example/", opts: Options{Resolver: always()}, kind: DNSError,
+			phase: phaseDNS},
 		{name: "loopback", url: "http://127.0.0.2/", kind: RefusedAddress, phase: phaseConnect},
-		{name: "name of a private address", url: "http://inside.example/", opts: Options{Resolver: always("10.0.0.1", "fd00::1")}, kind: RefusedAddress, phase: phaseConnect},
+		{name: "name of a private address", url: "http://inside.example/",
+			opts: Options{Resolver: always("10.0.0.1", "fd00::1")}, kind: RefusedAddress, phase: phaseConnect},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			res, err := get(t, newClient(t, tt.opts), tt.url)
 			if KindOf(err) != tt.kind || IsOurs(err) != tt.ours || (res != nil) != tt.response {
-				t.Fatalf("response %v, error %v; want kind %q, ours %v, response %v", res != nil, err, tt.kind, tt.ours, tt.response)
+				t.Fatalf("response %v, error %v; want kind %q, ours %v, response %v", res != nil, err, tt.kind, tt.ours,
+					tt.response)
 			}
 			if e, ok := errors.AsType[*Error](err); ok && e.Phase != string(tt.phase) {
 				t.Errorf("phase %q, want %q (%v)", e.Phase, tt.phase, err)
@@ -186,14 +216,19 @@ func TestCanceled(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*Error{
-		"tls_error (tls: bad certificate)":         {Kind: TLSError, Phase: "tls", Err: errors.New("bad certificate")},
-		"tls_error (tls: handshake failure)":       {Kind: TLSError, Phase: "tls", Err: errors.New("tls: handshake failure")},
-		"too_large (body: larger than the limit)":  {Kind: TooLarge, Phase: "body", Err: errTooLarge},
-		"connect_error (connect: connected twice)": {Kind: ConnectError, Phase: "connect", Err: errors.New("connected twice")},
+		"tls_error (tls: bad certificate)": {Kind: TLSError, Phase: "tls", Err: errors.New("bad certificate")},
+		"tls_error (tls: handshake failure)": {Kind: TLSError, Phase: "tls",
+			Err: errors.New("tls: handshake failure")},
+		"too_large (body: larger than the limit)": {Kind: TooLarge, Phase: "body", Err: errTooLarge},
+		"connect_error (connect: connected twice)": {Kind: ConnectError, Phase: "connect",
+			Err: errors.New("connected twice")},
 		"refused_address (connect: 10.0.0.1 is not a public address (private), and --allow-private is not set)": {
-			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "10.0.0.1", Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
-		"refused_address (connect: a.test has the address 10.0.0.1, which is not a public address (private), and --allow-private is not set)": {
-			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "a.test", Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
+			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "10.0.0.1",
+				Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
+		"refused_address (connect: a.test has the address 10.0.0.1, which is not a public address (private), and " +
+			"--allow-private is not set)": {
+			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "a.test",
+				Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
 		"refused_address (connect: localhost is not a public address (loopback), and --allow-private is not set)": {
 			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "localhost", Reason: "loopback"}},
 	} {
@@ -225,10 +260,14 @@ func TestWithoutAddresses(t *testing.T) {
 	tcp := func(text string) net.Addr { a, _ := net.ResolveTCPAddr("tcp", text); return a }
 	dns := &net.DNSError{Err: "no such host", Name: "proxy.corp", Server: "10.0.0.2:53", IsNotFound: true}
 	for want, err := range map[string]error{
-		"connect: connection refused":           &net.OpError{Op: "dial", Net: "tcp", Addr: tcp("10.0.0.1:80"), Err: refused},
-		"read: connection reset by peer":        &net.OpError{Op: "read", Net: "tcp", Source: tcp("10.0.0.9:999"), Addr: tcp("10.0.0.1:80"), Err: errors.New("read: connection reset by peer")},
-		"no such host":                          fmt.Errorf("the proxy: %w", &net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Err: dns}}),
-		"the address is not public":             &AddressError{Host: "intranet.corp", Addr: netip.MustParseAddr("fd00::1"), Reason: "private"},
+		"connect: connection refused": &net.OpError{Op: "dial", Net: "tcp", Addr: tcp("10.0.0.1:80"),
+			Err: refused},
+		"read: connection reset by peer": &net.OpError{Op: "read", Net: "tcp", Source: tcp("10.0.0.9:999"),
+			Addr: tcp("10.0.0.1:80"), Err: errors.New("read: connection reset by peer")},
+		"no such host": fmt.Errorf("the proxy: %w",
+			&net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Err: dns}}),
+		"the address is not public": &AddressError{Host: "intranet.corp",
+			Addr: netip.MustParseAddr("fd00::1"), Reason: "private"},
 		"cannot use (address), (address) at 10": errors.New("cannot use [fd00::1]:443, 192.168.0.7 at 10"),
 		"larger than the limit":                 errTooLarge,
 	} {
@@ -242,7 +281,8 @@ func TestWithoutAddresses(t *testing.T) {
 func TestHideAddresses(t *testing.T) {
 	c := newClient(t, Options{Resolver: always("10.1.2.3"), HideAddresses: true})
 	_, err := get(t, c, "http://intranet.example/")
-	if e, _ := errors.AsType[*Error](err); e == nil || e.Kind != RefusedAddress || e.Detail() != "connect: the address is not public" {
+	if e, _ := errors.AsType[*Error](err); e == nil || e.Kind != RefusedAddress ||
+		e.Detail() != "connect: the address is not public" {
 		t.Errorf("%v", err)
 	}
 }

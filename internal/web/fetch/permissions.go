@@ -161,7 +161,8 @@ func splitAddr(addr string) (host string, port uint16, err error) {
 // credential, whatever its name.
 func IsPublicHeader(name string) bool {
 	switch name = http.CanonicalHeaderKey(name); name {
-	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Dnt", "From", "Pragma",
+	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Dnt", "From",
+		"Pragma",
 		"Priority", "Save-Data", "Te", "Upgrade-Insecure-Requests", "User-Agent":
 		return true
 	}
@@ -204,15 +205,18 @@ func (a *Audience) Add(text string) error {
 	}
 	if domain, wild := strings.CutPrefix(rest, "*"); wild {
 		scheme = strings.ToLower(scheme)
-		if scheme != "http" && scheme != "https" || strings.ContainsAny(domain, "*:/@") || domain != "" && domain[0] != '.' {
-			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", weburl.HideUserinfo(text))
+		if scheme != "http" && scheme != "https" || strings.ContainsAny(domain, "*:/@") || domain != "" &&
+			domain[0] != '.' {
+			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts "+
+				"below", weburl.HideUserinfo(text))
 		}
 		a.wild = append(a.wild, wildOrigin{scheme, normalHost(domain)})
 		return nil
 	}
 	u, err := weburl.Parse(scheme + "://" + rest)
 	if err != nil || u.RequestURI() != "/" || strings.Contains(rest, "@") {
-		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", weburl.HideUserinfo(text))
+		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below",
+			weburl.HideUserinfo(text))
 	}
 	a.add(u.Origin())
 	return nil

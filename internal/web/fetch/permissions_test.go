@@ -23,7 +23,8 @@ func TestParseResolve(t *testing.T) {
 		{"[::1]:80:[2001:db8::1]", "{::1 80 [2001:db8::1] 0}"},
 		{"a:80:10.0.0.1,[fd00::1]", "{a 80 [10.0.0.1 fd00::1] 0}"},
 		{"a:80:::1", ""}, {"a:80", ""}, {"a:80:", ""}, {":80:1.1.1.1", ""}, {"a:0:1.1.1.1", ""}, {"a:x:1.1.1.1", ""},
-		{"a:80:1.1.1.1:0", ""}, {"a:80:1.1.1.1:99999", ""}, {"a:80:name", ""}, {"a*b:80:1.1.1.1", ""}, {"a:80:1.1.1.1:1:1", ""}, {"[a:80:1.1.1.1", ""}, {"", ""},
+		{"a:80:1.1.1.1:0", ""}, {"a:80:1.1.1.1:99999", ""}, {"a:80:name", ""}, {"a*b:80:1.1.1.1", ""},
+		{"a:80:1.1.1.1:1:1", ""}, {"[a:80:1.1.1.1", ""}, {"", ""},
 	}
 	for _, tt := range tests {
 		r, err := ParseResolve(tt.in)
@@ -35,7 +36,8 @@ func TestParseResolve(t *testing.T) {
 
 func TestOverride(t *testing.T) {
 	var list []Resolve
-	for i, s := range []string{"*:*:1.0.0.1", "*:80:1.0.0.2", "*.b.example:*:1.0.0.3", "*.a.b.example:*:1.0.0.4", "b.example:*:1.0.0.5", "b.example:81:1.0.0.6", "*:80:1.0.0.7"} {
+	for i, s := range []string{"*:*:1.0.0.1", "*:80:1.0.0.2", "*.b.example:*:1.0.0.3", "*.a.b.example:*:1.0.0.4",
+		"b.example:*:1.0.0.5", "b.example:81:1.0.0.6", "*:80:1.0.0.7"} {
 		r, err := ParseResolve(s)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
@@ -43,8 +45,9 @@ func TestOverride(t *testing.T) {
 		list = append(list, r)
 	}
 	for in, want := range map[string]string{
-		"x.example:82": "1.0.0.1", "x.example:80": "1.0.0.2", "x.b.example:80": "1.0.0.3", "x.a.b.example:80": "1.0.0.4",
-		"b.example:80": "1.0.0.5", "b.example:81": "1.0.0.6",
+		"x.example:82": "1.0.0.1", "x.example:80": "1.0.0.2", "x.b.example:80": "1.0.0.3",
+		"x.a.b.example:80": "1.0.0.4",
+		"b.example:80":     "1.0.0.5", "b.example:81": "1.0.0.6",
 	} {
 		host, port, err := splitAddr(in)
 		if err != nil {
@@ -90,22 +93,28 @@ func TestAudience(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]bool{
-		"http://start.test/x": true, "https://start.test/x": true, "http://start.test:8080/": true, "https://start.test:8080/": false, "http://start.test:81/": false,
-		"https://secure.test/": true, "http://secure.test/": false, "https://secure.test:8443/": false, "https://www.secure.test/": false,
-		"https://named.test/": true, "http://named.test/": false, "http://plain.test:81/": true, "http://plain.test/": false,
-		"https://a.wild.test:99/": true, "https://a.b.wild.test/": true, "https://wild.test/": false, "https://notwild.test/": false, "http://a.wild.test/": false,
+		"http://start.test/x": true, "https://start.test/x": true, "http://start.test:8080/": true,
+		"https://start.test:8080/": false, "http://start.test:81/": false,
+		"https://secure.test/": true, "http://secure.test/": false, "https://secure.test:8443/": false,
+		"https://www.secure.test/": false,
+		"https://named.test/":      true, "http://named.test/": false, "http://plain.test:81/": true,
+		"http://plain.test/":      false,
+		"https://a.wild.test:99/": true, "https://a.b.wild.test/": true, "https://wild.test/": false,
+		"https://notwild.test/": false, "http://a.wild.test/": false,
 		"http://a.plain-wild.test/": true, "https://other.test/": false,
 	} {
 		if got := a.Has(mustURL(t, url)); got != want {
 			t.Errorf("Has(%s) = %v, want %v", url, got, want)
 		}
 	}
-	for _, text := range []string{"", "https://", "ftp://a.test", "*wild.test", "*.a.*", "*.a.test:80", "a.test/path", "a.test?q", "user@a.test", "a b"} {
+	for _, text := range []string{"", "https://", "ftp://a.test", "*wild.test", "*.a.*", "*.a.test:80", "a.test/path",
+		"a.test?q", "user@a.test", "a b"} {
 		if err := new(Audience).Add(text); err == nil {
 			t.Errorf("add %q: no error", text)
 		}
 	}
-	if all := new(Audience); all.Add("*") != nil || !all.Has(mustURL(t, "https://any.test:7/")) || all.Has(mustURL(t, "http://any.test/")) {
+	if all := new(Audience); all.Add("*") != nil || !all.Has(mustURL(t, "https://any.test:7/")) ||
+		all.Has(mustURL(t, "http://any.test/")) {
 		t.Error("* is not every https origin")
 	}
 }
@@ -114,7 +123,8 @@ func TestAudience(t *testing.T) {
 func TestPrivateHeaders(t *testing.T) {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, r.Proto+" "+r.Header.Get("Authorization")+r.Header.Get("X-Public")+r.Header.Get("X-Own"))
+		_, _ = io.WriteString(w,
+			r.Proto+" "+r.Header.Get("Authorization")+r.Header.Get("X-Public")+r.Header.Get("X-Own"))
 	}
 	s := newHTTP2Server(t, answer)
 	for _, http1 := range []bool{false, true} {
@@ -154,7 +164,8 @@ func TestPublicHeadersAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile(`(?m)^\| (.*) \| every host \|$`).FindSubmatch(doc[max(0, bytes.Index(doc, []byte("\n| header | sent to |"))):])
+	row := regexp.MustCompile(`(?m)^\| (.*) \| every host \|$`).FindSubmatch(doc[max(0,
+		bytes.Index(doc, []byte("\n| header | sent to |"))):])
 	_, body, found := bytes.Cut(source, []byte("\nfunc IsPublicHeader("))
 	if row == nil || !found {
 		t.Fatal("the row of docs/network.md or the function is not there")
@@ -162,7 +173,8 @@ func TestPublicHeadersAreDocumented(t *testing.T) {
 	body, _, _ = bytes.Cut(body, []byte("\n}\n"))
 	names := func(text []byte, pattern string) (list []string) {
 		for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
-			if name := http.CanonicalHeaderKey(string(m[1])); name != "Accept-Encoding" { // which a Client always sets itself
+			// which a Client always sets itself
+			if name := http.CanonicalHeaderKey(string(m[1])); name != "Accept-Encoding" {
 				list = append(list, name)
 			}
 		}

@@ -72,7 +72,8 @@ func TestProxy(t *testing.T) {
 	for _, http1 := range []bool{false, true} {
 		proxy, log := newProxy(t, secure.Listener.Addr().String())
 		testProxy(t, log, newClient(t, Options{
-			Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9:80"}, Resolver: always(), NoHTTP2: http1,
+			Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9:80"}, Resolver: always(),
+			NoHTTP2: http1,
 		}))
 	}
 }
@@ -170,7 +171,8 @@ func TestSOCKS(t *testing.T) {
 
 func TestParseProxy(t *testing.T) {
 	for in, want := range map[string]string{
-		"localhost:3128": "http://localhost:3128", "https://p.example": "https://p.example", "socks5://u:p@h:1": "socks5://u:p@h:1", "socks5h://h": "socks5h://h",
+		"localhost:3128": "http://localhost:3128", "https://p.example": "https://p.example",
+		"socks5://u:p@h:1": "socks5://u:p@h:1", "socks5h://h": "socks5h://h",
 		"ftp://h": "", "http://": "", "http://u:secret@h:badport": "",
 	} {
 		u, err := ParseProxy(in)

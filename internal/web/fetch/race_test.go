@@ -21,7 +21,8 @@ func TestInterleave(t *testing.T) {
 		{"1.1.1.1 1.1.1.2", "[1.1.1.1 1.1.1.2]"},
 		{"::1 ::2 1.1.1.1 1.1.1.2", "[::1 1.1.1.1 ::2 1.1.1.2]"},
 		{"1.1.1.1 ::1 ::2 ::3", "[1.1.1.1 ::1 ::2 ::3]"},
-		{"1.1.1.1 1.1.1.2 1.1.1.3 1.1.1.4 1.1.1.5 1.1.1.6 1.1.1.7 ::1", "[1.1.1.1 ::1 1.1.1.2 1.1.1.3 1.1.1.4 1.1.1.5]"},
+		{"1.1.1.1 1.1.1.2 1.1.1.3 1.1.1.4 1.1.1.5 1.1.1.6 1.1.1.7 ::1",
+			"[1.1.1.1 ::1 1.1.1.2 1.1.1.3 1.1.1.4 1.1.1.5]"},
 	}
 	for _, tt := range tests {
 		var addrs []netip.Addr
@@ -54,12 +55,18 @@ func TestRace(t *testing.T) {
 		wins  string
 		at    time.Duration
 	}{
-		{"first", []host{{"1.1.1.1", 10 * time.Millisecond, false}, {"1.1.1.2", 0, false}}, "1.1.1.1", 10 * time.Millisecond},
-		{"second after the head start", []host{{"::1", never, false}, {"1.1.1.1", 20 * time.Millisecond, false}}, "1.1.1.1", 270 * time.Millisecond},
-		{"second at once when the first fails", []host{{"::1", 30 * time.Millisecond, true}, {"1.1.1.1", 20 * time.Millisecond, false}}, "1.1.1.1", 50 * time.Millisecond},
-		{"first after all", []host{{"::1", 300 * time.Millisecond, false}, {"1.1.1.1", 100 * time.Millisecond, false}}, "::1", 300 * time.Millisecond},
-		{"third", []host{{"1.1.1.1", never, false}, {"1.1.1.2", never, false}, {"1.1.1.3", 0, false}}, "1.1.1.3", 500 * time.Millisecond},
-		{"none", []host{{"1.1.1.1", 10 * time.Millisecond, true}, {"1.1.1.2", 10 * time.Millisecond, true}}, "", 20 * time.Millisecond},
+		{"first", []host{{"1.1.1.1", 10 * time.Millisecond, false}, {"1.1.1.2", 0, false}}, "1.1.1.1",
+			10 * time.Millisecond},
+		{"second after the head start", []host{{"::1", never, false}, {"1.1.1.1", 20 * time.Millisecond, false}},
+			"1.1.1.1", 270 * time.Millisecond},
+		{"second at once when the first fails", []host{{"::1", 30 * time.Millisecond, true},
+			{"1.1.1.1", 20 * time.Millisecond, false}}, "1.1.1.1", 50 * time.Millisecond},
+		{"first after all", []host{{"::1", 300 * time.Millisecond, false}, {"1.1.1.1", 100 * time.Millisecond, false}},
+			"::1", 300 * time.Millisecond},
+		{"third", []host{{"1.1.1.1", never, false}, {"1.1.1.2", never, false}, {"1.1.1.3", 0, false}}, "1.1.1.3",
+			500 * time.Millisecond},
+		{"none", []host{{"1.1.1.1", 10 * time.Millisecond, true}, {"1.1.1.2", 10 * time.Millisecond, true}}, "",
+			20 * time.Millisecond},
 		{"none in time", []host{{"1.1.1.1", never, false}, {"1.1.1.2", never, false}}, "", 10 * time.Second},
 	}
 	for _, tt := range tests {

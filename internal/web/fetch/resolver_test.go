@@ -17,7 +17,8 @@ import (
 
 // newTestResolver makes a systemResolver whose servers are a function over pipes.
 // It returns nil to say nothing.
-func newTestResolver(t *testing.T, wg *sync.WaitGroup, answer func(q dnsmessage.Question) *dnsmessage.RCode, dialErr error) *systemResolver {
+func newTestResolver(t *testing.T, wg *sync.WaitGroup, answer func(q dnsmessage.Question) *dnsmessage.RCode,
+	dialErr error) *systemResolver {
 	s := newSystemResolver()
 	s.r.Dial = watchedDial(func(context.Context, string, string) (net.Conn, error) {
 		if dialErr != nil {
@@ -56,8 +57,9 @@ func serveDNS(t *testing.T, c net.Conn, answer func(q dnsmessage.Question) *dnsm
 		m.Response, m.RCode, m.Additionals = true, *code, nil
 		if *code == dnsmessage.RCodeSuccess && m.Questions[0].Type == dnsmessage.TypeA {
 			m.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 60},
-				Body:   &dnsmessage.AResource{A: [4]byte{8, 8, 8, 8}},
+				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeA,
+					Class: dnsmessage.ClassINET, TTL: 60},
+				Body: &dnsmessage.AResource{A: [4]byte{8, 8, 8, 8}},
 			}}
 		}
 		out, err := m.Pack()
@@ -106,7 +108,8 @@ func TestSystemResolver(t *testing.T) {
 				var wg sync.WaitGroup
 				defer wg.Wait()
 				s := newTestResolver(t, &wg, tt.answer, tt.dial)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // resolv.conf says how long to wait for a server
+				// resolv.conf says how long to wait for a server
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				addrs, err := s.LookupNetIP(ctx, "ip", "a.example.")
 				if (err == nil) != tt.found || tt.found && (len(addrs) != 1 || addrs[0].Unmap().String() != "8.8.8.8") {

@@ -270,7 +270,8 @@ type protocols struct {
 }
 
 func newProtocols(size int) *protocols {
-	return &protocols{size: size, recent: make(map[string]bool), asking: make(map[string]chan struct{}), open: make(map[string]int)}
+	return &protocols{size: size, recent: make(map[string]bool), asking: make(map[string]chan struct{}),
+		open: make(map[string]int)}
 }
 
 // opened counts a connection of HTTP/2.

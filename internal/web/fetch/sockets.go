@@ -24,7 +24,8 @@ const (
 func SocketLimit() (int, error) {
 	files := openFileLimit()
 	if files < MinOpenFiles {
-		return 0, fmt.Errorf("this process may open %d files, and at least %d are needed: raise the limit first, for example with 'ulimit -n 4096'", files, MinOpenFiles)
+		return 0, fmt.Errorf("this process may open %d files, and at least %d are needed: raise the limit first, for "+
+			"example with 'ulimit -n 4096'", files, MinOpenFiles)
 	}
 	return socketsFor(files), nil
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestSocketsAreBounded makes many more requests at once than there may be sockets, of many hosts: never are more open, the connections that
-// are idle give way, and every request is answered.
+// TestSocketsAreBounded makes many more requests at once than there may be sockets, of many hosts: never are more open,
+// the connections that are idle give way, and every request is answered.
 func TestSocketsAreBounded(t *testing.T) {
 	const most, hosts = 4, 40
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +48,8 @@ func TestSocketsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoSocketInTime keeps the only socket busy: a request that waits for it fails by a fault of this machine, not of the host.
+// TestNoSocketInTime keeps the only socket busy: a request that waits for it fails by a fault of this machine, not of
+// the host.
 func TestNoSocketInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, Options{MaxSockets: 1, MaxIdle: 1})

@@ -39,8 +39,12 @@ func TestSyntheticWeb(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = web.Close() })
-		c := newClient(t, Options{Resolve: []Resolve{{Host: "*", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}})
-		c.dialer.open = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) { return web.Dial(ctx, "tcp", addr) })
+		c := newClient(t, Options{Resolve: []Resolve{{Host: "*",
+			Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}})
+		c.dialer.open = fakeDialer(func(ctx context.Context, addr string) (net.Conn,
+			error) {
+			return web.Dial(ctx, "tcp", addr)
+		})
 		t.Cleanup(c.closeIdle)
 
 		want, err := web.Expected(testweb.Crawl{IgnoreRobots: true})
@@ -53,7 +57,8 @@ func TestSyntheticWeb(t *testing.T) {
 			res, err := do(t, c, Request{URL: mustURL(t, e.URL), Wire: wire})
 			got := outcomeOf(res, err)
 			counts[got]++
-			if !slices.Contains(e.Outcomes, got) && !(got == "redirect" && slices.Contains(e.Outcomes, "redirect_loop")) {
+			if !slices.Contains(e.Outcomes, got) && !(got == "redirect" &&
+				slices.Contains(e.Outcomes, "redirect_loop")) {
 				t.Errorf("%s: %s (%v), want %v", e.URL, got, err, e.Outcomes)
 			}
 			if res != nil && e.Status != 0 && res.Status != e.Status {
@@ -67,7 +72,8 @@ func TestSyntheticWeb(t *testing.T) {
 			}
 			res.Close()
 		}
-		for _, outcome := range []string{"ok", "redirect", "http_error", "throttled", "timeout", "read_error", "too_large"} {
+		for _, outcome := range []string{"ok", "redirect", "http_error", "throttled", "timeout", "read_error",
+			"too_large"} {
 			if counts[outcome] == 0 {
 				t.Errorf("no URL was %s", outcome)
 			}

@@ -38,13 +38,19 @@ func TestTimeouts(t *testing.T) {
 		{name: "connect", phase: phaseConnect, after: 10 * time.Second},
 		{name: "whole, connect", req: Request{Timeout: 3 * time.Second}, phase: phaseConnect, after: 3 * time.Second},
 		{name: "headers", serve: hang, phase: phaseHeaders, after: 15 * time.Second},
-		{name: "headers after a slow connection of the client's choice", opts: Options{HeaderTimeout: 2 * time.Second}, serve: hang, phase: phaseHeaders, after: 2 * time.Second},
-		{name: "whole", opts: Options{HeaderTimeout: time.Hour}, serve: hang, phase: phaseHeaders, after: 20 * time.Second},
-		{name: "whole of the request", req: Request{Timeout: 3 * time.Second}, serve: hang, phase: phaseHeaders, after: 3 * time.Second},
-		{name: "body hangs", serve: func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, head); hang(c) }, phase: phaseBody, after: 5 * time.Second},
+		{name: "headers after a slow connection of the client's choice", opts: Options{HeaderTimeout: 2 * time.Second},
+			serve: hang, phase: phaseHeaders, after: 2 * time.Second},
+		{name: "whole", opts: Options{HeaderTimeout: time.Hour}, serve: hang, phase: phaseHeaders,
+			after: 20 * time.Second},
+		{name: "whole of the request", req: Request{Timeout: 3 * time.Second}, serve: hang, phase: phaseHeaders,
+			after: 3 * time.Second},
+		{name: "body hangs", serve: func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, head); hang(c) },
+			phase: phaseBody, after: 5 * time.Second},
 		{name: "body drips", serve: drip(time.Second, "x"), phase: phaseBody, after: 5 * time.Second},
-		{name: "body slow but well over the floor", serve: drip(time.Second, strings.Repeat("x", 2048)), phase: phaseBody, after: 20 * time.Second},
-		{name: "no floor", opts: Options{MinRate: NoMinRate}, serve: drip(time.Second, "x"), phase: phaseBody, after: 20 * time.Second},
+		{name: "body slow but well over the floor", serve: drip(time.Second, strings.Repeat("x", 2048)),
+			phase: phaseBody, after: 20 * time.Second},
+		{name: "no floor", opts: Options{MinRate: NoMinRate}, serve: drip(time.Second, "x"), phase: phaseBody,
+			after: 20 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +149,8 @@ func TestSlowConnectionDoesNotShortenHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (Timings{Connect: 5 * time.Second, Wait: 5 * time.Second, Total: 10 * time.Second}); res.Timings != want {
+		if want := (Timings{Connect: 5 * time.Second, Wait: 5 * time.Second,
+			Total: 10 * time.Second}); res.Timings != want {
 			t.Errorf("timings %+v, want %+v", res.Timings, want)
 		}
 	})
@@ -156,7 +163,8 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 1})
 		pipeTo(t, c, func(c net.Conn) {
 			readRequest(c)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+strings.Repeat("x", 2<<20))
+			_, _ = io.WriteString(c,
+				"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+strings.Repeat("x", 2<<20))
 		})
 		first, err := get(t, c, "http://a.example/")
 		if err != nil {

@@ -22,7 +22,8 @@ import (
 
 var errNotNow = errors.New("not now")
 
-// An eventLog is what a Wire and a server saw, in order. A request's first byte is read after it is written, so the order is certain.
+// An eventLog is what a Wire and a server saw, in order. A request's first byte is read after it is written, so the
+// order is certain.
 type eventLog struct {
 	mu     sync.Mutex
 	events []string // guarded by mu
@@ -49,7 +50,8 @@ func (w *decidingWire) Start() error {
 	return nil
 }
 
-// answerNoted answers every request on a connection, and notes the first byte of each, whether more comes after it or not.
+// answerNoted answers every request on a connection, and notes the first byte of each, whether more comes after it or
+// not.
 func answerNoted(conn net.Conn, log *eventLog) {
 	for {
 		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
@@ -63,8 +65,8 @@ func answerNoted(conn net.Conn, log *eventLog) {
 	}
 }
 
-// TestStart checks over every kind of connection that the Wire is asked once for each request and before its first byte, and that
-// nothing is sent if it refuses: over a new connection, and over a kept one.
+// TestStart checks over every kind of connection that the Wire is asked once for each request and before its first
+// byte, and that nothing is sent if it refuses: over a new connection, and over a kept one.
 func TestStart(t *testing.T) {
 	inner := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(inner.Close)
@@ -128,7 +130,8 @@ func TestStart(t *testing.T) {
 				if !errors.Is(err, refuse) {
 					t.Errorf("request %d: error %v, want %v", i+1, err, refuse)
 				}
-				if refuse != nil && (KindOf(err) != Canceled || IsOurs(err) || IsDropped(err) || !strings.Contains(err.Error(), "request not sent: not now")) {
+				if refuse != nil && (KindOf(err) != Canceled || IsOurs(err) || IsDropped(err) ||
+					!strings.Contains(err.Error(), "request not sent: not now")) {
 					t.Errorf("request %d: error %v, want it canceled, and no failure of the host", i+1, err)
 				}
 			}
@@ -140,8 +143,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartOfAnotherConnection: if net/http takes another connection after one to which nothing was written, the Wire is asked again. It
-// is not asked about a request that was written, which is not sent again.
+// TestStartOfAnotherConnection: if net/http takes another connection after one to which nothing was written, the Wire
+// is asked again. It is not asked about a request that was written, which is not sent again.
 func TestStartOfAnotherConnection(t *testing.T) {
 	c := newClient(t, Options{})
 	conn := func() httptrace.GotConnInfo {

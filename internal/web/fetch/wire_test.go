@@ -39,7 +39,8 @@ func TestRequestLine(t *testing.T) {
 		UserAgent: "Test/1 (+https://test.example)",
 		Header:    http.Header{"x-key": {"a", "b"}, "Accept": {"text/html"}, "Accept-Encoding": {"none"}},
 	})
-	for _, uri := range []string{"/", "/?", "/a%2Fb", "/a|b^c", "/%E3%83%84?q=a+b%20c&d=[e]", "//double//slash", "//x?y", "/;a=b,c:d@e!$&'()*", "/?a?b"} {
+	for _, uri := range []string{"/", "/?", "/a%2Fb", "/a|b^c", "/%E3%83%84?q=a+b%20c&d=[e]", "//double//slash",
+		"//x?y", "/;a=b,c:d@e!$&'()*", "/?a?b"} {
 		u := mustURL(t, url+uri)
 		uri = u.RequestURI()
 		if _, err := do(t, c, Request{URL: u, Header: http.Header{"If-None-Match": {`"e"`}}}); err != nil {
@@ -53,7 +54,8 @@ func TestRequestLine(t *testing.T) {
 			t.Fatalf("request %+v", r)
 		}
 		h := r.Header
-		if h.Get("User-Agent") != "Test/1 (+https://test.example)" || fmt.Sprint(h["X-Key"]) != "[a b]" || h.Get("Accept") != "text/html" ||
+		if h.Get("User-Agent") != "Test/1 (+https://test.example)" || fmt.Sprint(h["X-Key"]) != "[a b]" ||
+			h.Get("Accept") != "text/html" ||
 			h.Get("Accept-Encoding") != acceptEncoding || h.Get("If-None-Match") != `"e"` || h.Get("Cookie") != "" {
 			t.Errorf("headers %v", h)
 		}
@@ -118,7 +120,8 @@ func TestHTTP2(t *testing.T) {
 			if res.Proto != tt.proto || string(res.Body) != tt.proto+" /a|b?c" || res.Reused != (i > 0) {
 				t.Errorf("%s: %s %q, used again %v", tt.proto, res.Proto, res.Body, res.Reused)
 			}
-			if i == 0 && (res.Timings.TLS == 0 || res.Timings.Connect == 0) || i > 0 && res.Timings.TLS != 0 || res.Timings.Wait == 0 {
+			if i == 0 && (res.Timings.TLS == 0 || res.Timings.Connect == 0) || i > 0 && res.Timings.TLS != 0 ||
+				res.Timings.Wait == 0 {
 				t.Errorf("%s request %d: timings %+v", tt.proto, i, res.Timings)
 			}
 		}
@@ -197,27 +200,31 @@ func TestSameOnTheWire(t *testing.T) {
 		opts Options
 		req  Request
 	}{
-		"page":                {},
-		"text":                {req: Request{Mode: Text}},
-		"stream":              {req: Request{Mode: Stream}},
-		"headers of both":     {opts: Options{Header: http.Header{"x-key": {"a", "b"}, "Cookie": {"c=d"}, "Accept": {"a/b"}}}, req: Request{Header: http.Header{"If-None-Match": {`"e"`}, "X-KEY": {"c"}}}},
-		"another host":        {opts: Options{Header: http.Header{"Host": {"other.example:81"}}}},
-		"host of the request": {opts: Options{Header: http.Header{"Host": {"other.example"}}}, req: Request{Header: http.Header{"Host": {"third.example"}}}},
-		"host not in ASCII":   {opts: Options{Header: http.Header{"Host": {"bücher.example"}}}},
-		"host with a zone":    {opts: Options{Header: http.Header{"Host": {"[fe80::1%25en0]:8080"}}}},
-		"host that is none":   {opts: Options{Header: http.Header{"Host": {"a b/c"}}}},
-		"host empty":          {opts: Options{Header: http.Header{"Host": {""}}}},
-		"agent":               {opts: Options{UserAgent: "  A/1 "}},
-		"agents":              {opts: Options{Header: http.Header{"User-Agent": {"A/1", "B/2"}}}},
-		"no agent":            {opts: Options{Header: http.Header{"User-Agent": {""}}}},
-		"agent of no value":   {req: Request{Header: http.Header{"User-Agent": {}}}},
-		"spaces":              {opts: Options{Header: http.Header{"X": {" a\tb "}, "Y": {""}, "Z": {}}}},
-		"what is not ours":    {opts: Options{Header: http.Header{"Content-Length": {"5"}, "Transfer-Encoding": {"chunked"}, "Trailer": {"X"}, "Connection": {"close"}, "Accept-Encoding": {"x"}}}},
+		"page":   {},
+		"text":   {req: Request{Mode: Text}},
+		"stream": {req: Request{Mode: Stream}},
+		"headers of both": {opts: Options{Header: http.Header{"x-key": {"a", "b"}, "Cookie": {"c=d"},
+			"Accept": {"a/b"}}}, req: Request{Header: http.Header{"If-None-Match": {`"e"`}, "X-KEY": {"c"}}}},
+		"another host": {opts: Options{Header: http.Header{"Host": {"other.example:81"}}}},
+		"host of the request": {opts: Options{Header: http.Header{"Host": {"other.example"}}},
+			req: Request{Header: http.Header{"Host": {"third.example"}}}},
+		"host not in ASCII": {opts: Options{Header: http.Header{"Host": {"bücher.example"}}}},
+		"host with a zone":  {opts: Options{Header: http.Header{"Host": {"[fe80::1%25en0]:8080"}}}},
+		"host that is none": {opts: Options{Header: http.Header{"Host": {"a b/c"}}}},
+		"host empty":        {opts: Options{Header: http.Header{"Host": {""}}}},
+		"agent":             {opts: Options{UserAgent: "  A/1 "}},
+		"agents":            {opts: Options{Header: http.Header{"User-Agent": {"A/1", "B/2"}}}},
+		"no agent":          {opts: Options{Header: http.Header{"User-Agent": {""}}}},
+		"agent of no value": {req: Request{Header: http.Header{"User-Agent": {}}}},
+		"spaces":            {opts: Options{Header: http.Header{"X": {" a\tb "}, "Y": {""}, "Z": {}}}},
+		"what is not ours": {opts: Options{Header: http.Header{"Content-Length": {"5"},
+			"Transfer-Encoding": {"chunked"}, "Trailer": {"X"}, "Connection": {"close"}, "Accept-Encoding": {"x"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.opts.Resolve = []Resolve{mustResolve(t, "*:*:127.0.0.1:"+port)}
 			c := newClient(t, tt.opts)
-			for _, text := range []string{url + "/a//b|c;d?e=[f]&g=%zz", "http://name.example", "http://bücher.example:81//x?", "http://[2001:db8::1]/", "http://[2001:db8::1]:8080/?"} {
+			for _, text := range []string{url + "/a//b|c;d?e=[f]&g=%zz", "http://name.example",
+				"http://bücher.example:81//x?", "http://[2001:db8::1]/", "http://[2001:db8::1]:8080/?"} {
 				tt.req.URL = mustURL(t, text)
 				if _, err := do(t, c, tt.req); err != nil {
 					t.Fatal(err)
@@ -252,7 +259,8 @@ func TestBadHeaders(t *testing.T) {
 	c := newClient(t, Options{})
 	for _, h := range []http.Header{{"a b": {"c"}}, {"X": {"a\r\nb: c"}}, {"": {"x"}}} {
 		wire := &countingWire{}
-		if _, err := do(t, c, Request{URL: mustURL(t, "http://127.0.0.1:1/"), Header: h, Wire: wire}); KindOf(err) != ConnectError || wire.started.Load() != 0 {
+		if _, err := do(t, c, Request{URL: mustURL(t, "http://127.0.0.1:1/"), Header: h,
+			Wire: wire}); KindOf(err) != ConnectError || wire.started.Load() != 0 {
 			t.Errorf("%v: %v", h, err)
 		}
 	}

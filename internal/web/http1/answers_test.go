@@ -16,7 +16,10 @@ import (
 // TestAnswers gives one answer and asks again: the second answer must be the second
 // one, over the same connection exactly if the first left it in order.
 func TestAnswers(t *testing.T) {
-	informational := func(n int) string { return strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", n) }
+	informational := func(n int) string {
+		return strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
+			n)
+	}
 	tests := []struct {
 		name   string
 		answer string
@@ -28,32 +31,60 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "length", answer: okHead + "Content-Length: 3\r\n\r\nabc", status: 200, body: "abc", kept: true},
 		{name: "empty", answer: okHead + "Content-Length: 0\r\n\r\n", status: 200, kept: true},
-		{name: "chunked", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n", status: 200, body: "abc", kept: true},
-		{name: "chunked with trailers", answer: okHead + "Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n", status: 200, body: "abc", kept: true},
-		{name: "chunked and a length", answer: okHead + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", status: 200, body: "abc", kept: true},
+		{name: "chunked", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n",
+			status: 200, body: "abc", kept: true},
+		{name: "chunked with trailers", answer: okHead +
+			"Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n",
+			status: 200, body: "abc", kept: true},
+		{name: "chunked and a length", answer: okHead +
+			"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", status: 200, body: "abc",
+			kept: true},
 		{name: "no content", answer: "HTTP/1.1 204 None\r\n\r\n", status: 204, kept: true},
-		{name: "not modified, with the length of what it is not sending", answer: "HTTP/1.1 304 Same\r\nContent-Length: 100\r\n\r\n", status: 304, kept: true},
-		{name: "continue", answer: "HTTP/1.1 100 Continue\r\n\r\n" + okHead + "Content-Length: 3\r\n\r\nabc", status: 200, body: "abc", kept: true},
-		{name: "early hints", answer: informational(2) + okHead + "Content-Length: 3\r\n\r\nabc", status: 200, body: "abc", kept: true},
-		{name: "as many informational answers as may be", answer: informational(maxInformational) + "HTTP/1.1 204 None\r\n\r\n", status: 204, kept: true},
-		{name: "too many informational answers", answer: informational(maxInformational+1) + "HTTP/1.1 204 None\r\n\r\n"},
-		{name: "headers of informational answers over the limit", answer: informational(5) + "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 200}},
-		{name: "headers just within the limit", answer: "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 21}, status: 204, kept: true},
+		{name: "not modified, with the length of what it is not sending",
+			answer: "HTTP/1.1 304 Same\r\nContent-Length: 100\r\n\r\n", status: 304, kept: true},
+		{name: "continue", answer: "HTTP/1.1 100 Continue\r\n\r\n" + okHead + "Content-Length: 3\r\n\r\nabc",
+			status: 200, body: "abc", kept: true},
+		{name: "early hints", answer: informational(2) + okHead + "Content-Length: 3\r\n\r\nabc", status: 200,
+			body: "abc", kept: true},
+		{name: "as many informational answers as may be", answer: informational(maxInformational) +
+			"HTTP/1.1 204 None\r\n\r\n", status: 204, kept: true},
+		{name: "too many informational answers", answer: informational(maxInformational+1) +
+			"HTTP/1.1 204 None\r\n\r\n"},
+		{name: "headers of informational answers over the limit", answer: informational(5) +
+			"HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 200}},
+		{name: "headers just within the limit", answer: "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 21},
+			status: 204, kept: true},
 		{name: "headers just over the limit", answer: "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 20}},
-		{name: "headers without end", answer: okHead + "X: " + strings.Repeat("x", 1<<20), opts: Options{MaxHeader: 64 << 10}},
-		{name: "body over the limit of headers", answer: okHead + "Content-Length: 3000\r\n\r\n" + strings.Repeat("x", 3000), opts: Options{MaxHeader: 100}, status: 200, body: strings.Repeat("x", 3000), kept: true},
-		{name: "switching protocols", answer: "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", status: 101},
-		{name: "connection close", answer: okHead + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", status: 200, body: "abc"},
-		{name: "close among others", answer: okHead + "Connection: x, Close\r\nContent-Length: 3\r\n\r\nabc", status: 200, body: "abc"},
-		{name: "we said close", answer: okHead + "Content-Length: 3\r\n\r\nabc", header: http.Header{"Connection": {"close"}}, status: 200, body: "abc"},
-		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nabc", status: 200, body: "abc"},
-		{name: "HTTP/1.0 kept alive", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc", status: 200, body: "abc", kept: true},
+		{name: "headers without end", answer: okHead + "X: " + strings.Repeat("x", 1<<20),
+			opts: Options{MaxHeader: 64 << 10}},
+		{name: "body over the limit of headers", answer: okHead + "Content-Length: 3000\r\n\r\n" +
+			strings.Repeat("x", 3000), opts: Options{MaxHeader: 100}, status: 200, body: strings.Repeat("x", 3000),
+			kept: true},
+		{name: "switching protocols", answer: "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+			status: 101},
+		{name: "connection close", answer: okHead + "Connection: close\r\nContent-Length: 3\r\n\r\nabc", status: 200,
+			body: "abc"},
+		{name: "close among others", answer: okHead + "Connection: x, Close\r\nContent-Length: 3\r\n\r\nabc",
+			status: 200, body: "abc"},
+		{name: "we said close", answer: okHead + "Content-Length: 3\r\n\r\nabc",
+			header: http.Header{"Connection": {"close"}}, status: 200, body: "abc"},
+		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nabc",
+			status: 200, body: "abc"},
+		{name: "HTTP/1.0 kept alive",
+			answer: "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: keep-alive\r\nContent-Length: " +
+				"3\r\n\r\nabc", status: 200, body: "abc", kept: true},
 		{name: "until the end", answer: okHead + "\r\nabc", status: 200, body: "abc"},
-		{name: "garbage after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc" + "garbage", status: 200, body: "abc"},
-		{name: "another answer after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc" + okHead + "Content-Length: 4\r\n\r\nevil", status: 200, body: "abc"},
-		{name: "another answer after the last chunk", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + okHead + "Content-Length: 4\r\n\r\nevil", status: 200, body: "abc"},
-		{name: "another answer after no body", answer: "HTTP/1.1 204 None\r\n\r\n" + okHead + "Content-Length: 4\r\n\r\nevil", status: 204},
-		{name: "empty line after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc\r\n", status: 200, body: "abc"},
+		{name: "garbage after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc" + "garbage", status: 200,
+			body: "abc"},
+		{name: "another answer after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc" + okHead +
+			"Content-Length: 4\r\n\r\nevil", status: 200, body: "abc"},
+		{name: "another answer after the last chunk", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + okHead + "Content-Length: 4\r\n\r\nevil",
+			status: 200, body: "abc"},
+		{name: "another answer after no body", answer: "HTTP/1.1 204 None\r\n\r\n" + okHead +
+			"Content-Length: 4\r\n\r\nevil", status: 204},
+		{name: "empty line after the body", answer: okHead + "Content-Length: 3\r\n\r\nabc\r\n", status: 200,
+			body: "abc"},
 		{name: "two lengths", answer: okHead + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"},
 		{name: "bad length", answer: okHead + "Content-Length: -1\r\n\r\n"},
 		{name: "unknown transfer encoding", answer: okHead + "Transfer-Encoding: gzip\r\n\r\n"},

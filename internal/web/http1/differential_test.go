@@ -53,8 +53,8 @@ func see(t *testing.T, rt http.RoundTripper, to string) (s seen) {
 	return s
 }
 
-// TestSameAsNetHTTP gives the same bytes to this package and to net/http's Transport. What a caller sees must be the same, except where
-// the table has a decision of DESIGN.md.
+// TestSameAsNetHTTP gives the same bytes to this package and to net/http's Transport. What a caller sees must be the
+// same, except where the table has a decision of DESIGN.md.
 func TestSameAsNetHTTP(t *testing.T) {
 	const length3 = "Content-Length: 3\r\n\r\nabc"
 	informational := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", maxInformational+1)
@@ -83,16 +83,24 @@ func TestSameAsNetHTTP(t *testing.T) {
 		{name: "version 1.0", answer: "HTTP/1.0 200 OK\r\n" + length3, close: true},
 		{name: "version 1.0 kept alive", answer: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n" + length3},
 		{name: "chunks", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"},
-		{name: "chunk extensions", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n3;name=\"va lue\";x\r\nabc\r\n0;last\r\n\r\n"},
-		{name: "chunk size with zeros", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n0003\r\nabc\r\n000\r\n\r\n"},
-		{name: "chunk size that is no number", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n3x\r\nabc\r\n0\r\n\r\n"},
-		{name: "chunk longer than its size", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n"},
+		{name: "chunk extensions", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n3;name=\"va lue\";x\r\nabc\r\n0;last\r\n\r\n"},
+		{name: "chunk size with zeros", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n0003\r\nabc\r\n000\r\n\r\n"},
+		{name: "chunk size that is no number", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n3x\r\nabc\r\n0\r\n\r\n"},
+		{name: "chunk longer than its size", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n"},
 		{name: "chunk cut", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n9\r\nabc", close: true},
 		{name: "no last chunk", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", close: true},
-		{name: "trailers", answer: okHead + "Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n"},
-		{name: "trailer that must not be one", answer: okHead + "Trailer: Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", close: true},
-		{name: "two transfer encodings", answer: okHead + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", close: true},
-		{name: "chunks and a length", answer: okHead + "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"},
+		{name: "trailers", answer: okHead +
+			"Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n"},
+		{name: "trailer that must not be one", answer: okHead +
+			"Trailer: Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", close: true},
+		{name: "two transfer encodings", answer: okHead + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+			close: true},
+		{name: "chunks and a length", answer: okHead +
+			"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"},
 		{name: "the same length twice", answer: okHead + "Content-Length: 3\r\n" + length3},
 		{name: "lengths that differ", answer: okHead + "Content-Length: 4\r\n" + length3, close: true},
 		{name: "lengths in a list", answer: okHead + "Content-Length: 3, 3\r\n\r\nabc", close: true},
@@ -104,16 +112,24 @@ func TestSameAsNetHTTP(t *testing.T) {
 		{name: "connection: close, and the server waits", answer: okHead + "Connection: close\r\n" + length3},
 		{name: "pragma", answer: okHead + "Pragma: no-cache\r\n" + length3},
 		{name: "100", answer: "HTTP/1.1 100 Continue\r\n\r\n" + okHead + length3},
-		{name: "103, three times", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", 3) + okHead + length3},
+		{name: "103, three times", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", 3) +
+			okHead + length3},
 		{name: "204 with a length", answer: "HTTP/1.1 204 None\r\nContent-Length: 0\r\n\r\n"},
 		{name: "304 with a length", answer: "HTTP/1.1 304 Same\r\nContent-Length: 100\r\n\r\n"},
 		{name: "408 as an answer", answer: "HTTP/1.1 408 Late\r\nConnection: close\r\n" + length3, close: true},
-		{name: "headers over the limit", answer: okHead + "X: " + strings.Repeat("x", 300<<10) + "\r\n" + length3, close: true},
-		{name: "many 1xx", answer: informational + okHead + length3, close: true, decision: "limit of 1xx", want: seen{failed: true}},
-		{name: "101", answer: "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", close: true, decision: "no upgrade", want: seen{status: 101}},
-		{name: "bytes after the answer", answer: okHead + length3 + goodEnd, decision: "bytes after an answer", want: seen{status: 200, body: "abc"}},
-		{name: "bytes after the last chunk", answer: okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goodEnd, decision: "bytes after an answer", want: seen{status: 200, body: "abc"}},
-		{name: "bytes after no body", answer: "HTTP/1.1 204 None\r\n\r\n" + goodEnd, decision: "bytes after an answer", want: seen{status: 204}},
+		{name: "headers over the limit", answer: okHead + "X: " + strings.Repeat("x", 300<<10) + "\r\n" + length3,
+			close: true},
+		{name: "many 1xx", answer: informational + okHead + length3, close: true, decision: "limit of 1xx",
+			want: seen{failed: true}},
+		{name: "101", answer: "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", close: true,
+			decision: "no upgrade", want: seen{status: 101}},
+		{name: "bytes after the answer", answer: okHead + length3 + goodEnd, decision: "bytes after an answer",
+			want: seen{status: 200, body: "abc"}},
+		{name: "bytes after the last chunk", answer: okHead +
+			"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goodEnd, decision: "bytes after an answer",
+			want: seen{status: 200, body: "abc"}},
+		{name: "bytes after no body", answer: "HTTP/1.1 204 None\r\n\r\n" + goodEnd, decision: "bytes after an answer",
+			want: seen{status: 204}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serve := func(n int, c net.Conn) {
@@ -133,7 +149,8 @@ func TestSameAsNetHTTP(t *testing.T) {
 			at, again := listen(t, serve), listen(t, serve) // they end after the clients
 			ours := see(t, newClient(t, PoolOptions{}, Options{}), at)
 			if tt.decision != "" {
-				got := seen{failed: ours.failed, status: ours.status, body: ours.body, partial: ours.partial, kept: ours.kept}
+				got := seen{failed: ours.failed, status: ours.status, body: ours.body, partial: ours.partial,
+					kept: ours.kept}
 				if !reflect.DeepEqual(got, tt.want) {
 					t.Errorf("%s: got %+v, want %+v", tt.decision, got, tt.want)
 				}
@@ -148,8 +165,8 @@ func TestSameAsNetHTTP(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: the server answers a new connection before it has read the request. The decision is to accept that: the answer is read
-// after the request was written. On a kept connection such bytes are refused, see TestIdleIsHeard.
+// TestEarlyAnswer: the server answers a new connection before it has read the request. The decision is to accept that:
+// the answer is read after the request was written. On a kept connection such bytes are refused, see TestIdleIsHeard.
 func TestEarlyAnswer(t *testing.T) {
 	to := listen(t, func(_ int, c net.Conn) {
 		_, _ = io.WriteString(c, goodEnd)
@@ -161,7 +178,8 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentTwice: net/http sends a GET again when a kept connection ends before the answer. The decision is not to.
+// TestNothingIsSentTwice: net/http sends a GET again when a kept connection ends before the answer. The decision is not
+// to.
 func TestNothingIsSentTwice(t *testing.T) {
 	for name, drop := range map[string]func(net.Conn){"end": func(net.Conn) {}, "reset": reset} {
 		t.Run(name, func(t *testing.T) {
@@ -224,10 +242,12 @@ func TestSameRequest(t *testing.T) {
 		"spaces":            {Header: agent(http.Header{"X": {" a\tb "}, "Y": {""}, "Z": {}})},
 		"closing":           {Close: true, Header: agent(nil)},
 		"how a body is sent": {Header: agent(http.Header{
-			"Content-Length": {"5"}, "Transfer-Encoding": {"chunked"}, "Trailer": {"X"}, "Connection": {"close"}, "Host": {"x"},
+			"Content-Length": {"5"}, "Transfer-Encoding": {"chunked"}, "Trailer": {"X"}, "Connection": {"close"},
+			"Host": {"x"},
 		})},
 	} {
-		for _, text := range []string{"http://name.example", "http://name.example:81/a//b;d?e=[f]&g=%zz", "http://[2001:db8::1]:8080/?", "http://name.example//x?", "http://name.example/%2F"} {
+		for _, text := range []string{"http://name.example", "http://name.example:81/a//b;d?e=[f]&g=%zz",
+			"http://[2001:db8::1]:8080/?", "http://name.example//x?", "http://name.example/%2F"} {
 			u, err := url.Parse(text)
 			if err != nil {
 				t.Fatal(err)
@@ -272,12 +292,13 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestCancelByContext ends the context of a request wherever it can wait. The error is its cause, nothing stays open, and a context that
-// ends after the body does not touch the connection.
+// TestCancelByContext ends the context of a request wherever it can wait. The error is its cause, nothing stays open,
+// and a context that ends after the body does not touch the connection.
 func TestCancelByContext(t *testing.T) {
 	for name, answer := range map[string]string{
 		"waiting": "", "in the headers": okHead, "after 1xx": "HTTP/1.1 100 Go\r\n\r\n",
-		"in the body": okHead + "Content-Length: 9\r\n\r\nabc", "between chunks": okHead + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		"in the body": okHead + "Content-Length: 9\r\n\r\nabc", "between chunks": okHead +
+			"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())

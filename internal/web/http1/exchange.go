@@ -116,7 +116,8 @@ func requestOf(req *http.Request) (r Request, err error) {
 		return r, &RequestError{"want a URL with http or https and a host"}
 	case req.Method != "" && req.Method != http.MethodGet:
 		return r, &RequestError{"method " + req.Method + ", want GET"}
-	case req.Body != nil && req.Body != http.NoBody || req.ContentLength > 0 || len(req.TransferEncoding) > 0 || len(req.Trailer) > 0:
+	case req.Body != nil && req.Body != http.NoBody || req.ContentLength > 0 || len(req.TransferEncoding) > 0 ||
+		len(req.Trailer) > 0:
 		return r, &RequestError{"a GET must not have a body"}
 	}
 	header := req.Header

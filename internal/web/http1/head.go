@@ -38,7 +38,8 @@ func NewHead(header http.Header) (*Head, error) {
 	if agent := header["User-Agent"]; len(agent) > 0 && agent[0] != "" {
 		_ = http.Header{"User-Agent": agent[:1]}.Write(&lines) // to memory
 	}
-	_ = header.WriteSubset(&lines, map[string]bool{"Host": true, "User-Agent": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true})
+	_ = header.WriteSubset(&lines, map[string]bool{"Host": true, "User-Agent": true, "Content-Length": true,
+		"Transfer-Encoding": true, "Trailer": true})
 	lines.WriteString("\r\n")
 	h.lines = lines.Bytes()
 	return h, nil

@@ -57,7 +57,8 @@ func TestPlainAnswers(t *testing.T) {
 		name, answer string
 		plain        bool
 	}{
-		{"usual", okHead + "Content-Type: text/html; charset=utf-8\r\nETag: \"x\"\r\nContent-Length: 3\r\n\r\nabc", true},
+		{"usual", okHead + "Content-Type: text/html; charset=utf-8\r\nETag: \"x\"\r\nContent-Length: 3\r\n\r\nabc",
+			true},
 		{"kept", okHead + "Connection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", true},
 		{"nothing follows", okHead + "Content-Length: 0\r\n\r\n", true},
 		{"more follows", okHead + "Content-Length: 1\r\n\r\nabc", true},
@@ -103,7 +104,8 @@ func TestPlainAnswers(t *testing.T) {
 }
 
 func FuzzPlain(f *testing.F) {
-	f.Add(okHead + "Date: Sun, 15 Nov 2026 08:46:18 GMT\r\nContent-Type: text/html\r\nContent-Length: 3\r\nConnection: keep-alive\r\n\r\nabc")
+	f.Add(okHead + "Date: Sun, 15 Nov 2026 08:46:18 GMT\r\nContent-Type: text/html\r\nContent-Length: " +
+		"3\r\nConnection: keep-alive\r\n\r\nabc")
 	f.Add("HTTP/1.1 404 Not Found\r\nSet-Cookie: a=b\r\nset-cookie: c=d\r\nContent-Length: 0\r\n\r\n")
 	f.Add(okHead + "Pragma: no-cache\r\nTrailer: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	f.Fuzz(func(t *testing.T, data string) {

@@ -49,7 +49,8 @@ type poolKey struct {
 
 // NewPool makes an empty Pool.
 func NewPool(o PoolOptions) *Pool {
-	p := &Pool{perHost: o.MaxIdlePerHost, max: o.MaxIdle, timeout: o.IdleTimeout, elsewhere: o.Elsewhere, newest: make(map[poolKey]*conn)}
+	p := &Pool{perHost: o.MaxIdlePerHost, max: o.MaxIdle, timeout: o.IdleTimeout, elsewhere: o.Elsewhere,
+		newest: make(map[poolKey]*conn)}
 	p.perHost = cmp.Or(p.perHost, 4)
 	p.max = cmp.Or(p.max, 2048)
 	p.timeout = cmp.Or(p.timeout, 90*time.Second)

@@ -36,7 +36,8 @@ func TestPoolModel(t *testing.T) {
 		defer p.Close()
 		transports := []*Transport{New(p, Options{}), New(p, Options{})}
 		key := func(t *rapid.T) poolKey {
-			return poolKey{transports[rapid.IntRange(0, 1).Draw(t, "transport")], fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "origin"))}
+			return poolKey{transports[rapid.IntRange(0, 1).Draw(t, "transport")],
+				fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "origin"))}
 		}
 		var model []*conn // the least recently used first
 		var all []*conn

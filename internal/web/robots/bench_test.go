@@ -39,8 +39,11 @@ func hostileFiles() map[string]string {
 		"nested":     hostileFile(func(i int) string { return "Disallow:/" + strings.Repeat("a", i) }),
 		"stars":      hostileFile(func(int) string { return "Disallow:/" + strings.Repeat("*a", 8000) + "b" }),
 		"short_wild": hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*%x", i) }),
-		"disorder":   hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*baaaaaaa%s*b", strings.Repeat("a", i%8)) }),
-		"near_miss":  hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*aaaaaaa%x", i|1<<12) }),
+		"disorder": hostileFile(func(i int) string {
+			return fmt.Sprintf("Disallow:*baaaaaaa%s*b",
+				strings.Repeat("a", i%8))
+		}),
+		"near_miss": hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*aaaaaaa%x", i|1<<12) }),
 	}
 }
 

@@ -28,7 +28,10 @@ func compile(who agent, lines []line) *Rules {
 
 	// Both sorts are stable, so that of equal rules the first line answers.
 	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })
-	slices.SortStableFunc(r.plain, func(a, b rule) int { return cmp.Or(strings.Compare(a.pattern, b.pattern), compare(&a, &b)) })
+	slices.SortStableFunc(r.plain, func(a, b rule) int {
+		return cmp.Or(strings.Compare(a.pattern, b.pattern),
+			compare(&a, &b))
+	})
 	r.plain = slices.CompactFunc(r.plain, func(a, b rule) bool { return a.pattern == b.pattern })
 	r.wild, r.plain = slices.Clip(r.wild), slices.Clip(r.plain)
 	r.linkPlain()
@@ -48,7 +51,8 @@ func (r *Rules) add(l *line) {
 	}
 	// A directory's index page and the directory are one place, so who allows the
 	// page allows the directory.
-	if i := strings.LastIndexByte(pattern, '/'); l.key == keyAllow && i >= 0 && strings.HasPrefix(pattern[i:], "/index.htm") {
+	if i := strings.LastIndexByte(pattern, '/'); l.key == keyAllow && i >= 0 &&
+		strings.HasPrefix(pattern[i:], "/index.htm") {
 		r.addPattern(l, pattern[:i+1]+"$")
 	}
 }

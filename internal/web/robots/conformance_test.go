@@ -82,13 +82,15 @@ func TestConformanceMatch(t *testing.T) {
 		got := rules.Match(pathQuery(r.URL))
 		if r.Tier == "contested" {
 			if got.Allowed != r.Allowed {
-				t.Logf("contested row %d %s: allowed %v, Google says %v (%s)", i+1, r.Name, got.Allowed, r.Allowed, r.Note)
+				t.Logf("contested row %d %s: allowed %v, Google says %v (%s)", i+1, r.Name, got.Allowed, r.Allowed,
+					r.Note)
 			}
 			continue
 		}
 		asserted++
 		if got.Allowed != r.Allowed {
-			t.Errorf("row %d %s: agent %q url %.80q: %+v, want allowed %v\n%.300s", i+1, r.Name, r.Agent, r.URL, got, r.Allowed, r.Robots)
+			t.Errorf("row %d %s: agent %q url %.80q: %+v, want allowed %v\n%.300s", i+1, r.Name, r.Agent, r.URL, got,
+				r.Allowed, r.Robots)
 		}
 	}
 	t.Logf("%d rows asserted", asserted)
@@ -111,7 +113,8 @@ func TestConformanceParse(t *testing.T) {
 		Sitemaps     []string
 		Lines        []lineRow
 	}
-	tags := map[key]string{keyUserAgent: "user-agent", keyAllow: "allow", keyDisallow: "disallow", keySitemap: "sitemap"}
+	tags := map[key]string{keyUserAgent: "user-agent", keyAllow: "allow", keyDisallow: "disallow",
+		keySitemap: "sitemap"}
 	for i, r := range conformanceRows[row](t, "google_parse_report.jsonl") {
 		body := fileBody(t, r.Robots, r.RobotsB64)
 		valid, unknown, lastDirective, lastLine := 0, 0, 0, 0
@@ -137,7 +140,8 @@ func TestConformanceParse(t *testing.T) {
 		if r.Last != nil && *r.Last != lastDirective && *r.Last != lastLine {
 			t.Errorf("row %d %s: last line %d or %d, want %d", i+1, r.Name, lastDirective, lastLine, *r.Last)
 		}
-		if got := Parse(body).Sitemaps(); len(r.Sitemaps) > 0 && (len(got) != len(r.Sitemaps) || got[0] != r.Sitemaps[0]) {
+		if got := Parse(body).Sitemaps(); len(r.Sitemaps) > 0 &&
+			(len(got) != len(r.Sitemaps) || got[0] != r.Sitemaps[0]) {
 			t.Errorf("row %d %s: sitemaps %q, want %q", i+1, r.Name, got, r.Sitemaps)
 		}
 		for _, want := range r.Lines {

@@ -17,12 +17,11 @@
 //
 // # Tolerance
 //
-// Real files are careless, so the parser takes what Google's parser takes: a
-// byte order mark or the start of one, UTF-16 with a byte order mark (Google does not), any of the three line endings, a missing
-// colon between two words, keys in any case, keys with something after them, and
-// the common misspellings of them. A line counts to its 16,663rd byte and a file
-// to its 512,000th; a line that the end of the limit cuts in two is left out,
-// since half a rule says something else than the rule.
+// Real files are careless, so the parser takes what Google's parser takes: a byte order mark or the start of one,
+// UTF-16 with a byte order mark (Google does not), any of the three line endings, a missing colon between two words,
+// keys in any case, keys with something after them, and the common misspellings of them. A line counts to its 16,663rd
+// byte and a file to its 512,000th; a line that the end of the limit cuts in two is left out, since half a rule says
+// something else than the rule.
 //
 // # Where this differs from Google's parser
 //

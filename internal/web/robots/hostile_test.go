@@ -39,7 +39,8 @@ func TestOddFiles(t *testing.T) {
 			}
 			continue
 		}
-		if r.Match("/private/x").Allowed || r.Match("/%C3%BC").Allowed || !r.Match("/open").Allowed || len(f.Sitemaps()) != 1 {
+		if r.Match("/private/x").Allowed || r.Match("/%C3%BC").Allowed || !r.Match("/open").Allowed ||
+			len(f.Sitemaps()) != 1 {
 			t.Errorf("%s: %+v, %+v, sitemaps %q", name, r.Match("/private/x"), r.Match("/open"), f.Sitemaps())
 		}
 	}

@@ -26,7 +26,8 @@ func TestMatch(t *testing.T) {
 		{"tie with star", agent + "Disallow: /ab\nAllow: /*b", "/ab", true, "Allow: /*b", 3},
 		{"first of equals", agent + "Disallow: /a\nDisallow: /a", "/a", false, "Disallow: /a", 2},
 		{"star longer than plain", agent + "Allow: /a\nDisallow: /*.gif", "/a.gif", false, "Disallow: /*.gif", 3},
-		{"star shorter than plain", agent + "Allow: /abcdefg\nDisallow: /*.gif", "/abcdefg.gif", true, "Allow: /abcdefg", 2},
+		{"star shorter than plain", agent + "Allow: /abcdefg\nDisallow: /*.gif", "/abcdefg.gif", true,
+			"Allow: /abcdefg", 2},
 		{"anchored", agent + "Disallow: /a$", "/a", false, "Disallow: /a$", 2},
 		{"anchored, longer path", agent + "Disallow: /a$", "/ab", true, "", 0},
 		{"anchored star", agent + "Disallow: /*.php$", "/a.php/b.php", false, "Disallow: /*.php$", 2},
@@ -43,8 +44,10 @@ func TestMatch(t *testing.T) {
 		{"robots.txt itself", agent + "Disallow: /", "/robots.txt", true, "", 0},
 		{"empty path", agent + "Disallow: /", "", false, "Disallow: /", 2},
 		{"query", agent + "Disallow: /*?s=", "/a?s=1", false, "Disallow: /*?s=", 2},
-		{"RFC 9309 2.2.2, plain query", agent + "Disallow: /foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2F%2Ffoo.bar", false, "Disallow: /foo/bar?baz=https://foo.bar", 2},
-		{"RFC 9309 2.2.2, escaped query", agent + "Disallow: /foo/bar?baz=https%3A%2F%2Ffoo.bar", "/foo/bar?baz=https://foo.bar", false, "Disallow: /foo/bar?baz=https%3A%2F%2Ffoo.bar", 2},
+		{"RFC 9309 2.2.2, plain query", agent + "Disallow: /foo/bar?baz=https://foo.bar",
+			"/foo/bar?baz=https%3A%2F%2Ffoo.bar", false, "Disallow: /foo/bar?baz=https://foo.bar", 2},
+		{"RFC 9309 2.2.2, escaped query", agent + "Disallow: /foo/bar?baz=https%3A%2F%2Ffoo.bar",
+			"/foo/bar?baz=https://foo.bar", false, "Disallow: /foo/bar?baz=https%3A%2F%2Ffoo.bar", 2},
 		{"escape kept in both", agent + "Disallow: /*%2f", "/a?b=%2F", false, "Disallow: /*%2f", 2},
 		{"slash is not its escape in a path", agent + "Disallow: /a/b", "/a%2Fb", true, "", 0},
 		{"unreserved escaped", agent + "Disallow: /%62%61%7A", "/baz", false, "Disallow: /%62%61%7A", 2},
@@ -77,19 +80,26 @@ func TestAgent(t *testing.T) {
 		{"star", "User-agent: *\nDisallow: /", "a", "*", 1, 0, false},
 		{"star with remark", "User-agent: * all\nDisallow: /", "a", "*", 1, 0, false},
 		{"own over star", "User-agent: *\nDisallow: /\nUser-agent: A\n", "a", "A", 0, 0, false},
-		{"merged", "User-agent: a\nDisallow: /x\nUser-agent: b\nDisallow: /y\nUser-agent: A/2.0\nDisallow: /z", "a", "a", 2, 0, false},
+		{"merged", "User-agent: a\nDisallow: /x\nUser-agent: b\nDisallow: /y\nUser-agent: A/2.0\nDisallow: /z", "a",
+			"a", 2, 0, false},
 		{"not a prefix", "User-agent: ab\nDisallow: /x", "a", "", 0, 0, false},
 		{"invalid token asks for all", "User-agent: *\nDisallow: /", "a/1", "*", 1, 0, false},
 		{"delay", "User-agent: *\nCrawl-delay: 1.5\nDisallow: /", "a", "*", 1, 1500 * time.Millisecond, true},
 		{"delay of nought", "User-agent: *\nCrawl-delay: 0", "a", "*", 0, 0, true},
 		{"delay of another", "User-agent: b\nCrawl-delay: 9\nUser-agent: *\nDisallow: /", "a", "*", 1, 0, false},
-		{"delay does not close a group", "User-agent: b\nCrawl-delay: 9\nUser-agent: *\nDisallow: /", "b", "b", 1, 9 * time.Second, true},
-		{"delay of the last", "User-agent: b\nCrawl-delay: 9\nUser-agent: a\nCrawl-delay: 2\nDisallow: /", "a", "a", 1, 2 * time.Second, true},
-		{"delay of two", "User-agent: a\nUser-agent: b\nCrawl-delay: 9\nDisallow: /", "a", "a", 1, 9 * time.Second, true},
-		{"longer delay", "User-agent: a\nCrawl-delay: 9\nDisallow: /\nCrawl-delay: 3\n", "a", "a", 1, 9 * time.Second, true},
+		{"delay does not close a group", "User-agent: b\nCrawl-delay: 9\nUser-agent: *\nDisallow: /", "b", "b", 1,
+			9 * time.Second, true},
+		{"delay of the last", "User-agent: b\nCrawl-delay: 9\nUser-agent: a\nCrawl-delay: 2\nDisallow: /", "a", "a", 1,
+			2 * time.Second, true},
+		{"delay of two", "User-agent: a\nUser-agent: b\nCrawl-delay: 9\nDisallow: /", "a", "a", 1, 9 * time.Second,
+			true},
+		{"longer delay", "User-agent: a\nCrawl-delay: 9\nDisallow: /\nCrawl-delay: 3\n", "a", "a", 1, 9 * time.Second,
+			true},
 		{"delay before any agent", "Crawl-delay: 9\nUser-agent: a\n", "a", "a", 0, 0, false},
-		{"delay of the star is not inherited", "User-agent: *\nCrawl-delay: 9\nDisallow:\nUser-agent: a\nDisallow: /", "a", "a", 1, 0, false},
-		{"misspelt", "useragent: a\nuser agent: b\ndisalow: /1\ndissallow: /2\ndissalow: /3\ndiasllow: /4\ndisallaw /5\nCrawldelay 7", "b", "b", 5, 7 * time.Second, true},
+		{"delay of the star is not inherited", "User-agent: *\nCrawl-delay: 9\nDisallow:\nUser-agent: a\nDisallow: /",
+			"a", "a", 1, 0, false},
+		{"misspelt", "useragent: a\nuser agent: b\ndisalow: /1\ndissallow: /2\ndissalow: /3\ndiasllow: /4\ndisallaw " +
+			"/5\nCrawldelay 7", "b", "b", 5, 7 * time.Second, true},
 		{"sitemap does not close", "User-agent: a\nSitemap: x\nUser-agent: b\nDisallow: /", "a", "a", 1, 0, false},
 	}
 	for _, tt := range tests {
@@ -110,8 +120,10 @@ func TestParseDelay(t *testing.T) {
 		want time.Duration
 		ok   bool
 	}{
-		{"", 0, false}, {"x", 0, false}, {"-1", 0, false}, {".", 0, false}, {"1.2.3", 0, false}, {"nan", 0, false}, {"inf", 0, false},
-		{"1", time.Second, true}, {".5", 500 * time.Millisecond, true}, {"2.", 2 * time.Second, true}, {"10s", 10 * time.Second, true},
+		{"", 0, false}, {"x", 0, false}, {"-1", 0, false}, {".", 0, false}, {"1.2.3", 0, false}, {"nan", 0, false},
+		{"inf", 0, false},
+		{"1", time.Second, true}, {".5", 500 * time.Millisecond, true}, {"2.", 2 * time.Second, true},
+		{"10s", 10 * time.Second, true},
 		{"0.001", time.Millisecond, true}, {strings.Repeat("9", 400), longestDelay, true}, {"1e9", time.Second, true},
 	}
 	for _, tt := range tests {
@@ -138,7 +150,8 @@ func TestSizeLimit(t *testing.T) {
 }
 
 func TestSitemaps(t *testing.T) {
-	f := Parse([]byte("\xef\xbb\xbfSitemap: https://a.example/1.xml # one\rSITE-MAP : /2.xml\r\nSitemap:\nUser-agent: *\nsitemap:https://a.example/3.xml"))
+	f := Parse([]byte("\xef\xbb\xbfSitemap: https://a.example/1.xml # one\rSITE-MAP : " +
+		"/2.xml\r\nSitemap:\nUser-agent: *\nsitemap:https://a.example/3.xml"))
 	want := []string{"https://a.example/1.xml", "/2.xml", "https://a.example/3.xml"}
 	if got := f.Sitemaps(); !slices.Equal(got, want) {
 		t.Errorf("sitemaps %q, want %q", got, want)
@@ -147,7 +160,8 @@ func TestSitemaps(t *testing.T) {
 
 func TestProductToken(t *testing.T) {
 	for in, want := range map[string]string{
-		"Mapwright/1.0 (+https://x.example)": "Mapwright", "a_b-c d": "a_b-c", "": "", "1bot/2": "1bot", "crawler1 x": "crawler1", "(x)": "",
+		"Mapwright/1.0 (+https://x.example)": "Mapwright", "a_b-c d": "a_b-c", "": "", "1bot/2": "1bot",
+		"crawler1 x": "crawler1", "(x)": "",
 	} {
 		if got := ProductToken(in); got != want {
 			t.Errorf("ProductToken(%q) = %q, want %q", in, got, want)
@@ -161,7 +175,8 @@ func TestRulesHoldTheirLinesOnly(t *testing.T) {
 	r := Parse([]byte("User-agent: Bot\nCrawl-delay: 2\nDisallow: /a # no\n\n\nAllow: /*b%2a$\n" + other)).Agent("bot")
 	// The copies of the lines lie side by side, which the lines of the file do not.
 	plain, wild := r.plain[0].text, r.wild[0].text
-	if plain != "Disallow: /a" || wild != "Allow: /*b%2a$" || r.Size() > 1000 || unsafe.StringData(wild) != (*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(plain)), len(plain))) {
+	if plain != "Disallow: /a" || wild != "Allow: /*b%2a$" || r.Size() > 1000 ||
+		unsafe.StringData(wild) != (*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(plain)), len(plain))) {
 		t.Errorf("%d bytes with %q and %q", r.Size(), plain, wild)
 	}
 	if d, ok := r.CrawlDelay(); d != 2*time.Second || !ok || r.Group() != "Bot" {

@@ -33,12 +33,15 @@ type Entry struct {
 // Alternate is the same page in another language.
 type Alternate struct{ Lang, Href string }
 
-// parseTime reads the W3C date forms that sitemaps use, and the forms of feeds. The zero time means that the text is no date.
+// parseTime reads the W3C date forms that sitemaps use, and the forms of feeds. The zero time means that the text is no
+// date.
 func parseTime(text string) time.Time {
 	text = strings.TrimSpace(text)
 	for _, layout := range [...]string{
-		time.RFC3339Nano, "2006-01-02T15:04Z07:00", time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05-0700",
-		time.RFC1123Z, time.RFC1123, "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2006-01", "2006",
+		time.RFC3339Nano, "2006-01-02T15:04Z07:00", time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04",
+		time.DateTime, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05-0700",
+		time.RFC1123Z, time.RFC1123, "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST",
+		"2 Jan 2006 15:04:05 -0700", "2006-01", "2006",
 	} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UTC()

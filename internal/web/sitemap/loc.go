@@ -17,8 +17,9 @@ func Fits(url string) bool {
 	return n >= minLoc && n <= maxLoc
 }
 
-// appendURL writes a URL as RFC 3986 has it, which the protocol asks for and the schema checks. Browsers and servers let some more
-// characters stand in paths and queries, such as brackets, bars and a percent sign that begins no escape; here they are escaped.
+// appendURL writes a URL as RFC 3986 has it, which the protocol asks for and the schema checks. Browsers and servers
+// let some more characters stand in paths and queries, such as brackets, bars and a percent sign that begins no escape;
+// here they are escaped.
 func appendURL(b []byte, url string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(url) {

@@ -19,14 +19,15 @@ var ErrNotSitemap = errors.New("not a sitemap")
 // maxLayers is how often a file may be compressed in itself. Twice happens, when a server compresses a .gz file again.
 const maxLayers = 3
 
-// What unzipping may give: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps come to a hundred at
-// most; little that unzips to much would keep its reader busy long after the last byte has come.
+// What unzipping may give: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps
+// come to a hundred at most; little that unzips to much would keep its reader busy long after the last byte has come.
 const (
 	maxUnzipped = 32 << 20
 	maxRatio    = 256
 )
 
-// maxToken bounds what one text or comment may take of memory, in bytes. maxTag bounds a tag: an attribute of two bytes takes 64 of memory.
+// maxToken bounds what one text or comment may take of memory, in bytes. maxTag bounds a tag: an attribute of two bytes
+// takes 64 of memory.
 const (
 	maxToken = 4 << 20
 	maxTag   = 64 << 10
@@ -44,14 +45,15 @@ const (
 	FormatAtom   Format = "atom"
 )
 
-// A source is a reader that has undone compression itself. Read asks it how much came, compressed as it was, and whether it may go on.
+// A source is a reader that has undone compression itself. Read asks it how much came, compressed as it was, and
+// whether it may go on.
 type source interface {
 	WireBytes() int64
 	Ended() error
 }
 
-// Read calls fn for each entry of r, in order. It stops at the first error of fn, and returns it. When the file breaks off or
-// is broken, the entries before the break have been delivered, and the error says what was wrong.
+// Read calls fn for each entry of r, in order. It stops at the first error of fn, and returns it. When the file breaks
+// off or is broken, the entries before the break have been delivered, and the error says what was wrong.
 func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
 	in, err := open(r)
 	if err != nil {
@@ -92,7 +94,8 @@ func open(r io.Reader) (*bufio.Reader, error) {
 		in = bufio.NewReaderSize(transform.NewReader(in, enc.NewDecoder()), 32<<10)
 	}
 	for {
-		if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // programs that join files write several
+		// programs that join files write several
+		if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 			_, _ = in.Discard(len(byteOrderMark)) // they have been peeked, so they are there
 			continue
 		}
@@ -112,7 +115,8 @@ func open(r io.Reader) (*bufio.Reader, error) {
 // byteOrderMark is that of UTF-8.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// wideEncoding is the encoding of a file in UTF-16, by its byte order mark or because it begins with < in two bytes; else nil.
+// wideEncoding is the encoding of a file in UTF-16, by its byte order mark or because it begins with < in two bytes;
+// else nil.
 func wideEncoding(in *bufio.Reader) encoding.Encoding {
 	switch begin, _ := in.Peek(2); string(begin) {
 	case "\xff\xfe", "<\x00":
@@ -163,7 +167,8 @@ func (u *unzippedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readText takes each line that looks like a URL. Lines that do not are passed over, but a file without any is no sitemap.
+// readText takes each line that looks like a URL. Lines that do not are passed over, but a file without any is no
+// sitemap.
 func readText(in *bufio.Reader, fn func(*Entry) error) error {
 	found := false
 	for {

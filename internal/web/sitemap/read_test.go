@@ -68,37 +68,59 @@ func TestReadForms(t *testing.T) {
 	}{
 		{"plain", ns + `<url><loc> http://a.test/ </loc></url></urlset>`, FormatURLSet, one},
 		{"no namespace", `<urlset><url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
-		{"prefixed", `<sm:urlset xmlns:sm="x"><sm:url><sm:loc>http://a.test/</sm:loc></sm:url></sm:urlset>`, FormatURLSet, one},
+		{"prefixed", `<sm:urlset xmlns:sm="x"><sm:url><sm:loc>http://a.test/</sm:loc></sm:url></sm:urlset>`,
+			FormatURLSet, one},
 		{"capitals", `<URLSET><URL><LOC>http://a.test/</LOC></URL></URLSET>`, FormatURLSet, one},
-		{"entities and CDATA", ns + `<url><loc>http://a.test/?a=1&amp;b=<![CDATA[2&c=3]]>&#38;d</loc></url></urlset>`, FormatURLSet, []string{"http://a.test/?a=1&b=2&c=3&d"}},
-		{"bare ampersand", ns + `<url><loc>http://a.test/?a=1&b=2</loc></url></urlset>`, FormatURLSet, []string{"http://a.test/?a=1&b=2"}},
-		{"image loc is not the page's", ns + `<url><image:image><image:loc>http://a.test/i.png</image:loc></image:image><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"entities and CDATA", ns + `<url><loc>http://a.test/?a=1&amp;b=<![CDATA[2&c=3]]>&#38;d</loc></url></urlset>`,
+			FormatURLSet, []string{"http://a.test/?a=1&b=2&c=3&d"}},
+		{"bare ampersand", ns + `<url><loc>http://a.test/?a=1&b=2</loc></url></urlset>`, FormatURLSet,
+			[]string{"http://a.test/?a=1&b=2"}},
+		{"image loc is not the page's", ns +
+			`<url><image:image><image:loc>http://a.test/i.png</image:loc></image:image><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 		{"video and news", ns + `<url><loc>http://a.test/</loc><video:video><video:content_loc>http://v</video:content_loc></video:video><news:news><news:title>x</news:title></news:news></url></urlset>`, FormatURLSet, one},
-		{"comments and doctype", `<?xml version="1.0"?><!DOCTYPE urlset SYSTEM "http://evil.test/x.dtd"><!-- <loc>no</loc> -->` + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"comments and doctype",
+			`<?xml version="1.0"?><!DOCTYPE urlset SYSTEM "http://evil.test/x.dtd"><!-- <loc>no</loc> -->` + ns +
+				`<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 		{"empty loc", ns + `<url><loc></loc></url><url><lastmod>2020-01-01</lastmod></url><url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 		{"index", `<sitemapindex><sitemap><loc>http://a.test/</loc></sitemap></sitemapindex>`, FormatIndex, one},
 		{"rss", `<rss version="2.0"><channel><link>http://no.test/</link><item><link>http://a.test/</link><guid>http://g.test/</guid></item><item><guid>http://b.test/</guid></item></channel></rss>`, FormatRSS, []string{"http://a.test/", "http://b.test/"}},
-		{"rss 1.0", `<rdf:RDF><channel><link>x</link></channel><item><link>http://a.test/</link></item></rdf:RDF>`, FormatRSS, one},
+		{"rss 1.0", `<rdf:RDF><channel><link>x</link></channel><item><link>http://a.test/</link></item></rdf:RDF>`,
+			FormatRSS, one},
 		{"atom", `<feed><link href="http://no.test/"/><entry><link rel="self" href="http://s.test/"/><link href="http://a.test/"/></entry></feed>`, FormatAtom, one},
-		{"text", "\xef\xbb\xbf\r\n  http://a.test/  \r\n# no\r\nftp://x\r\nHTTPS://B.test/x", FormatText, []string{"http://a.test/", "HTTPS://B.test/x"}},
+		{"text", "\xef\xbb\xbf\r\n  http://a.test/  \r\n# no\r\nftp://x\r\nHTTPS://B.test/x", FormatText,
+			[]string{"http://a.test/", "HTTPS://B.test/x"}},
 		{"text, an endless line", strings.Repeat("x", 1<<17) + "\nhttp://a.test/\n", FormatText, one},
 		{"gzip", zip(t, ns+`<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
 		{"gzip twice", zip(t, zip(t, "http://a.test/")), FormatText, one},
-		{"utf-16", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
-		{"latin-1", `<?xml version="1.0" encoding="ISO-8859-1"?>` + ns + "<url><loc>http://a.test/\xe9</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
-		{"utf-16 without a mark", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`)[2:], FormatURLSet, one},
-		{"utf-16 big endian", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`)), FormatURLSet, one},
-		{"utf-16 big endian without a mark", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`))[2:], FormatURLSet, one},
-		{"utf-16 as it says, but it is not", `<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"utf-16", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns +
+			`<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
+		{"latin-1", `<?xml version="1.0" encoding="ISO-8859-1"?>` + ns +
+			"<url><loc>http://a.test/\xe9</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"utf-16 without a mark", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns +
+			`<url><loc>http://a.test/</loc></url></urlset>`)[2:], FormatURLSet, one},
+		{"utf-16 big endian", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`)), FormatURLSet,
+			one},
+		{"utf-16 big endian without a mark", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`))[2:],
+			FormatURLSet, one},
+		{"utf-16 as it says, but it is not", `<?xml version="1.0" encoding="UTF-16"?>` + ns +
+			`<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 		{"text in utf-16", utf16le("http://a.test/\r\n"), FormatText, one},
-		{"windows-1251", `<?xml version='1.0' encoding='Windows-1251' ?>` + ns + "<url><loc>http://a.test/\xe6</loc></url></urlset>", FormatURLSet, []string{"http://a.test/ж"}},
-		{"an unknown encoding", `<?xml version="1.0" encoding="klingon"?>` + ns + "<url><loc>http://a.test/é</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
-		{"a broken byte", ns + "<url><loc>http://a.test/\xe9</loc></url><url><loc>http://a.test/2</loc></url></urlset>", FormatURLSet, []string{"http://a.test/\uFFFD", "http://a.test/2"}},
-		{"control characters", ns + "<url><loc>http://a.test/</loc>\x00\x0b</url>\x00<url><loc>http://a.test/2</loc></url></urlset>\x00", FormatURLSet, []string{"http://a.test/", "http://a.test/2"}},
-		{"two byte order marks", "\xef\xbb\xbf\n\xef\xbb\xbf" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"windows-1251", `<?xml version='1.0' encoding='Windows-1251' ?>` + ns +
+			"<url><loc>http://a.test/\xe6</loc></url></urlset>", FormatURLSet, []string{"http://a.test/ж"}},
+		{"an unknown encoding", `<?xml version="1.0" encoding="klingon"?>` + ns +
+			"<url><loc>http://a.test/é</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"a broken byte", ns + "<url><loc>http://a.test/\xe9</loc></url><url><loc>http://a.test/2</loc></url></urlset>",
+			FormatURLSet, []string{"http://a.test/\uFFFD", "http://a.test/2"}},
+		{"control characters", ns +
+			"<url><loc>http://a.test/</loc>\x00\x0b</url>\x00<url><loc>http://a.test/2</loc></url></urlset>\x00",
+			FormatURLSet, []string{"http://a.test/", "http://a.test/2"}},
+		{"two byte order marks", "\xef\xbb\xbf\n\xef\xbb\xbf" + ns + `<url><loc>http://a.test/</loc></url></urlset>`,
+			FormatURLSet, one},
 		{"prefixes", `<s:urlset xmlns:s="http://www.sitemaps.org/schemas/sitemap/0.9"><s:url><s:loc>http://a.test/</s:loc></s:url></s:urlset>`, FormatURLSet, one},
-		{"cdata and comments in a loc", ns + `<url><loc> <![CDATA[http://a.]]><!-- x -->test/ </loc></url></urlset>`, FormatURLSet, one},
-		{"white space before the declaration", " \n\t<?xml version=\"1.0\"?>" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"cdata and comments in a loc", ns + `<url><loc> <![CDATA[http://a.]]><!-- x -->test/ </loc></url></urlset>`,
+			FormatURLSet, one},
+		{"white space before the declaration", " \n\t<?xml version=\"1.0\"?>" + ns +
+			`<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, got, err := readAll(strings.NewReader(c.text))
@@ -114,7 +136,8 @@ func TestReadFacts(t *testing.T) {
 		<xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/><image:image><image:loc>http://a.test/i.png</image:loc></image:image></url>
 		<url><loc>http://b.test/</loc><priority>11</priority><lastmod>yesterday</lastmod></url></urlset>`))
 	want := []Entry{
-		{Loc: "http://a.test/", LastMod: time.Date(2024, 5, 6, 5, 8, 9, 0, time.UTC), Priority: 0.7, Alternates: []Alternate{{"de", "http://a.test/de"}}, Images: []string{"http://a.test/i.png"}},
+		{Loc: "http://a.test/", LastMod: time.Date(2024, 5, 6, 5, 8, 9, 0, time.UTC), Priority: 0.7,
+			Alternates: []Alternate{{"de", "http://a.test/de"}}, Images: []string{"http://a.test/i.png"}},
 		{Loc: "http://b.test/", Priority: -1},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -134,18 +157,21 @@ func TestReadBroken(t *testing.T) {
 			t.Errorf("cut at %d: %d entries, want %d", cut, len(got), want)
 		}
 	}
-	_, got, err := readAll(strings.NewReader(ns + `<url><loc>http://a.test/1</loc></url><url><loc>http://a.test/2</url><url><loc>http://a.test/3</loc></url></urlset>`))
+	_, got, err := readAll(strings.NewReader(ns +
+		`<url><loc>http://a.test/1</loc></url><url><loc>http://a.test/2</url><url><loc>http://a.test/3</loc></url></urlset>`))
 	if err != nil || len(got) < 2 {
 		t.Errorf("an unclosed loc: %q, %v", locs(got), err)
 	}
 }
 
 func TestReadHostile(t *testing.T) {
-	laughs := `<!DOCTYPE u [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>` + ns + `<url><loc>http://a.test/&b;</loc></url></urlset>`
+	laughs := `<!DOCTYPE u [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>` + ns +
+		`<url><loc>http://a.test/&b;</loc></url></urlset>`
 	if _, got, err := readAll(strings.NewReader(laughs)); err == nil && len(got) == 1 && len(got[0].Loc) > 40 {
 		t.Errorf("entities were expanded: %q", got[0].Loc)
 	}
-	external := `<!DOCTYPE u [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + ns + `<url><loc>http://a.test/&x;</loc></url></urlset>`
+	external := `<!DOCTYPE u [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + ns +
+		`<url><loc>http://a.test/&x;</loc></url></urlset>`
 	if _, got, _ := readAll(strings.NewReader(external)); len(got) == 1 && strings.Contains(got[0].Loc, "root:") {
 		t.Error("an external entity was loaded")
 	}
@@ -165,9 +191,11 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
-// A tag is bounded more closely than a text or a comment, because its attributes take far more memory than they have bytes.
+// A tag is bounded more closely than a text or a comment, because its attributes take far more memory than they have
+// bytes.
 func TestReadLongTags(t *testing.T) {
-	for _, begin := range []string{"<urlset", "<!-- > <x \" --><urlset", "<urlset><url>text<loc", "<urlset><![CDATA[<a \"]]><url", "<urlset><url></url"} {
+	for _, begin := range []string{"<urlset", "<!-- > <x \" --><urlset", "<urlset><url>text<loc",
+		"<urlset><![CDATA[<a \"]]><url", "<urlset><url></url"} {
 		for _, attribute := range []string{" x", ` x=""`, ` x=">"`, " x='\">'", "\ny=z"} {
 			in := &countedReader{r: io.MultiReader(strings.NewReader(begin), endless(attribute))}
 			_, _, err := readAll(in)
@@ -177,7 +205,8 @@ func TestReadLongTags(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("<a x=\"", maxTag)
-	text := ns + "<!--" + long + "--><url><loc>http://a.test/</loc><title><![CDATA[" + long + "]]>" + strings.Repeat("y", maxTag) + "</title></url></urlset>"
+	text := ns + "<!--" + long + "--><url><loc>http://a.test/</loc><title><![CDATA[" + long + "]]>" +
+		strings.Repeat("y", maxTag) + "</title></url></urlset>"
 	if _, got, err := readAll(strings.NewReader(text)); err != nil || len(got) != 1 {
 		t.Errorf("%d entries, %v", len(got), err)
 	}
@@ -186,10 +215,13 @@ func TestReadLongTags(t *testing.T) {
 // One entry may carry many addresses, but no endless ones.
 func TestReadLongExtensions(t *testing.T) {
 	long := strings.Repeat("x", maxExtra+1)
-	text := ns + `<url><loc>http://a.test/</loc><xhtml:link rel="alternate" hreflang="en" href="` + long + `"/><xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/>` +
-		`<image:image><image:loc>` + long + `</image:loc></image:image><image:image><image:loc>http://a.test/i</image:loc></image:image></url></urlset>`
+	text := ns + `<url><loc>http://a.test/</loc><xhtml:link rel="alternate" hreflang="en" href="` + long +
+		`"/><xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/>` +
+		`<image:image><image:loc>` + long +
+		`</image:loc></image:image><image:image><image:loc>http://a.test/i</image:loc></image:image></url></urlset>`
 	_, got, err := readAll(strings.NewReader(text))
-	want := []Entry{{Loc: "http://a.test/", Priority: -1, Alternates: []Alternate{{"de", "http://a.test/de"}}, Images: []string{"http://a.test/i"}}}
+	want := []Entry{{Loc: "http://a.test/", Priority: -1, Alternates: []Alternate{{"de", "http://a.test/de"}},
+		Images: []string{"http://a.test/i"}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -199,7 +231,8 @@ func TestReadLongExtensions(t *testing.T) {
 func TestReadBomb(t *testing.T) {
 	once := zip(t, strings.Repeat(" ", maxUnzipped))
 	twice := zip(t, strings.Repeat(once, 100)) // members of one file
-	if _, _, err := readAll(strings.NewReader(twice)); !errors.Is(err, ErrNotSitemap) || !strings.Contains(err.Error(), "times its size") {
+	if _, _, err := readAll(strings.NewReader(twice)); !errors.Is(err, ErrNotSitemap) ||
+		!strings.Contains(err.Error(), "times its size") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -247,15 +280,18 @@ func (e endlessReader) Read(p []byte) (int, error) {
 
 func TestReadStopsWhenToldTo(t *testing.T) {
 	stop := errors.New("stop")
-	if _, err := Read(strings.NewReader("http://a.test/\nhttp://b.test/"), func(*Entry) error { return stop }); !errors.Is(err, stop) {
+	if _, err := Read(strings.NewReader("http://a.test/\nhttp://b.test/"),
+		func(*Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		ns + `<url><loc>http://a.test/</loc><lastmod>2020-01-01</lastmod></url></urlset>`, `<rss><channel><item><link>http://a/</link></item></channel></rss>`,
-		`<feed><entry><link href="http://a/"/></entry></feed>`, "http://a.test/\n", `<sitemapindex><sitemap><loc>x</loc></sitemap>`,
+		ns + `<url><loc>http://a.test/</loc><lastmod>2020-01-01</lastmod></url></urlset>`,
+		`<rss><channel><item><link>http://a/</link></item></channel></rss>`,
+		`<feed><entry><link href="http://a/"/></entry></feed>`, "http://a.test/\n",
+		`<sitemapindex><sitemap><loc>x</loc></sitemap>`,
 	} {
 		f.Add([]byte(seed))
 		f.Add([]byte(zip(f, seed)))

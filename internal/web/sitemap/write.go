@@ -104,8 +104,8 @@ func (s *URLSet) append(b []byte, e *Entry) []byte {
 	return append(b, "  </url>\n"...)
 }
 
-// isLanguage says whether a text is a language tag as the schema of XHTML has it, x-default among them. Pages also carry others, such as
-// en_US, which search engines do not understand either.
+// isLanguage says whether a text is a language tag as the schema of XHTML has it, x-default among them. Pages also
+// carry others, such as en_US, which search engines do not understand either.
 func isLanguage(tag string) bool {
 	parts := strings.Split(tag, "-")
 	for i, part := range parts {

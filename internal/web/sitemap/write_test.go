@@ -18,7 +18,8 @@ import (
 func sample() []Entry {
 	return []Entry{
 		{Loc: "https://x.test/?a=1&b='2'", LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1,
-			Alternates: []Alternate{{"de", "https://x.test/de?a&b"}, {"x-default", "https://x.test/"}}, Images: []string{"https://x.test/i.png?a&b"}},
+			Alternates: []Alternate{{"de", "https://x.test/de?a&b"}, {"x-default", "https://x.test/"}},
+			Images:     []string{"https://x.test/i.png?a&b"}},
 		{Loc: "https://x.test/%E2%82%AC", Priority: -1},
 	}
 }
@@ -57,7 +58,9 @@ func TestWriteLeavesOutWhatWasNotAskedFor(t *testing.T) {
 
 func TestIndexIsValidAndReadsBack(t *testing.T) {
 	var b bytes.Buffer
-	parts := []Entry{{Kind: Child, Loc: "https://x.test/sitemap-1.xml", LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1}, {Kind: Child, Loc: "https://x.test/a&b", Priority: -1}}
+	parts := []Entry{{Kind: Child, Loc: "https://x.test/sitemap-1.xml",
+		LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1},
+		{Kind: Child, Loc: "https://x.test/a&b", Priority: -1}}
 	index := NewIndex(&b, Options{})
 	for i := range parts {
 		if err := index.Add(&parts[i]); err != nil {

@@ -15,14 +15,15 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out or get
-// them wrong, but an element counts only in its place.
+// readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out
+// or get them wrong, but an element counts only in its place.
 func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 	bounded := &tokenReader{Reader: bufio.NewReaderSize(characters(in), 32<<10)}
 	dec := xml.NewDecoder(bounded)
 	dec.Strict = false
 	dec.Entity = xml.HTMLEntity
-	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // characters has decoded it already
+	// characters has decoded it already
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	w := walker{fn: fn}
 	for {
 		token, err := dec.RawToken()
@@ -32,7 +33,8 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 			case w.format == "":
 				return "", fmt.Errorf("%w: no root element", ErrNotSitemap)
 			case len(w.open) > 0:
-				return w.format, fmt.Errorf("read sitemap: the file ends inside <%s>: %w", w.open[len(w.open)-1], io.ErrUnexpectedEOF)
+				return w.format, fmt.Errorf("read sitemap: the file ends inside <%s>: %w", w.open[len(w.open)-1],
+					io.ErrUnexpectedEOF)
 			}
 			return w.format, nil
 		}
@@ -53,8 +55,9 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 	}
 }
 
-// characters decodes a document as its XML declaration says. What is not a character of XML becomes another one: the decoder would
-// refuse all that follows a single broken byte. An encoding that is not known counts as UTF-8, as does UTF-16: open has decoded it.
+// characters decodes a document as its XML declaration says. What is not a character of XML becomes another one: the
+// decoder would refuse all that follows a single broken byte. An encoding that is not known counts as UTF-8, as does
+// UTF-16: open has decoded it.
 func characters(in *bufio.Reader) io.Reader {
 	var r io.Reader = in
 	head, _ := in.Peek(256)
@@ -82,8 +85,8 @@ type tokenReader struct {
 	last byte // the last byte that was read
 }
 
-// begin is called between two tokens. The decoder ends a text when it has read the < after it, which is the first byte of the next
-// token.
+// begin is called between two tokens. The decoder ends a text when it has read the < after it, which is the first byte
+// of the next token.
 func (t *tokenReader) begin() {
 	t.used, t.tag = 0, false
 	if t.last == '<' {
@@ -232,7 +235,8 @@ func (w *walker) end(local string) error {
 	if w.item > 0 && depth == w.item+1 && depth == len(w.open) {
 		w.set(name, strings.TrimSpace(w.field.String()))
 	}
-	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages && w.field.Len() <= maxExtra {
+	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages &&
+		w.field.Len() <= maxExtra {
 		w.entry.Images = append(w.entry.Images, strings.TrimSpace(w.field.String()))
 	}
 	w.open = w.open[:at]

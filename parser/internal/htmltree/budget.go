@@ -49,7 +49,8 @@ func (b *budget) spend(attributes int) { b.spent += nodeSize + attributeSize*int
 // check is called once for each token.
 func (b *budget) check() error {
 	if b.spent > b.limits.Bytes {
-		return &LimitError{fmt.Sprintf("the tree of the page needs more than %.3g MiB of memory", float64(b.limits.Bytes)/(1<<20))}
+		return &LimitError{fmt.Sprintf("the tree of the page needs more than %.3g MiB of memory",
+			float64(b.limits.Bytes)/(1<<20))}
 	}
 	if b.tokens++; b.tokens%clockEvery != 1 {
 		return nil

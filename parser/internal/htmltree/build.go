@@ -13,8 +13,8 @@ import (
 // maxDepth is how deep elements may be nested. Selectors and the collecting of texts recurse.
 const maxDepth = 512
 
-// Parse builds the tree of a page in UTF-8 without running scripts, and says how many bytes its nodes take. It refuses pages
-// that exceed the limits with a *LimitError, and pages that are nested deeper than 512 elements.
+// Parse builds the tree of a page in UTF-8 without running scripts, and says how many bytes its nodes take. It refuses
+// pages that exceed the limits with a *LimitError, and pages that are nested deeper than 512 elements.
 func Parse(r io.Reader, limits Limits) (root *html.Node, size int64, err error) {
 	b := &builder{z: html.NewTokenizer(r), doc: &html.Node{Type: html.DocumentNode}, budget: budget{limits: limits}}
 	b.html = b.append(b.doc, newElement("html", atom.Html, nil))
@@ -86,8 +86,8 @@ func (b *builder) popTo(i int) {
 	b.open = b.open[:i]
 }
 
-// find is the index of the innermost open element with one of the names. It looks no further than at the first element that stop
-// reports true for, and returns -1 if there is none.
+// find is the index of the innermost open element with one of the names. It looks no further than at the first element
+// that stop reports true for, and returns -1 if there is none.
 func (b *builder) find(stop func(*html.Node) bool, names ...atom.Atom) int {
 	for i := len(b.open) - 1; i > 0; i-- {
 		if is(b.open[i], names...) {
@@ -234,7 +234,8 @@ func (b *builder) merge(n *html.Node, attr []html.Attribute) {
 	}
 }
 
-// startForeign handles a start tag inside SVG or MathML. It reports false if the tag ends that and must be handled as HTML.
+// startForeign handles a start tag inside SVG or MathML. It reports false if the tag ends that and must be handled as
+// HTML.
 func (b *builder) startForeign(t *html.Token, selfClosing bool) bool {
 	if elements[t.DataAtom]&breakout != 0 {
 		for isForeign(b.top()) {

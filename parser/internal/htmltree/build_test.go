@@ -24,7 +24,8 @@ func parse(t *testing.T, page string) *html.Node {
 	return root
 }
 
-// outline writes a tree as selectors see it: without comments and doctype, and with texts that follow each other as one.
+// outline writes a tree as selectors see it: without comments and doctype, and with texts that follow each other as
+// one.
 func outline(n *html.Node) string {
 	var b strings.Builder
 	var write func(n *html.Node, depth int)
@@ -70,22 +71,31 @@ func compare(t *testing.T, page string) {
 // TestPages compares pages as people write them with x/net/html.
 func TestPages(t *testing.T) {
 	for _, page := range []string{
-		"", "x", "<p>x", "<title>t</title>x", "<html lang=de><body class=c>x", "<html lang=de><html lang=en id=i><p>x<body class=d>",
-		"<head><title>a &amp; b</title><meta name=x content=y><script>if (a<b) c()</script><style>p>a{}</style></head><body><p>x",
+		"", "x", "<p>x", "<title>t</title>x", "<html lang=de><body class=c>x",
+		"<html lang=de><html lang=en id=i><p>x<body class=d>",
+		"<head><title>a &amp; b</title><meta name=x content=y><script>if (a<b) " +
+			"c()</script><style>p>a{}</style></head><body><p>x",
 		"<link rel=a><p>x<link rel=b><title>late</title>",
 		"<noscript><img src=x></noscript><p>y<noscript><i>z</i></noscript>",
 		"<p>a<p>b<div>c</div>d", "<p>a<ul><li>b<li>c<p>d<li>e</ul>f", "<ul><li>a<ul><li>b</ul><li>c</ul>",
 		"<dl><dt>a<dd>b<dt>c<dd><p>d</dl>", "<h1>a<h2>b</h2>c", "<div><h1>a</h2>b</div>",
 		"<table><tr><td>a<td>b<tr><th>c</table>d", "<table><td>a<td>b</table>", "<table><caption>x<tr><td>y</table>",
-		"<table><col><col><tr><td>a</table>", "<table><colgroup><col span=2></colgroup><thead><tr><th>h<tbody><tr><td>a<tfoot><tr><td>f</table>",
-		"<table><tr><td><table><tr><td>in</table>out<tr><td>x</table>y", "<table>text<tr><td>a</table>", "<table><div>moved</div><tr><td>a</table>",
-		"<table><form><tr><td><input></form></table>", "<td>a</td><tr>b", "<p><table><tr><td>x</table>y", "<!doctype html><p>x<table><tr><td>x</table>y",
+		"<table><col><col><tr><td>a</table>",
+		"<table><colgroup><col span=2></colgroup><thead><tr><th>h<tbody><tr><td>a<tfoot><tr><td>f</table>",
+		"<table><tr><td><table><tr><td>in</table>out<tr><td>x</table>y", "<table>text<tr><td>a</table>",
+		"<table><div>moved</div><tr><td>a</table>",
+		"<table><form><tr><td><input></form></table>", "<td>a</td><tr>b", "<p><table><tr><td>x</table>y",
+		"<!doctype html><p>x<table><tr><td>x</table>y",
 		"<select><option>a<option selected>b<optgroup label=g><option>c</select>d", "<form><form><input></form>x",
 		"<a href=1>x<a href=2>y", "<b><i>x</i></b>", "<p><b>x</b> y", "a<br>b</br>c", "</p>x", "<p>x</div>y",
-		"<button>a<button>b", "<svg><path d=1/><title><b>x</b></title><g><circle/></g></svg>y", "<svg><path><p>out", "<math><mi>x</mi></math>y",
-		"<svg><foreignObject><div>x</div></foreignObject></svg>z", "<div/>x", "<image src=a>", "<textarea><b>x</textarea>y",
-		"<template><p>a<td>b</template>c", "<template><tr><td>b</template>c", "<pre>\n a\n b</pre>", "<object><p>x</object>y", "<!doctype html><!-- c --><p>a<!-- d -->b",
-		"<ruby>a<rt>b<rp>c</ruby>d", "<details><summary>a</summary>b</details>", "<iframe><p>x</iframe>y", "<x-y>a</x-y>b", "<li>a<div><li>b</div>",
+		"<button>a<button>b", "<svg><path d=1/><title><b>x</b></title><g><circle/></g></svg>y", "<svg><path><p>out",
+		"<math><mi>x</mi></math>y",
+		"<svg><foreignObject><div>x</div></foreignObject></svg>z", "<div/>x", "<image src=a>",
+		"<textarea><b>x</textarea>y",
+		"<template><p>a<td>b</template>c", "<template><tr><td>b</template>c", "<pre>\n a\n b</pre>",
+		"<object><p>x</object>y", "<!doctype html><!-- c --><p>a<!-- d -->b",
+		"<ruby>a<rt>b<rp>c</ruby>d", "<details><summary>a</summary>b</details>", "<iframe><p>x</iframe>y",
+		"<x-y>a</x-y>b", "<li>a<div><li>b</div>",
 	} {
 		compare(t, page)
 	}
@@ -143,7 +153,8 @@ func (g generator) element(name string, content func()) {
 	}
 	g.b.WriteString(">")
 	content()
-	optional := name == "li" || name == "td" || name == "th" || name == "tr" || name == "dt" || name == "dd" || name == "option"
+	optional := name == "li" || name == "td" || name == "th" || name == "tr" || name == "dt" || name == "dd" ||
+		name == "option"
 	if !optional || g.IntN(2) == 0 {
 		fmt.Fprintf(g.b, "</%s>", name)
 	}
@@ -188,7 +199,13 @@ func (g generator) flow(depth int) {
 	case 3:
 		g.element("ul", func() { g.several(3, func() { g.element("li", deeper) }) })
 	case 4:
-		g.element("dl", func() { g.several(2, func() { g.element("dt", func() { g.phrase(1) }); g.element("dd", deeper) }) })
+		g.element("dl", func() {
+			g.several(2, func() {
+				g.element("dt", func() { g.phrase(1) })
+				g.element("dd",
+					deeper)
+			})
+		})
 	case 5:
 		g.element("table", func() {
 			if g.IntN(2) == 0 {
@@ -267,10 +284,12 @@ func TestLimits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Parse(strings.NewReader("<p>x"), Limits{Bytes: 1 << 30, Deadline: never(), Context: ctx}); !errors.Is(err, context.Canceled) {
+	if _, _, err := Parse(strings.NewReader("<p>x"), Limits{Bytes: 1 << 30, Deadline: never(),
+		Context: ctx}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context ended: %v", err)
 	}
-	if _, _, err := Parse(strings.NewReader(strings.Repeat("<div>", 600)), Limits{Bytes: 1 << 30, Deadline: never()}); err == nil || !strings.Contains(err.Error(), "deeper than 512") {
+	if _, _, err := Parse(strings.NewReader(strings.Repeat("<div>", 600)),
+		Limits{Bytes: 1 << 30, Deadline: never()}); err == nil || !strings.Contains(err.Error(), "deeper than 512") {
 		t.Errorf("600 elements inside each other: %v", err)
 	}
 }

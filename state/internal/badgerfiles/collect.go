@@ -31,9 +31,9 @@ func (f *Files) Collect(db *badger.DB) error {
 	return nil
 }
 
-// collectOne rewrites one value log, if one is worth it. Badger deletes the file when its live values are written elsewhere,
-// which is not when they are durable there. But Badger delays the deletion while there is an iterator, so one is held until
-// they are durable.
+// collectOne rewrites one value log, if one is worth it. Badger deletes the file when its live values are written
+// elsewhere, which is not when they are durable there. But Badger delays the deletion while there is an iterator, so
+// one is held until they are durable.
 func (f *Files) collectOne(db *badger.DB) (done bool, err error) {
 	// Badger takes the first damaged entry for the end of the file, and deletes the file with what follows.
 	if err := f.checkNext(); err != nil {
@@ -61,8 +61,8 @@ func (f *Files) collectOne(db *badger.DB) (done bool, err error) {
 	return done, nil
 }
 
-// checkNext checks the value log that Badger would collect next, if it would collect one. That is never the newest, which is
-// written to.
+// checkNext checks the value log that Badger would collect next, if it would collect one. That is never the newest,
+// which is written to.
 func (f *Files) checkNext() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -42,8 +42,8 @@ func New(dir string, durable map[string]Span) (*Files, error) {
 	return f, nil
 }
 
-// Sync makes all that Badger has committed durable. It returns how far each file is durable for certain; the map is not changed
-// afterwards.
+// Sync makes all that Badger has committed durable. It returns how far each file is durable for certain; the map is not
+// changed afterwards.
 func (f *Files) Sync() (map[string]Span, error) {
 	// Only what was valid before the sync is known to be durable after it.
 	found, err := f.scan()
@@ -56,9 +56,9 @@ func (f *Files) Sync() (map[string]Span, error) {
 // Use returns what the files took on disk when they were last made durable.
 func (f *Files) Use() Use { return f.use }
 
-// scan returns how far Badger's memtables and value logs are valid. All that is committed lies before those ends. Each file is
-// read from where the last call ended, so that nothing is read twice. Value logs that were there before Badger was opened are
-// not written to, and keep the ends that were known then.
+// scan returns how far Badger's memtables and value logs are valid. All that is committed lies before those ends. Each
+// file is read from where the last call ended, so that nothing is read twice. Value logs that were there before Badger
+// was opened are not written to, and keep the ends that were known then.
 func (f *Files) scan() (map[string]Span, error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -92,9 +92,9 @@ func (f *Files) scan() (map[string]Span, error) {
 	return found, nil
 }
 
-// syncFiles syncs Badger's memtables and value logs. Badger itself syncs its tables and its manifest when it writes them. All
-// entries of transactions that are committed by now are in files that exist by now: value logs are only deleted by Collect, and
-// a memtable is deleted when a table holds what it held.
+// syncFiles syncs Badger's memtables and value logs. Badger itself syncs its tables and its manifest when it writes
+// them. All entries of transactions that are committed by now are in files that exist by now: value logs are only
+// deleted by Collect, and a memtable is deleted when a table holds what it held.
 func (f *Files) syncFiles() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// A logger passes on what Badger says. Badger only logs some errors after which it must not go on; fail is told of them.
+// A logger passes on what Badger says. Badger only logs some errors after which it must not go on; fail is told of
+// them.
 type logger struct {
 	log  *slog.Logger
 	fail func(error)

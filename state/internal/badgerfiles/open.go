@@ -41,13 +41,14 @@ type Options struct {
 	ValueLogFileSize int64
 
 	Logger *slog.Logger // is told what Badger says
-	// Failed is called with each error that Badger logs, from any goroutine. After an error of that kind Badger must not be
-	// used any more.
+	// Failed is called with each error that Badger logs, from any goroutine. After an error of that kind Badger must
+	// not be used any more.
 	Failed func(error)
 }
 
-// Settings are Badger's settings for a directory, without a logger. Badger takes no lock of its own: the store has locked the directory above. Badger would release
-// its lock by closing a file, which a process that is just being started by another goroutine keeps open for a moment.
+// Settings are Badger's settings for a directory, without a logger. Badger takes no lock of its own: the store has
+// locked the directory above. Badger would release its lock by closing a file, which a process that is just being
+// started by another goroutine keeps open for a moment.
 func Settings(dir string, o Options) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithSyncWrites(false).

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A lock on the directory that is still held, by a process that was started while Badger had it, does not keep Badger from opening.
+// A lock on the directory that is still held, by a process that was started while Badger had it, does not keep Badger
+// from opening.
 func TestOpenWithLockHeld(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	if err != nil {

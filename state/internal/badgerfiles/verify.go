@@ -19,9 +19,9 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// maxValueCheck is how many bytes of value logs Verify checks, the newest first, unless it is asked for all. Badger checks values
-// again when it reads them, so this only decides whether damage is found before anything is changed. Without a bound the cost of
-// a resume would grow with the crawl.
+// maxValueCheck is how many bytes of value logs Verify checks, the newest first, unless it is asked for all. Badger
+// checks values again when it reads them, so this only decides whether damage is found before anything is changed.
+// Without a bound the cost of a resume would grow with the crawl.
 const maxValueCheck = 256 << 20
 
 // A listing is the files in Badger's directory, and what is known of them.
@@ -35,11 +35,11 @@ type listing struct {
 	made    bool            // Badger was made durable at least once, so it must be there
 }
 
-// Verify reads what Badger would rely on and reports damage as a *disk.CorruptError. It changes nothing. What Badger itself does
-// about damage is to go on without the part that is damaged, to delete it, or to end the process.
+// Verify reads what Badger would rely on and reports damage as a *disk.CorruptError. It changes nothing. What Badger
+// itself does about damage is to go on without the part that is damaged, to delete it, or to end the process.
 //
-// Durable is what Sync returned last. Made says that Sync has returned, so the files must be there. If all is false, only the
-// newest value logs are checked.
+// Durable is what Sync returned last. Made says that Sync has returned, so the files must be there. If all is false,
+// only the newest value logs are checked.
 func Verify(dir string, durable map[string]Span, made, all bool) error {
 	files, err := list(dir, durable, made)
 	if err != nil || files == nil {
@@ -192,9 +192,10 @@ func (f *listing) verifyEntries(name string) error {
 	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.End, want.End)
 }
 
-// verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes or empties the newest. If it
-// were missing or empty, Badger would create a file with its number, and pointers to old values would lead into that. An older value log that is missing
-// may have been collected; if it was not, reading a value of it fails.
+// verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes or
+// empties the newest. If it were missing or empty, Badger would create a file with its number, and pointers to old
+// values would lead into that. An older value log that is missing may have been collected; if it was not, reading a
+// value of it fails.
 func (f *listing) verifyNewest() error {
 	newest, newestID := "", int64(-1)
 	for name := range f.durable {

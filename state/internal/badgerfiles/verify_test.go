@@ -15,15 +15,16 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// fill adds n entries to the Badger in dir, whose files are durable up to known, calls open while it is still open, and closes it. It returns how far the files were
-// durable then.
+// fill adds n entries to the Badger in dir, whose files are durable up to known, calls open while it is still open, and
+// closes it. It returns how far the files were durable then.
 func fill(tb testing.TB, dir string, known map[string]Span, n int, open func()) (durable map[string]Span) {
 	tb.Helper()
 	files, err := New(dir, known)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	db, err := Open(dir, Options{MemTableSize: 1 << 20, ValueLogFileSize: 1 << 20, Logger: slog.New(slog.DiscardHandler),
+	db, err := Open(dir, Options{MemTableSize: 1 << 20, ValueLogFileSize: 1 << 20,
+		Logger: slog.New(slog.DiscardHandler),
 		Failed: func(err error) { tb.Error(err) }})
 	if err != nil {
 		tb.Fatal(err)
@@ -50,8 +51,8 @@ func fill(tb testing.TB, dir string, known map[string]Span, n int, open func()) 
 	return durable
 }
 
-// killed makes a directory with tables, value logs and a memtable, as a kill leaves it behind. There are too few entries for a
-// compaction, so nothing changes while the files are copied.
+// killed makes a directory with tables, value logs and a memtable, as a kill leaves it behind. There are too few
+// entries for a compaction, so nothing changes while the files are copied.
 func killed(t *testing.T) (dir string, durable map[string]Span) {
 	t.Helper()
 	running := t.TempDir()
@@ -82,7 +83,8 @@ func read(tb testing.TB, dir string) map[string][]byte {
 	return files
 }
 
-// TestVerify changes bytes in every file that Badger relies on, and removes each one. Verify names the file and changes nothing.
+// TestVerify changes bytes in every file that Badger relies on, and removes each one. Verify names the file and changes
+// nothing.
 func TestVerify(t *testing.T) {
 	dir, durable := killed(t)
 	if err := Verify(dir, durable, true, true); err != nil {

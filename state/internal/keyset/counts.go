@@ -2,8 +2,9 @@ package keyset
 
 import "github.com/mapwright/mapwright/frontier/weburl"
 
-// Counts counts keys: a hash table with open addressing, at most half full. The links of a crawl that are committed and not yet
-// applied go through it; with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero value is empty.
+// Counts counts keys: a hash table with open addressing, at most half full. The links of a crawl that are committed and
+// not yet applied go through it; with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero
+// value is empty.
 type Counts struct {
 	slots []slot
 	n     int // slots in use

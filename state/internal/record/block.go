@@ -81,7 +81,8 @@ func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Li
 		e := r.Sized()
 		at.Position += frontier.Position(e.Uvarint())
 		at.Index = uint32(e.UpTo(math.MaxUint32))
-		l := frontier.Link{Key: frontier.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority, Sitemap: priority == frontier.PrioritySitemap, At: at}
+		l := frontier.Link{Key: frontier.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority,
+			Sitemap: priority == frontier.PrioritySitemap, At: at}
 		l.Depth = uint16(e.UpTo(math.MaxUint16))
 		l.Source = e.U8()
 		url = append(url[:e.UpTo(uint64(len(url)))], e.Bytes()...)

@@ -29,7 +29,8 @@ func (c *Bodies) pack(body []byte) ([]byte, bool) {
 	e, ok := c.encoders.Get().(*zstd.Encoder)
 	if !ok {
 		var err error
-		e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<19), zstd.WithEncoderCRC(false))
+		e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(1<<19), zstd.WithEncoderCRC(false))
 		if err != nil {
 			panic("record: zstd options: " + err.Error()) // they are constants
 		}
@@ -44,7 +45,8 @@ func (c *Bodies) unpack(packed []byte) ([]byte, error) {
 	d, ok := c.decoders.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
-		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(maxUnpacked))
 		if err != nil {
 			panic("record: zstd options: " + err.Error()) // they are constants
 		}

@@ -123,7 +123,8 @@ func WalkPart(partition uint8, body []byte, v *Visitor) error {
 		tag, n := r.U8(), r.UpTo(math.MaxUint32)
 		v.tag = tag
 		if int(tag) >= len(sections) || sections[tag] == nil {
-			return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
+			return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d",
+				tag)}
 		}
 		v.link = LinkView{Index: v.links - 1, urlBuf: v.link.urlBuf[:0]}
 		if err := sections[tag].show(v, n); err != nil {

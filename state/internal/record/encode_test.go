@@ -74,8 +74,9 @@ func (v *recorder) walk(b []byte) error {
 		Origin: decoded(&r.Origins, func(s Stored) (frontier.OriginFact, error) {
 			return (&Bodies{}).DecodeOrigin(s.Host, string(s.Origin), s.Value)
 		}),
-		Voucher: collect(&r.Vouchers), Skip: collect(&r.Skips), Evidence: collect(&r.Evidence), Named: collect(&r.Named),
-		Fact: collect(&r.Facts),
+		Voucher: collect(&r.Vouchers), Skip: collect(&r.Skips), Evidence: collect(&r.Evidence),
+		Named: collect(&r.Named),
+		Fact:  collect(&r.Facts),
 		InFlight: func(f InFlight) error {
 			if v.crashes == nil {
 				v.crashes = map[frontier.Key]UncleanEnds{}
@@ -136,84 +137,112 @@ func someRecords() map[string]frontier.Record {
 	return map[string]frontier.Record{
 		"empty": {},
 		"finish": {Finish: &frontier.Finish{
-			Key: key(1), Outcome: 255, Counted: true, Status: 65535, Attempts: 65535, CheckedAt: ms(-5), Bytes: math.MaxUint64,
-			Visit: math.MaxUint32, Generation: math.MaxUint32, Before: frontier.Summary{Outcome: 255, Counted: true, Status: 65535, Bytes: math.MaxUint64},
+			Key: key(1), Outcome: 255, Counted: true, Status: 65535, Attempts: 65535, CheckedAt: ms(-5),
+			Bytes: math.MaxUint64,
+			Visit: math.MaxUint32, Generation: math.MaxUint32,
+			Before:     frontier.Summary{Outcome: 255, Counted: true, Status: 65535, Bytes: math.MaxUint64},
 			RedirectTo: "https://b.example/", Facts: []byte("facts"),
-			KeepFacts: true, NotModified: true, Change: 255, ChangedAt: ms(-7), Changes: math.MaxUint32, Failures: 255, Differences: []byte("differences"),
+			KeepFacts: true, NotModified: true, Change: 255, ChangedAt: ms(-7), Changes: math.MaxUint32, Failures: 255,
+			Differences: []byte("differences"),
 		}},
 		"unchanged": {
-			Finish: &frontier.Finish{Key: key(1), Outcome: 1, Status: 200, Bytes: 7, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7}, KeepFacts: true, NotModified: true, Change: 3},
+			Finish: &frontier.Finish{Key: key(1), Outcome: 1, Status: 200, Bytes: 7, Visit: 2,
+				Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7}, KeepFacts: true, NotModified: true,
+				Change: 3},
 		},
-		"failed":  {Finish: &frontier.Finish{Key: key(1), Outcome: 1, Visit: 2, Generation: 1, KeepFacts: true, Failures: 1, Facts: []byte("error")}},
+		"failed": {Finish: &frontier.Finish{Key: key(1), Outcome: 1, Visit: 2, Generation: 1, KeepFacts: true,
+			Failures: 1, Facts: []byte("error")}},
 		"changes": {Finish: &frontier.Finish{Key: key(1), Changes: 300}},
 		"named": {Named: []frontier.Named{
-			{Key: key(1), Listed: true, LastMod: ms(7), Generation: math.MaxUint32}, {Key: key(2), Linked: true, Generation: 1}, {}, {Key: second, Listed: true, Linked: true},
+			{Key: key(1), Listed: true, LastMod: ms(7), Generation: math.MaxUint32},
+			{Key: key(2), Linked: true, Generation: 1}, {}, {Key: second, Listed: true, Linked: true},
 		}},
 		"finish of zeros": {Finish: &frontier.Finish{}},
 		"links": {Links: []frontier.Link{
-			{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 65535, Priority: 255, Source: 255, Hops: 255, Parent: mustURL("https://a.example/"), Discovered: ms(1e12), LastMod: ms(0)},
-			{Key: key(1), URL: mustURL("https://a.example/xy"), Parent: mustURL("https://a.example/"), Discovered: ms(1e12 - 1)},
+			{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 65535, Priority: 255, Source: 255, Hops: 255,
+				Parent: mustURL("https://a.example/"), Discovered: ms(1e12), LastMod: ms(0)},
+			{Key: key(1), URL: mustURL("https://a.example/xy"), Parent: mustURL("https://a.example/"),
+				Discovered: ms(1e12 - 1)},
 			{Key: key(2), URL: mustURL("https://b.example/")},
-			{Key: key(2), URL: mustURL("https://b.example/2"), Parent: mustURL("https://a.example/"), Discovered: ms(0), Finish: &frontier.Finish{Outcome: 3, Facts: []byte("why")}},
+			{Key: key(2), URL: mustURL("https://b.example/2"), Parent: mustURL("https://a.example/"), Discovered: ms(0),
+				Finish: &frontier.Finish{Outcome: 3, Facts: []byte("why")}},
 			{Key: second, URL: mustURL("https://c.example/")},
 		}},
 		"sitemaps": {
 			Finish: &frontier.Finish{Key: key(1), Sitemap: true, Counted: true, Facts: []byte("f")},
 			Links: []frontier.Link{
-				{Key: key(3), URL: mustURL("https://a.example/s.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Depth: 4},
+				{Key: key(3), URL: mustURL("https://a.example/s.xml"), Sitemap: true,
+					Priority: frontier.PrioritySitemap, Depth: 4},
 				{Key: key(4), URL: mustURL("https://a.example/")},
-				{Key: key(5), URL: mustURL("https://a.example/t.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Finish: &frontier.Finish{Sitemap: true}},
+				{Key: key(5), URL: mustURL("https://a.example/t.xml"), Sitemap: true,
+					Priority: frontier.PrioritySitemap, Finish: &frontier.Finish{Sitemap: true}},
 			},
-			Visits:   []frontier.Link{{Key: key(6), Sitemap: true, Priority: frontier.PrioritySitemap, Visit: 3}},
-			Vouchers: []frontier.Voucher{{Key: key(3), Host: math.MaxUint64, Visit: math.MaxUint32}, {Key: key(3)}, {Key: second, Host: 1, Visit: 1}},
+			Visits: []frontier.Link{{Key: key(6), Sitemap: true, Priority: frontier.PrioritySitemap, Visit: 3}},
+			Vouchers: []frontier.Voucher{{Key: key(3), Host: math.MaxUint64, Visit: math.MaxUint32}, {Key: key(3)},
+				{Key: second, Host: 1, Visit: 1}},
 		},
 		"visits": {
 			Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}},
 			Visits: []frontier.Link{
-				{Key: key(1), Priority: 3, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7, Counted: true}},
+				{Key: key(1), Priority: 3, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7,
+					Counted: true}},
 				{Key: key(2), Visit: math.MaxUint32},
 				{Key: second, Visit: 2},
 			},
 		},
-		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Alone: []frontier.Key{key(2), second}, Returned: []frontier.Key{key(3)}},
+		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Alone: []frontier.Key{key(2), second},
+			Returned: []frontier.Key{key(3)}},
 		"facts": {
 			Hosts: []frontier.HostFact{{
 				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7, Run: math.MaxUint64,
-				Row:     pace.Row{Failures: 255, BackoffUntil: ms(4), Failed: []uint16{1, math.MaxUint16, 0}, Forbidden: 254, Refusals: 253, AtCap: 252},
-				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2), AskedUntil: ms(3)}, PagesGeneration: math.MaxUint32,
+				Row: pace.Row{Failures: 255, BackoffUntil: ms(4), Failed: []uint16{1, math.MaxUint16, 0},
+					Forbidden: 254, Refusals: 253, AtCap: 252},
+				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2),
+					AskedUntil: ms(3)}, PagesGeneration: math.MaxUint32,
 			}, {}},
-			Cursors: []frontier.HostCursor{{Host: 1, Low: frontier.Cursor{Priority: 255, Position: math.MaxUint64, Index: math.MaxUint32}}, {}},
+			Cursors: []frontier.HostCursor{{Host: 1, Low: frontier.Cursor{Priority: 255, Position: math.MaxUint64,
+				Index: math.MaxUint32}}, {}},
 			Origins: []frontier.OriginFact{{
-				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1), Expires: ms(2),
+				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1),
+				Expires:           ms(2),
 				SitemapsRequested: true, SitemapsGeneration: math.MaxUint32, Body: []byte("rules"),
 			}, {}},
 			Facts: []frontier.CrawlFact{
-				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
+				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"},
+				{Partition: 255, Name: "status", Value: []byte("x")},
 			},
 		},
 		"exchange": {
-			Evidence: []frontier.Evidence{{Partition: 3, Kind: 4, Subject: math.MaxUint64, Words: []uint64{1, math.MaxUint64}}, {Partition: 200, Kind: 255}},
-			Skips:    []frontier.Skip{{Partition: 3, Reason: 255, Count: math.MaxUint64}, {Partition: 7}, {Partition: 200, Reason: 1, Count: 1}},
-			Marks:    []frontier.Mark{{Partition: 3, Session: [16]byte{15: 1}, Batch: math.MaxUint64}, {Partition: 4}},
+			Evidence: []frontier.Evidence{{Partition: 3, Kind: 4, Subject: math.MaxUint64,
+				Words: []uint64{1, math.MaxUint64}}, {Partition: 200, Kind: 255}},
+			Skips: []frontier.Skip{{Partition: 3, Reason: 255, Count: math.MaxUint64}, {Partition: 7},
+				{Partition: 200, Reason: 1, Count: 1}},
+			Marks: []frontier.Mark{{Partition: 3, Session: [16]byte{15: 1}, Batch: math.MaxUint64}, {Partition: 4}},
 			Sent: []frontier.Link{
-				{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 3, Priority: 19, Source: 1, Hops: 2, Parent: mustURL("https://b.example/"), Discovered: ms(7), LastMod: ms(8)},
+				{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 3, Priority: 19, Source: 1, Hops: 2,
+					Parent: mustURL("https://b.example/"), Discovered: ms(7), LastMod: ms(8)},
 				{Key: second, URL: mustURL("https://c.example/")},
 			},
-			Asked: []frontier.RobotsQuestion{{Host: second.Host, URL: mustURL("https://c.example/robots.txt"), Origin: "http://d.example", Hops: 1}},
+			Asked: []frontier.RobotsQuestion{{Host: second.Host, URL: mustURL("https://c.example/robots.txt"),
+				Origin: "http://d.example", Hops: 1}},
 		},
 		"handed over": {
 			Sent: []frontier.Link{
 				{
-					Key: key(1), URL: mustURL("https://a.example/s.xml"), Sitemap: true, Priority: frontier.PrioritySitemap,
+					Key: key(1), URL: mustURL("https://a.example/s.xml"), Sitemap: true,
+					Priority: frontier.PrioritySitemap,
 					Vouchers: []frontier.HostID{1, math.MaxUint64},
 				},
-				{Key: key(2), URL: mustURL("https://a.example/t"), Parent: mustURL("https://a.example/"), Discovered: ms(7)},
+				{Key: key(2), URL: mustURL("https://a.example/t"), Parent: mustURL("https://a.example/"),
+					Discovered: ms(7)},
 			},
-			Asked: []frontier.RobotsQuestion{{Host: key(1).Host, URL: mustURL("https://a.example/robots.txt"), Origin: "http://d.example"}},
+			Asked: []frontier.RobotsQuestion{{Host: key(1).Host, URL: mustURL("https://a.example/robots.txt"),
+				Origin: "http://d.example"}},
 		},
 		"large": {
 			Finish: &frontier.Finish{Facts: []byte(strings.Repeat("f", 1<<14))},
-			Links:  []frontier.Link{{URL: mustURL("https://a/" + strings.Repeat("u", 1<<15)), Parent: mustURL("https://a/" + strings.Repeat("p", 1<<21))}},
+			Links: []frontier.Link{{URL: mustURL("https://a/" + strings.Repeat("u", 1<<15)),
+				Parent: mustURL("https://a/" + strings.Repeat("p", 1<<21))}},
 		},
 	}
 }
@@ -270,31 +299,40 @@ func TestParts(t *testing.T) {
 func TestRecordBytes(t *testing.T) {
 	r := frontier.Record{
 		Finish: &frontier.Finish{
-			Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 3, Bytes: 300, Before: frontier.Summary{Outcome: 4, Counted: true, Status: 500, Bytes: 6},
+			Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 3, Bytes: 300,
+			Before:    frontier.Summary{Outcome: 4, Counted: true, Status: 500, Bytes: 6},
 			CheckedAt: ms(1000), RedirectTo: "r", Facts: []byte("f"),
 		},
 		Links: []frontier.Link{
-			{Key: key(2), URL: mustURL("https://a/b"), Depth: 3, Priority: 4, Source: 5, Parent: mustURL("https://a/"), Discovered: ms(1000), LastMod: ms(500), Hops: 6},
-			{Key: frontier.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"), Parent: mustURL("https://a/"), Discovered: ms(1001), Finish: &frontier.Finish{Outcome: 2}},
+			{Key: key(2), URL: mustURL("https://a/b"), Depth: 3, Priority: 4, Source: 5, Parent: mustURL("https://a/"),
+				Discovered: ms(1000), LastMod: ms(500), Hops: 6},
+			{Key: frontier.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"),
+				Parent: mustURL("https://a/"), Discovered: ms(1001), Finish: &frontier.Finish{Outcome: 2}},
 		},
-		Visits:   []frontier.Link{{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}},
+		Visits: []frontier.Link{{Key: key(2), URL: mustURL("https://a/"), Visit: 2,
+			Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}},
 		Leased:   []frontier.Key{key(5)},
 		Returned: []frontier.Key{key(6)},
 		Hosts: []frontier.HostFact{{
 			Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2,
-			Run: 9, Row: pace.Row{Failures: 3, BackoffUntil: ms(2), Failed: []uint16{0x0102}, Forbidden: 4, Refusals: 5, AtCap: 6},
+			Run: 9, Row: pace.Row{Failures: 3, BackoffUntil: ms(2), Failed: []uint16{0x0102}, Forbidden: 4, Refusals: 5,
+				AtCap: 6},
 		}},
 		Cursors: []frontier.HostCursor{{Host: 7, Low: frontier.Cursor{Priority: 1, Position: 2, Index: 3}}},
-		Origins: []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
-		Facts:   []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
+		Origins: []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1),
+			Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
+		Facts: []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
 	}
 	const want = "0202" + "bc02" + "000009" + // version, parts; the first one's length, partition, kind, run
 		"0101ad00" + "000000010000000000000000000000030000000000000007" + // finish, its key
 		"020101" + "c801" + "01" + "02" + "03" + "ac02" + "0401f40306" + "d10f" + "0172" + "0166" +
 		"0202b900" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
 		"000b68747470733a2f2f612f62" + "0a68747470733a2f2f612f" + "d00f" + "e907" + "06" +
-		"a500" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8b00" + "0202000000000000000000" +
-		"0301a300" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "0000" + "02" + "01000203" + // visits
+		"a500" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8b00" +
+		"0202000000000000000000" +
+		// visits
+		"0301a300" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "0000" + "02" +
+		"01000203" +
 		"0401" + "1900" + "0000000500000000000000000000000f0000000000000023" + // leased
 		"0501" + "18" + "00000006000000000000000000000012000000000000002a" + // returned
 		"06019c00" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts
@@ -310,7 +348,8 @@ func TestRecordBytes(t *testing.T) {
 
 // Earlier writers gave the URL of a visit.
 func TestVisitWithURL(t *testing.T) {
-	want := frontier.Link{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}
+	want := frontier.Link{Key: key(2), URL: mustURL("https://a/"), Visit: 2,
+		Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}
 	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
 	rec, body := BeginSized(beginSection(rec, tagVisits, 1))
 	rec = EndSized(EndSized(appendLink(rec, &frontier.Link{}, &want), body), part)
@@ -322,7 +361,8 @@ func TestVisitWithURL(t *testing.T) {
 // TestChangeBytes pins the encoding of what a later visit says.
 func TestChangeBytes(t *testing.T) {
 	f := frontier.Finish{
-		Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 1, Bytes: 300, CheckedAt: ms(1000),
+		Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 1, Bytes: 300,
+		CheckedAt: ms(1000),
 		Before:    frontier.Summary{Outcome: 1, Counted: true, Status: 200, Bytes: 300},
 		KeepFacts: true, NotModified: true, Change: 3,
 	}
@@ -334,26 +374,32 @@ func TestChangeBytes(t *testing.T) {
 	if got, want := hex.EncodeToString(appendFinish(nil, &f)), head+"03"+"04"+"ac02"+"03"+"0164"; got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
-	r := frontier.Record{Named: []frontier.Named{{Key: key(1), Listed: true, Linked: true, LastMod: ms(1), Generation: 300}}}
-	const want = "0201" + "a300" + "000009" + "0c01" + "9c00" + "000000010000000000000000000000030000000000000007" + "03" + "03" + "ac02"
+	r := frontier.Record{Named: []frontier.Named{{Key: key(1), Listed: true, Linked: true, LastMod: ms(1),
+		Generation: 300}}}
+	const want = "0201" + "a300" + "000009" + "0c01" + "9c00" + "000000010000000000000000000000030000000000000007" +
+		"03" + "03" + "ac02"
 	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
 }
 
 func TestOpenedRoundTrip(t *testing.T) {
-	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: 1}, {Host: 9 << 56}: {Count: 5, Alone: 2}}
+	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: 1},
+		{Host: 9 << 56}: {Count: 5, Alone: 2}}
 	var v recorder
 	if err := v.walk(AppendOpened(nil, 3, AllPartitions(), want)); err != nil {
 		t.Fatal(err)
 	}
-	if len(v.parts) != Partitions || v.parts[255] != (PartHead{255, KindOpened, 3}) || !reflect.DeepEqual(v.crashes, want) {
+	if len(v.parts) != Partitions || v.parts[255] != (PartHead{255, KindOpened, 3}) ||
+		!reflect.DeepEqual(v.crashes, want) {
 		t.Errorf("got %+v", v)
 	}
 	var closed PartitionSet
 	closed.Add(9)
 	v = recorder{}
-	if err := v.walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}})); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
+	if err := v.walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5),
+		Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}})); err != nil ||
+		!slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
@@ -425,13 +471,16 @@ func TestBlockRoundTrip(t *testing.T) {
 		var want []frontier.Link
 		for i := range 20 {
 			l := frontier.Link{
-				Key: frontier.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)}, URL: mustURL("https://a.example/" + strings.Repeat("x", i%5)), Depth: uint16(i),
-				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), Repeats: uint8(i % 4), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
+				Key: frontier.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)},
+				URL: mustURL("https://a.example/" + strings.Repeat("x", i%5)), Depth: uint16(i),
+				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), Repeats: uint8(i % 4),
+				At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
 			}
 			want = append(want, l)
 			b.Add(l.At.Position, &LinkView{
-				Key: l.Key, Index: int(l.At.Index), url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source,
-				hops: l.Hops, repeats: l.Repeats,
+				Key: l.Key, Index: int(l.At.Index), url: []byte(l.URL.String()), depth: l.Depth, Priority: 3,
+				source: l.Source,
+				hops:   l.Hops, repeats: l.Repeats,
 			})
 		}
 		var got []frontier.Link
@@ -472,11 +521,13 @@ func TestSitemapOfAnotherPriority(t *testing.T) {
 // TestVoucherBytes pins the encoding of sitemaps as links.
 func TestVoucherBytes(t *testing.T) {
 	r := frontier.Record{
-		Links:    []frontier.Link{{Key: key(1), URL: mustURL("https://a/s"), Sitemap: true, Priority: frontier.PrioritySitemap, Depth: 3}},
+		Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a/s"), Sitemap: true,
+			Priority: frontier.PrioritySitemap, Depth: 3}},
 		Vouchers: []frontier.Voucher{{Key: key(1), Host: 5, Visit: 300}},
 	}
 	const want = "0201" + "d600" + "000009" + // version, parts; length, partition, kind, run
-		"0201" + "a900" + "42" + "000000010000000000000000000000030000000000000007" + "0f00" + "03" + "00" + "0b68747470733a2f2f612f73" +
+		"0201" + "a900" + "42" + "000000010000000000000000000000030000000000000007" + "0f00" + "03" + "00" +
+		"0b68747470733a2f2f612f73" +
 		"0901" + "a200" + "000000010000000000000000000000030000000000000007" + "0000000000000005" + "ac02"
 	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)

@@ -18,7 +18,8 @@ func FuzzWalk(f *testing.F) {
 		}
 	}
 	f.Add(AppendOpened(nil, 2, AllPartitions(), nil))
-	f.Add(AppendClosed(nil, 3, AllPartitions(), map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}))
+	f.Add(AppendClosed(nil, 3, AllPartitions(), map[uint8]frontier.Closed{7: {At: ms(5),
+		Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var v recorder
 		if v.walk(b) != nil || v.crashes != nil {
@@ -43,10 +44,12 @@ func FuzzWalk(f *testing.F) {
 // beside it.
 func FuzzValues(f *testing.F) {
 	f.Add(appendFinish(nil, &frontier.Finish{Status: 200, RedirectTo: "https://a.example/", Facts: []byte("f")}))
-	f.Add(appendFinish(nil, &frontier.Finish{Visit: 2, KeepFacts: true, NotModified: true, Change: 3, Failures: 1, Changes: 2, ChangedAt: ms(5), Differences: []byte("d")}))
+	f.Add(appendFinish(nil, &frontier.Finish{Visit: 2, KeepFacts: true, NotModified: true, Change: 3, Failures: 1,
+		Changes: 2, ChangedAt: ms(5), Differences: []byte("d")}))
 	f.Add(AppendNamed(nil, &frontier.Named{Generation: 300, LastMod: ms(5)}))
 	f.Add(AppendDifferences(nil, &frontier.Finish{Change: 2, Differences: []byte("d")}))
-	f.Add(AppendDiscovery(nil, &LinkView{url: []byte("https://a.example/x"), parent: []byte("https://a.example/"), hops: 3}))
+	f.Add(AppendDiscovery(nil, &LinkView{url: []byte("https://a.example/x"), parent: []byte("https://a.example/"),
+		hops: 3}))
 	f.Add((&Bodies{}).AppendOrigin(nil, &frontier.OriginFact{Body: []byte("d")}))
 	f.Add(AppendVoucher(nil, &frontier.Voucher{Visit: 300}))
 	f.Add(appendHost(nil, &frontier.HostFact{Name: "a", Pages: 3}))
@@ -56,7 +59,8 @@ func FuzzValues(f *testing.F) {
 	f.Add(b.Buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if fin, err := DecodeFinish(key(1), b); err == nil {
-			if again, err := DecodeFinish(key(1), appendFinish(nil, fin)); err != nil || !reflect.DeepEqual(fin, again) {
+			if again, err := DecodeFinish(key(1), appendFinish(nil, fin)); err != nil ||
+				!reflect.DeepEqual(fin, again) {
 				t.Fatalf("finish\n got %+v, %v\nwant %+v", again, err, fin)
 			}
 		}
@@ -66,12 +70,14 @@ func FuzzValues(f *testing.F) {
 			}
 		}
 		if origin, err := (&Bodies{}).DecodeOrigin(1, "o", b); err == nil {
-			if again, err := (&Bodies{}).DecodeOrigin(1, "o", (&Bodies{}).AppendOrigin(nil, &origin)); err != nil || !reflect.DeepEqual(origin, again) {
+			if again, err := (&Bodies{}).DecodeOrigin(1, "o", (&Bodies{}).AppendOrigin(nil, &origin)); err != nil ||
+				!reflect.DeepEqual(origin, again) {
 				t.Fatalf("origin\n got %+v, %v\nwant %+v", again, err, origin)
 			}
 		}
 		if visit, err := DecodeVoucher(b); err == nil {
-			if again, err := DecodeVoucher(AppendVoucher(nil, &frontier.Voucher{Visit: visit})); err != nil || visit != again {
+			if again, err := DecodeVoucher(AppendVoucher(nil, &frontier.Voucher{Visit: visit})); err != nil ||
+				visit != again {
 				t.Fatalf("voucher\n got %+v, %v\nwant %+v", again, err, visit)
 			}
 		}
@@ -82,12 +88,14 @@ func FuzzValues(f *testing.F) {
 			}
 		}
 		if change, differences, err := DecodeDifferences(b); err == nil {
-			c, d, err := DecodeDifferences(AppendDifferences(nil, &frontier.Finish{Change: change, Differences: differences}))
+			c, d, err := DecodeDifferences(AppendDifferences(nil,
+				&frontier.Finish{Change: change, Differences: differences}))
 			if err != nil || c != change || !bytes.Equal(d, differences) {
 				t.Fatalf("change\n got %v, %x, %v\nwant %v, %x", c, d, err, change, differences)
 			}
 		}
-		if link, err := DecodeDiscovery(key(1), b); err == nil && len(link.URL.String())+len(link.Parent.String()) > 1<<20 && len(b) < 1<<19 {
+		if link, err := DecodeDiscovery(key(1), b); err == nil &&
+			len(link.URL.String())+len(link.Parent.String()) > 1<<20 && len(b) < 1<<19 {
 			t.Fatalf("%d bytes decode to a link of %d", len(b), len(link.URL.String())+len(link.Parent.String()))
 		}
 		// A block never yields more than its bytes account for.

@@ -167,7 +167,8 @@ func ParseQueueKey(b []byte) (h frontier.HostID, last frontier.Cursor, ok bool) 
 	}
 	h = frontier.HostID(binary.BigEndian.Uint64(b[1:]))
 	last = frontier.Cursor{
-		Priority: b[9], Position: frontier.Position(binary.BigEndian.Uint64(b[10:])), Index: binary.BigEndian.Uint32(b[18:]),
+		Priority: b[9], Position: frontier.Position(binary.BigEndian.Uint64(b[10:])),
+		Index: binary.BigEndian.Uint32(b[18:]),
 	}
 	return h, last, true
 }

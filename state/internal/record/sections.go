@@ -99,7 +99,8 @@ var sections = [...]section{
 			return binary.AppendUvarint(appendHostID(v.Key.Append(dst), v.Host), uint64(v.Visit))
 		},
 		read: func(v *Visitor, e *Reader) frontier.Voucher {
-			return frontier.Voucher{Key: e.keyIn(v.head.Partition), Host: e.host(), Visit: uint32(e.UpTo(math.MaxUint32))}
+			return frontier.Voucher{Key: e.keyIn(v.head.Partition), Host: e.host(),
+				Visit: uint32(e.UpTo(math.MaxUint32))}
 		},
 		apply: func(v *Visitor) func(frontier.Voucher) error { return v.Voucher },
 	},

@@ -111,7 +111,8 @@ const (
 // appendFinish appends the value of an f, t or v entry.
 func appendFinish(dst []byte, f *frontier.Finish) []byte {
 	same := f.Visit > 1 && f.Before == f.Summary()
-	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted)|Flag(f.KeepFacts, finishKeepFacts)|Flag(same, finishSameSummary)|
+	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted)|Flag(f.KeepFacts, finishKeepFacts)|Flag(same,
+		finishSameSummary)|
 		Flag(f.NotModified, finishNotModified)|Flag(f.Sitemap, finishSitemap))
 	dst = binary.AppendUvarint(dst, uint64(f.Status))
 	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
@@ -226,7 +227,8 @@ func appendSummary(dst []byte, s frontier.Summary) []byte {
 }
 
 func (r *Reader) summary() frontier.Summary {
-	return frontier.Summary{Outcome: r.U8(), Counted: r.U8()&finishCounted != 0, Status: uint16(r.UpTo(math.MaxUint16)), Bytes: r.Uvarint()}
+	return frontier.Summary{Outcome: r.U8(), Counted: r.U8()&finishCounted != 0, Status: uint16(r.UpTo(math.MaxUint16)),
+		Bytes: r.Uvarint()}
 }
 
 // Flags of a host fact.
@@ -322,7 +324,8 @@ func (c *Bodies) AppendOrigin(dst []byte, o *frontier.OriginFact) []byte {
 	if !packed {
 		body = o.Body
 	}
-	dst = append(dst, Version, uint8(o.State), Flag(o.SitemapsRequested, originSitemapsRequested)|Flag(packed, originPacked))
+	dst = append(dst, Version, uint8(o.State), Flag(o.SitemapsRequested, originSitemapsRequested)|Flag(packed,
+		originPacked))
 	dst = binary.AppendUvarint(dst, uint64(o.Status))
 	dst = binary.AppendUvarint(dst, Millis(o.Fetched))
 	dst = binary.AppendUvarint(dst, Millis(o.Expires))
@@ -450,7 +453,8 @@ func AppendCursor(dst []byte, c frontier.Cursor) []byte {
 
 // Cursor is the inverse of AppendCursor.
 func (r *Reader) Cursor() frontier.Cursor {
-	return frontier.Cursor{Priority: r.U8(), Position: frontier.Position(r.Uvarint()), Index: uint32(r.UpTo(math.MaxUint32))}
+	return frontier.Cursor{Priority: r.U8(), Position: frontier.Position(r.Uvarint()),
+		Index: uint32(r.UpTo(math.MaxUint32))}
 }
 
 func unixMilli(t time.Time) int64 {

@@ -84,7 +84,8 @@ func (w *Writer) SetKept(key, value []byte) error {
 	return w.SetReserved(key, value, 0)
 }
 
-// SetReserved adds an entry for which space was reserved. It copies the key. The value must not be changed before Await returns.
+// SetReserved adds an entry for which space was reserved. It copies the key. The value must not be changed before Await
+// returns.
 func (w *Writer) SetReserved(key, value []byte, meta byte) error {
 	w.values += int64(len(value))
 	e := w.memory.entry()
@@ -105,11 +106,12 @@ func (w *Writer) open() *badger.Txn {
 	return w.txn
 }
 
-// Send gives the transaction to Badger and begins the next one. It must have entries, and the one before must have been awaited.
+// Send gives the transaction to Badger and begins the next one. It must have entries, and the one before must have been
+// awaited.
 func (w *Writer) Send() {
 	txn, s := w.txn, &sending{ended: make(chan error, 1), memory: w.memory}
-	// Badger lets no transaction begin while another is being written, so the next one begins before. What it reads does not
-	// matter: it only writes.
+	// Badger lets no transaction begin while another is being written, so the next one begins before. What it reads
+	// does not matter: it only writes.
 	w.txn, w.count, w.size, w.values = w.db.NewTransaction(true), 0, 0, 0
 	w.memory, w.spare, w.sent = cmp.Or(w.spare, &slab{}), nil, s
 	txn.CommitWith(func(err error) { s.ended <- err })

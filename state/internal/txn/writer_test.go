@@ -112,7 +112,8 @@ func TestWriterWorksWhileBadgerWrites(t *testing.T) {
 	w.Discard()
 }
 
-// TestHasRoom fills transactions as far as there is space, with values beside the keys and in the value log. Badger takes each one.
+// TestHasRoom fills transactions as far as there is space, with values beside the keys and in the value log. Badger
+// takes each one.
 func TestHasRoom(t *testing.T) {
 	db := open(t, nil)
 	w := NewWriter(db)

@@ -92,7 +92,8 @@ func (s *Site) planSitemaps(put putter, some func() int, any func() string) {
 		gone := s.add(Main, fmt.Sprintf("/listed/gone/nofollow/%d", i), func(p *Page) { p.Status = 404 })
 		target := s.add(Main, fmt.Sprintf("/redirected/%d", i), nil)
 		put(fmt.Sprintf("/to/some/%d", i), func(p *Page) {
-			p.Links = append(p.Links, Link{To: nofollow.URL, Text: "x", NoFollow: true}, Link{To: gone.URL, Text: "y", NoFollow: true})
+			p.Links = append(p.Links, Link{To: nofollow.URL, Text: "x", NoFollow: true},
+				Link{To: gone.URL, Text: "y", NoFollow: true})
 		})
 		put(fmt.Sprintf("/redirect/%d", i), func(p *Page) { p.Status, p.Redirect, p.Listed = 302, target.URL, false })
 	}
@@ -103,7 +104,8 @@ func (s *Site) planRelations(put putter, some func() int, any func() string) {
 	for i := range some() {
 		noindex := put(fmt.Sprintf("/noindex/%d", i), func(p *Page) { p.NoIndex, p.Listed = true, false })
 		copied := put(fmt.Sprintf("/copy/%d", i), func(p *Page) { p.Canonical, p.Listed = any(), false })
-		for k, target := range []string{noindex.URL, copied.URL, fmt.Sprintf("https://%s/gone/0", Main), fmt.Sprintf("https://%s/moved/0", Main), "https://elsewhere.test/"} {
+		for k, target := range []string{noindex.URL, copied.URL, fmt.Sprintf("https://%s/gone/0", Main),
+			fmt.Sprintf("https://%s/moved/0", Main), "https://elsewhere.test/"} {
 			put(fmt.Sprintf("/canonical/%d/%d", i, k), func(p *Page) { p.Canonical, p.Listed = target, false })
 		}
 		put(fmt.Sprintf("/canonical/%d/self", i), func(p *Page) { p.Canonical = p.URL })
@@ -117,7 +119,8 @@ func (s *Site) planRelations(put putter, some func() int, any func() string) {
 				p.Hreflang = append(p.Hreflang, other.URL)
 			}
 		}
-		group[0].Hreflang = append(group[0].Hreflang, lonely.URL, "https://elsewhere.test/de", fmt.Sprintf("https://%s/gone/0", Main))
+		group[0].Hreflang = append(group[0].Hreflang, lonely.URL, "https://elsewhere.test/de",
+			fmt.Sprintf("https://%s/gone/0", Main))
 		if i%2 == 0 {
 			group[1].Hreflang = slices.Delete(group[1].Hreflang, 2, 3) // names the third no more
 		}
@@ -130,7 +133,10 @@ func (s *Site) planTexts(put putter, some func() int) {
 	for i := range some() {
 		put(fmt.Sprintf("/title/none/%d", i), func(p *Page) { p.Title = strings.Repeat(" ", i) })
 		put(fmt.Sprintf("/title/same/%d", i), func(p *Page) { p.Title = "The  same title" })
-		put(fmt.Sprintf("/title/same/noindex/%d", i), func(p *Page) { p.Title, p.NoIndex, p.Listed = "A title of hidden pages", true, false })
+		put(fmt.Sprintf("/title/same/noindex/%d", i), func(p *Page) {
+			p.Title, p.NoIndex,
+				p.Listed = "A title of hidden pages", true, false
+		})
 		put(fmt.Sprintf("/title/long/%d", i), func(p *Page) { p.Title = fill(61 + i) })
 		put(fmt.Sprintf("/title/fits/%d", i), func(p *Page) { p.Title = fill(60) })
 		put(fmt.Sprintf("/description/none/%d", i), func(p *Page) { p.Description = "" })
@@ -142,7 +148,8 @@ func (s *Site) planTexts(put putter, some func() int) {
 		put(fmt.Sprintf("/thin/%d", i), func(p *Page) { p.Text = s.text(10 + i) })
 		put(fmt.Sprintf("/mixed/%d", i), func(p *Page) {
 			p.Insecure = []string{
-				`<script src="http://cdn.example.net/a.js"></script>`, `<img src="HTTP://cdn.example.net/a.png">`, `<link rel=stylesheet href="http://cdn.example.net/a.css">`,
+				`<script src="http://cdn.example.net/a.js"></script>`, `<img src="HTTP://cdn.example.net/a.png">`,
+				`<link rel=stylesheet href="http://cdn.example.net/a.css">`,
 				`<iframe src="http://cdn.example.net/a"></iframe>`,
 			}[i]
 		})
@@ -156,7 +163,8 @@ func (s *Site) planTexts(put putter, some func() int) {
 		long, short := s.words(200), s.text(8)
 		for k := range 1 + some() {
 			put(fmt.Sprintf("/duplicate/%d/%d", i, k), func(p *Page) {
-				p.Title, p.Description, p.H1, p.Text = fmt.Sprint("Copy ", long[0]), "Of a text", []string{"Copy"}, strings.Join(long, " ")
+				p.Title, p.Description, p.H1, p.Text = fmt.Sprint("Copy ", long[0]), "Of a text", []string{"Copy"},
+					strings.Join(long, " ")
 			})
 			put(fmt.Sprintf("/duplicate/short/%d/%d", i, k), func(p *Page) {
 				p.Title, p.Description, p.H1, p.Text = "Short", "", []string{"Short"}, short
@@ -166,7 +174,8 @@ func (s *Site) planTexts(put putter, some func() int) {
 		for k := range 1 + some() {
 			near[100+k] = s.words(1)[0]
 			put(fmt.Sprintf("/near/%d/%d", i, k), func(p *Page) {
-				p.Title, p.Description, p.H1, p.Text = "Nearly "+near[0], "Almost "+near[1], []string{near[2]}, strings.Join(near, " ")
+				p.Title, p.Description, p.H1, p.Text = "Nearly "+near[0], "Almost "+near[1], []string{near[2]},
+					strings.Join(near, " ")
 			})
 		}
 	}
@@ -176,7 +185,8 @@ func (s *Site) planTexts(put putter, some func() int) {
 func (s *Site) planHosts(some func() int, linked *[]*Page) {
 	for i := range 1 + some() {
 		for _, host := range []string{Soft, Part} {
-			*linked = append(*linked, s.add(host, fmt.Sprintf("/page/%d", i), func(p *Page) { p.Listed = i%2 == 0 && host == Part }))
+			*linked = append(*linked, s.add(host, fmt.Sprintf("/page/%d", i),
+				func(p *Page) { p.Listed = i%2 == 0 && host == Part }))
 		}
 		lost := s.missing(fmt.Sprintf("https://%s/lost/%d", Soft, i))
 		s.pages = append(s.pages, lost)

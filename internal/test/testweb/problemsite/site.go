@@ -1,6 +1,8 @@
-// Package problemsite is a web with problems of every kind, and knows by itself which of its pages have which: it compares each page with each, from its own plan of the pages.
+// Package problemsite is a web with problems of every kind, and knows by itself which of its pages have which: it
+// compares each page with each, from its own plan of the pages.
 //
-// Make a site by New, serve it with ServeHTTP, and hold what a crawl reports against Expect. A site is not changed after New.
+// Make a site by New, serve it with ServeHTTP, and hold what a crawl reports against Expect. A site is not changed
+// after New.
 package problemsite
 
 import (
@@ -16,7 +18,8 @@ import (
 	"time"
 )
 
-// Hosts of every site. Main has sitemaps that list its pages. Soft answers everything, has no sitemap, and Part has one that cannot be read.
+// Hosts of every site. Main has sitemaps that list its pages. Soft answers everything, has no sitemap, and Part has one
+// that cannot be read.
 const (
 	Main = "www.example.com"
 	Soft = "soft.example.com"
@@ -204,7 +207,8 @@ func (s *Site) text(n int) string { return strings.Join(s.words(n), " ") }
 func (s *Site) add(host, path string, change func(*Page)) *Page {
 	name := strings.Join(s.words(3), " ")
 	p := &Page{
-		URL: "https://" + host + path, Title: "Page " + name, Description: "About " + name, H1: []string{name}, Text: s.text(150), Listed: true,
+		URL: "https://" + host + path, Title: "Page " + name, Description: "About " + name, H1: []string{name},
+		Text: s.text(150), Listed: true,
 		Links: []Link{{To: Start, Text: "home"}},
 	}
 	if change != nil {
@@ -217,7 +221,8 @@ func (s *Site) add(host, path string, change func(*Page)) *Page {
 
 // missing is what Soft answers for a URL that it does not have.
 func (s *Site) missing(url string) *Page {
-	return &Page{URL: url, Title: "Sorry", Description: "Nothing here", H1: []string{"Sorry"}, Text: strings.Repeat("nothing to see here ", 10)}
+	return &Page{URL: url, Title: "Sorry", Description: "Nothing here", H1: []string{"Sorry"},
+		Text: strings.Repeat("nothing to see here ", 10)}
 }
 
 // reachable are the URLs that a crawl finds: by links that are followed, redirects and sitemaps.

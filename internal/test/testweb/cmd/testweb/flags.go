@@ -81,7 +81,8 @@ func register(fs *flag.FlagSet, o *options, file *string, demo *bool) {
 	fs.StringVar(&c.AdminAddr, "admin-addr", c.AdminAddr, "where to serve statistics and expectation (empty: nowhere)")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "how long after a refusal a request may still arrive")
 	fs.BoolVar(&c.Log, "log", c.Log, "keep every request")
-	fs.IntVar(&c.Generation, "generation", c.Generation, "generation that the web starts with; POST /generation?n=1 of the admin changes it")
+	fs.IntVar(&c.Generation, "generation", c.Generation,
+		"generation that the web starts with; POST /generation?n=1 of the admin changes it")
 	fs.Func("changes", "make pages change: `'sometimes=0.5 rate=0.01 vanish=0.1'`", func(s string) (err error) {
 		c.Changes, err = testweb.ParseChanges(s)
 		return err
@@ -113,12 +114,17 @@ func register(fs *flag.FlagSet, o *options, file *string, demo *bool) {
 	}
 	fs.BoolFunc("sitemaps", "give every host a sitemap", func(string) error { maps(); return nil })
 	fs.BoolFunc("sitemap-gzip", "gzip it, behind an index", func(string) error { maps().Gzip = true; return nil })
-	fs.BoolFunc("sitemap-unlisted", "leave it out of robots.txt", func(string) error { maps().Unlisted = true; return nil })
-	fs.Func("sitemap-orphans", "`number` of pages on each host that only the sitemap names", number(func(n int) { maps().Orphans = n }))
-	fs.Func("sitemap-last-mod", "what it says of when pages changed: `all`, none or stuck (else the truth)", func(s string) error {
-		maps().LastMod = s
-		return nil
-	})
-	fs.Func("sitemap-last-mod-from", "`generation` from which on it says so", number(func(n int) { maps().LastModFrom = n }))
-	fs.Func("sitemap-per-file", "most URLs in one file (`number`; 0: 10000)", number(func(n int) { maps().PerFile = n }))
+	fs.BoolFunc("sitemap-unlisted", "leave it out of robots.txt",
+		func(string) error { maps().Unlisted = true; return nil })
+	fs.Func("sitemap-orphans", "`number` of pages on each host that only the sitemap names",
+		number(func(n int) { maps().Orphans = n }))
+	fs.Func("sitemap-last-mod", "what it says of when pages changed: `all`, none or stuck (else the truth)",
+		func(s string) error {
+			maps().LastMod = s
+			return nil
+		})
+	fs.Func("sitemap-last-mod-from", "`generation` from which on it says so",
+		number(func(n int) { maps().LastModFrom = n }))
+	fs.Func("sitemap-per-file", "most URLs in one file (`number`; 0: 10000)",
+		number(func(n int) { maps().PerFile = n }))
 }

@@ -99,7 +99,8 @@ func TestFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := parse([]string{"--pages", "11", "--config", file, "--keep", "--sitemap-gzip", "--fault", "kind=files",
-		"--changes", "sometimes=1 rate=0.01", "--generation", "4", "--sitemap-last-mod", "all", "--sitemap-last-mod-from", "2"}, io.Discard)
+		"--changes", "sometimes=1 rate=0.01", "--generation", "4", "--sitemap-last-mod", "all",
+		"--sitemap-last-mod-from", "2"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +108,17 @@ func TestFlags(t *testing.T) {
 	if c.Hosts != 7 || c.Pages != 11 || len(c.Faults) != 2 || !o.keep || !c.Sitemaps.Gzip || c.AdminAddr == "" {
 		t.Errorf("%+v", o)
 	}
-	if c.Changes == nil || *c.Changes != (testweb.Changes{Sometimes: 1, Rate: 0.01}) || c.Generation != 4 || c.Sitemaps.LastMod != "all" || c.Sitemaps.LastModFrom != 2 {
+	if c.Changes == nil || *c.Changes != (testweb.Changes{Sometimes: 1, Rate: 0.01}) || c.Generation != 4 ||
+		c.Sitemaps.LastMod != "all" || c.Sitemaps.LastModFrom != 2 {
 		t.Errorf("%+v, changes %+v, sitemaps %+v", c, c.Changes, c.Sitemaps)
 	}
-	if o, err := parse([]string{"--demo"}, io.Discard); err != nil || o.config.HostName != testweb.DemoConfig().HostName || o.config.AdminAddr == "" {
+	if o, err := parse([]string{"--demo"}, io.Discard); err != nil ||
+		o.config.HostName != testweb.DemoConfig().HostName || o.config.AdminAddr == "" {
 		t.Errorf("demo: %+v, %v", o, err)
 	}
 	for _, args := range [][]string{
-		{"--hosts", "x"}, {"extra"}, {"--fault", "kind=none"}, {"--config", filepath.Join(t.TempDir(), "none")}, {"--sitemap-orphans", "x"}, {"--changes", "never=1"}, {"--sitemap-last-mod-from", "x"}, {"--nothing"},
+		{"--hosts", "x"}, {"extra"}, {"--fault", "kind=none"}, {"--config", filepath.Join(t.TempDir(), "none")},
+		{"--sitemap-orphans", "x"}, {"--changes", "never=1"}, {"--sitemap-last-mod-from", "x"}, {"--nothing"},
 	} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q is accepted", args)
