@@ -32,7 +32,7 @@ func comments(t *testing.T, file, name string) map[string]string {
 		}
 		for _, field := range spec.Type.(*ast.StructType).Fields.List {
 			for _, id := range field.Names {
-				found[id.Name] = strings.TrimSpace(field.Doc.Text())
+				found[id.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
 			}
 		}
 		return false
