@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -166,7 +166,7 @@ func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Re
 	if len(formats) > 0 && !slices.Contains(formats, htmlFormat) {
 		return nil
 	}
-	made, err := reporthtml.Rewrite(dir, out)
+	made, err := ui.Rewrite(dir, out)
 	switch {
 	case err != nil:
 		return &exitError{exitFailed, err}

@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
@@ -293,7 +293,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 func (r *run) writeReport(rep *report.Report) error {
 	r.hidePaths(rep.Warnings)
 	r.hidePaths(rep.Errors)
-	switch err := reporthtml.Write(r.o.Dir, rep); {
+	switch err := ui.Write(r.o.Dir, rep); {
 	case errors.Is(err, export.ErrNotOurs):
 		rep.Warnings = append(rep.Warnings, err.Error())
 		r.hidePaths(rep.Warnings)

@@ -6,8 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
-
-	"github.com/mapwright/mapwright/internal/results/chart"
 )
 
 // Table is the data of the template table: its first rows, and how many more there are.
@@ -141,7 +139,7 @@ func Number(n int64) Cell {
 
 // Share is a cell with a part of a whole in percent.
 func Share(part, whole int64) Cell {
-	return Cell{Kind: "number", Text: chart.Share(float64(part), float64(whole)), Key: strconv.FormatInt(part, 10)}
+	return Cell{Kind: "number", Text: Percent(float64(part), float64(whole)), Key: strconv.FormatInt(part, 10)}
 }
 
 // Bytes is a cell with a size.

@@ -1,8 +1,16 @@
-// Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of
-// html/template. Everything is embedded.
+// Package ui writes HTML for people: the style sheet, the script that sorts tables, the charts and the pieces of
+// html/template that report.html and the dashboard share, and report.html itself. Everything is embedded.
 //
-// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size,
+// [Parse] gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size,
 // seconds, millis, decimal, when); a user adds the templates of its own pages.
+//
+// A chart (Bars, Stack, Histogram, Lines) is a value, and its HTML method is a pure function of it. It has a title and a
+// description for screen readers, and the same numbers as a table. It contains no script, no style attribute and no
+// reference to another file. Colours are classes (see [Tone]) of the style sheet, for dark and light. Labels may be any
+// text: they are escaped. Widths are percentages, so that a chart fills its column and its text keeps its size.
+//
+// report.html ([Render]) is a pure function of report.json. It contains everything that it shows, and makes no request.
+// Tables are cut, so that its size is bounded whatever the size of the crawl.
 package ui
 
 import (
@@ -18,7 +26,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/chart"
 )
 
 //go:embed style.css sort.js templates
@@ -47,7 +54,7 @@ func Source(text string) string {
 
 // Parse reads the templates of pages that use the pieces.
 func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
-	t, err := template.New("").Funcs(functions()).ParseFS(files, "templates/*.tmpl")
+	t, err := template.New("").Funcs(functions()).ParseFS(files, "templates/pieces.tmpl")
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +82,7 @@ const (
 func shown(text string) string { return show(text, maxShown) }
 
 func show(text string, length int) string {
-	return chart.Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), length)
+	return Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), length)
 }
 
 // IsLink reports whether a text is an address that a page may link to.

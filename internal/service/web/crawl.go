@@ -16,9 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/words"
@@ -245,8 +243,8 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	if rep == nil || err != nil {
 		return err
 	}
-	v.Verdict, v.Tone = reporthtml.Verdict(rep)
-	v.Charts = reporthtml.Charts(rep)
+	v.Verdict, v.Tone = ui.Verdict(rep)
+	v.Charts = ui.Charts(rep)
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"},
 		{"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
 		{"sitemap.csv", "/sitemap.csv"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
@@ -310,7 +308,7 @@ func figures(p *service.Progress) []figure {
 
 // outcomesTable counts outcomes, which lead to their pages in the list of a crawl at a path.
 func outcomesTable(of map[string]int64, path string) *ui.Table {
-	return reporthtml.Counts("URLs by outcome", "Outcome", "URLs", of,
+	return ui.Counts("URLs by outcome", "Outcome", "URLs", of,
 		func(name string) string { return path + "/pages?outcome=" + url.QueryEscape(name) })
 }
 
@@ -404,19 +402,19 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 
 // liveCharts are the charts of a running crawl over its whole run.
 func liveCharts(moments []moment) []template.HTML {
-	found := &chart.Lines{Caption: chart.Caption{ID: "chart-found", Title: "Found and done",
+	found := &ui.Lines{Caption: ui.Caption{ID: "chart-found", Title: "Found and done",
 		Desc: "How many URLs were found, and how many were done, at each moment of the run."},
-		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Done", Tone: chart.Second}}}
-	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second",
+		Series: []ui.Series{{Name: "Found", Tone: ui.First}, {Name: "Done", Tone: ui.Second}}}
+	rate := &ui.Lines{Caption: ui.Caption{ID: "chart-rate", Title: "Pages per second",
 		Desc: "Pages fetched per second at each moment of the run.", Format: ui.Decimal},
-		Series: []chart.Series{{Name: "Pages per second", Tone: chart.Third}}}
-	flight := &chart.Lines{Caption: chart.Caption{ID: "chart-flight", Title: "Requests under way",
+		Series: []ui.Series{{Name: "Pages per second", Tone: ui.Third}}}
+	flight := &ui.Lines{Caption: ui.Caption{ID: "chart-flight", Title: "Requests under way",
 		Desc: "Requests under way at each moment of the run."},
-		Series: []chart.Series{{Name: "In flight", Tone: chart.First}}}
+		Series: []ui.Series{{Name: "In flight", Tone: ui.First}}}
 	for _, m := range moments {
-		found.Points = append(found.Points, chart.Point{At: m.at, Values: []float64{m.found, m.done}})
-		rate.Points = append(rate.Points, chart.Point{At: m.at, Values: []float64{m.rate}})
-		flight.Points = append(flight.Points, chart.Point{At: m.at, Values: []float64{m.inFlight}})
+		found.Points = append(found.Points, ui.Point{At: m.at, Values: []float64{m.found, m.done}})
+		rate.Points = append(rate.Points, ui.Point{At: m.at, Values: []float64{m.rate}})
+		flight.Points = append(flight.Points, ui.Point{At: m.at, Values: []float64{m.inFlight}})
 	}
 	return []template.HTML{found.HTML(), rate.HTML(), flight.HTML()}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
 )
@@ -140,7 +140,7 @@ func TestHostileTexts(t *testing.T) {
 	one.In, one.Out = &linkTable{&frame, &results.Links{Total: 1, Items: []results.Link{{URL: long, Text: long, Rel: long}}}, "In"}, &linkTable{&frame, &results.Links{}, "Out"}
 	for name, view := range map[string]any{
 		"crawls": list, "new": newForm(q, map[string][]string{"start_urls": {long}, "settings.include": {long}}, []service.FieldError{{Field: "name", Detail: long}, {Field: long, Detail: long}}),
-		"crawl": &crawlView{crawlFrame: frame, Outcomes: reporthtml.Counts("Outcomes", "Outcome", "URLs", map[string]int64{hostile: 1}, nil), Settings: settingsTable(c), Starts: startsTable(c)},
+		"crawl": &crawlView{crawlFrame: frame, Outcomes: ui.Counts("Outcomes", "Outcome", "URLs", map[string]int64{hostile: 1}, nil), Settings: settingsTable(c), Starts: startsTable(c)},
 		"live":  liveViewOf("/base", c, live, nil), "pages": pages, "page": one,
 		"changes": &changesView{crawlFrame: frame, Rows: []changeRow{{URL: long, Change: hostile, Fields: []changedField{{long, long, long}}}}},
 		"error":   &errorView{frame: q.frame(hostile, ""), Error: &service.Error{Detail: long, Fields: []service.FieldError{{Field: long, Detail: long}}}},

@@ -18,10 +18,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/words"
@@ -67,16 +65,16 @@ func showProblems(q *request, c *service.Crawl) error {
 }
 
 func (v *problemsView) add(rep *report.Report) {
-	v.Verdict, v.Tone = reporthtml.Verdict(rep)
+	v.Verdict, v.Tone = ui.Verdict(rep)
 	found := map[string][]problemRow{}
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
-		row := problemRow{Problem: *p, Title: reporthtml.Heading(p.Code),
-			Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" +
+		row := problemRow{Problem: *p, Title: ui.Heading(p.Code),
+			Share: ui.Percent(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" +
 				url.QueryEscape(p.Code)}
 		switch p.Result {
 		case problems.Found:
-			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all",
+			row.Table = ui.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all",
 				v.PagePath)
 			found[p.Severity] = append(found[p.Severity], row)
 		case problems.NotChecked:
@@ -90,7 +88,7 @@ func (v *problemsView) add(rep *report.Report) {
 		if rows := found[name]; len(rows) > 0 {
 			slices.SortStableFunc(rows, func(a, b problemRow) int { return int(min(1, max(-1, b.Count-a.Count))) })
 			v.Severities = append(v.Severities, severity{titles[name],
-				reporthtml.SeverityBadge(name, words.Count(int64(len(rows)), "kind")), rows})
+				ui.SeverityBadge(name, words.Count(int64(len(rows)), "kind")), rows})
 		}
 	}
 }
@@ -143,10 +141,10 @@ func showChanges(q *request, c *service.Crawl) error {
 		return err
 	}
 	if rep != nil && len(rep.Changes) > 0 {
-		v.Counts = reporthtml.Counts("What the last recrawl found", "Change", "URLs", rep.Changes,
+		v.Counts = ui.Counts("What the last recrawl found", "Change", "URLs", rep.Changes,
 			func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
 		if len(rep.ChangedFields) > 0 {
-			v.Fields = reporthtml.ChangedFields(rep)
+			v.Fields = ui.ChangedFields(rep)
 		}
 	}
 	f, err := os.Open(dir.Changes())

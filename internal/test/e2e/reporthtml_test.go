@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	crawlreport "github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -29,7 +29,7 @@ func TestReportHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep := parse[crawlreport.Report](t, string(text))
-	shown, err := reporthtml.Render(&rep)
+	shown, err := ui.Render(&rep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build browser
 
-package reporthtml
+package ui
 
 import (
 	"os"

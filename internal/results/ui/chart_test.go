@@ -1,4 +1,4 @@
-package chart
+package ui
 
 import (
 	"flag"
@@ -14,13 +14,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// hostile are labels that must be shown as text.
-var hostile = []string{`</text><script>alert(1)</script>`, `" onload="alert(1)`, "a\u202Egnp.exe",
+// hostileLabels are labels that must be shown as text.
+var hostileLabels = []string{`</text><script>alert(1)</script>`, `" onload="alert(1)`, "a\u202Egnp.exe",
 	strings.Repeat("x", 10_000), "bad \xff byte", "a & b"}
 
 func hostileRows() []Row {
 	var rows []Row
-	for i, label := range hostile {
+	for i, label := range hostileLabels {
 		rows = append(rows, Row{label, []float64{float64(i * 100), float64(i * 250)}})
 	}
 	return rows
@@ -47,13 +47,13 @@ func charts() map[string]template.HTML {
 		"bars": (&Bars{Caption: Caption{ID: "b", Title: "Sections", Desc: "Times by section.", Format: ms},
 			First: "Section", Series: two,
 			Rows: []Row{{"/", []float64{12, 80}}, {"/blog/", []float64{5.5, 40}}}}).HTML(),
-		"bars-hostile": (&Bars{Caption: Caption{ID: "b", Title: hostile[0], Desc: hostile[1]}, First: hostile[0],
+		"bars-hostile": (&Bars{Caption: Caption{ID: "b", Title: hostileLabels[0], Desc: hostileLabels[1]}, First: hostileLabels[0],
 			Series: two, Rows: hostileRows()}).HTML(),
 		"bars-empty": (&Bars{Caption: Caption{ID: "b", Title: "None", Desc: "Nothing."}}).HTML(),
 		"stack": (&Stack{Caption: Caption{ID: "s", Title: "Answers", Desc: "Answers by class."}, First: "Class",
 			Parts: []Part{{"2xx", 99_990, Good}, {"3xx", 5, Info}, {"5xx", 5, Bad}}}).HTML(),
 		"stack-hostile": (&Stack{Caption: Caption{ID: "s", Title: "Answers", Desc: "Answers by class."}, First: "Class",
-			Parts: []Part{{hostile[0], 1, Good}, {hostile[2], 2, Info}}}).HTML(),
+			Parts: []Part{{hostileLabels[0], 1, Good}, {hostileLabels[2], 2, Info}}}).HTML(),
 		"stack-empty": (&Stack{Caption: Caption{ID: "s", Title: "Answers", Desc: "Answers by class."}}).HTML(),
 		"histogram":   hist.HTML(),
 		"lines":       lines.HTML(),
@@ -124,7 +124,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestChartNumbers(t *testing.T) {
 	counts, rates := &Caption{}, &Caption{Format: number}
 	for v, want := range map[float64]float64{0: 2, 1: 2, 2: 2, 3: 4, 7: 8, 9: 10, 10: 10, 11: 20, 61: 80, 99: 100,
 		1234: 2000} {
@@ -150,7 +150,7 @@ func TestNumbers(t *testing.T) {
 	}
 	for part, want := range map[float64]string{0: "0 %", 0.01: "< 0.1 %", 50: "50 %", 33.333: "33.3 %",
 		99.99: "> 99.9 %", 100: "100 %"} {
-		if got := Share(part, 100); got != want {
+		if got := Percent(part, 100); got != want {
 			t.Errorf("%v of 100 is %q, want %q", part, got, want)
 		}
 	}

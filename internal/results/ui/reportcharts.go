@@ -1,4 +1,4 @@
-package reporthtml
+package ui
 
 import (
 	"fmt"
@@ -9,10 +9,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
 
@@ -35,23 +33,23 @@ func Charts(rep *report.Report) []template.HTML {
 }
 
 func statusClasses(rep *report.Report) template.HTML {
-	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class",
+	c := &Stack{Caption: Caption{ID: "chart-status", Title: "Answers by status class",
 		Desc: "How many URLs answered with each class of status, and how many had no answer.",
 		None: "No URL was found."}, First: "Status class"}
 	none := rep.URLs
 	for _, class := range []struct {
 		name, label string
-		tone        chart.Tone
-	}{{"1xx", "1xx", chart.Muted}, {"2xx", "2xx success", chart.Good}, {"3xx", "3xx redirect", chart.Info},
-		{"4xx", "4xx client error", chart.Warn}, {"5xx", "5xx server error", chart.Bad}} {
+		tone        Tone
+	}{{"1xx", "1xx", Muted}, {"2xx", "2xx success", Good}, {"3xx", "3xx redirect", Info},
+		{"4xx", "4xx client error", Warn}, {"5xx", "5xx server error", Bad}} {
 		n := rep.StatusClasses[class.name]
 		none -= n
 		if n > 0 {
-			c.Parts = append(c.Parts, chart.Part{Label: class.label, Value: float64(n), Tone: class.tone})
+			c.Parts = append(c.Parts, Part{Label: class.label, Value: float64(n), Tone: class.tone})
 		}
 	}
 	if none > 0 {
-		c.Parts = append(c.Parts, chart.Part{Label: "no answer", Value: float64(none), Tone: chart.Muted})
+		c.Parts = append(c.Parts, Part{Label: "no answer", Value: float64(none), Tone: Muted})
 	}
 	return c.HTML()
 }
@@ -75,11 +73,11 @@ func notIndexable(rep *report.Report) template.HTML {
 	if rep.URLs == 0 {
 		none = "No URL was found."
 	}
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable",
+	c := &Bars{Caption: Caption{ID: "chart-indexable", Title: "Why URLs are not indexable",
 		Desc: "URLs that do not belong into an XML sitemap, by reason.",
-		None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
+		None: none}, First: "Reason", Series: []Series{{Name: "URLs", Tone: Warn}}}
 	for _, reason := range words.ByCount(rep.NotIndexable) {
-		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason),
+		c.Rows = append(c.Rows, Row{Label: reasonText(reason),
 			Values: []float64{float64(rep.NotIndexable[reason])}})
 	}
 	return c.HTML()
@@ -89,36 +87,36 @@ func notIndexable(rep *report.Report) template.HTML {
 const maxDepths = 20
 
 func clickDepths(d *report.ClickDepths) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth",
+	c := &Histogram{Caption: Caption{ID: "chart-depth", Title: "Click depth",
 		Desc: "URLs by the number of clicks from the nearest start page."},
-		First: "Clicks", Name: "URLs", Tone: chart.First}
+		First: "Clicks", Name: "URLs", Tone: First}
 	more := 0.0
 	for _, at := range d.Depths {
 		if at.Clicks < maxDepths {
-			c.Rows = append(c.Rows, chart.Row{Label: strconv.Itoa(at.Clicks), Values: []float64{float64(at.URLs)}})
+			c.Rows = append(c.Rows, Row{Label: strconv.Itoa(at.Clicks), Values: []float64{float64(at.URLs)}})
 		} else {
 			more += float64(at.URLs)
 		}
 	}
 	if more > 0 {
-		c.Rows = append(c.Rows, chart.Row{Label: fmt.Sprintf("≥%d", maxDepths), Values: []float64{more}})
+		c.Rows = append(c.Rows, Row{Label: fmt.Sprintf("≥%d", maxDepths), Values: []float64{more}})
 	}
 	if d.Unreachable > 0 {
-		c.Rows = append(c.Rows, chart.Row{Label: "no link", Values: []float64{float64(d.Unreachable)}})
+		c.Rows = append(c.Rows, Row{Label: "no link", Values: []float64{float64(d.Unreachable)}})
 	}
 	return c.HTML()
 }
 
 func responseTimes(t *pagestats.ResponseTimes) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times",
+	c := &Histogram{Caption: Caption{ID: "chart-times", Title: "Response times",
 		Desc: "URLs by the time from the start of the request to the last byte."},
-		First: "Response time", Name: "URLs", Tone: chart.Third}
+		First: "Response time", Name: "URLs", Tone: Third}
 	for i, b := range t.Buckets {
 		label := "≤" + short(b.UpTo)
 		if b.UpTo == 0 && i > 0 {
 			label = ">" + short(t.Buckets[i-1].UpTo)
 		}
-		c.Rows = append(c.Rows, chart.Row{Label: label, Values: []float64{float64(b.URLs)}})
+		c.Rows = append(c.Rows, Row{Label: label, Values: []float64{float64(b.URLs)}})
 	}
 	return c.HTML()
 }
@@ -159,14 +157,14 @@ func sectionLabel(s *pagestats.Sections) func(string) string {
 }
 
 func sectionTimes(s *pagestats.Sections) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-section-times", Title: "Response time by section",
+	c := &Bars{Caption: Caption{ID: "chart-section-times", Title: "Response time by section",
 		Desc:   "Median and 95th percentile of the response time in the largest sections of the site.",
-		Format: ui.Millis},
-		First: "Section", Series: []chart.Series{{Name: "p50", Tone: chart.First}, {Name: "p95", Tone: chart.Second}}}
+		Format: Millis},
+		First: "Section", Series: []Series{{Name: "p50", Tone: First}, {Name: "p95", Tone: Second}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
 		if item.P50 != nil && item.P95 != nil {
-			c.Rows = append(c.Rows, chart.Row{Label: label(item.Section),
+			c.Rows = append(c.Rows, Row{Label: label(item.Section),
 				Values: []float64{float64(*item.P50), float64(*item.P95)}})
 		}
 	}
@@ -174,20 +172,20 @@ func sectionTimes(s *pagestats.Sections) template.HTML {
 }
 
 func sectionSizes(s *pagestats.Sections) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections",
+	c := &Bars{Caption: Caption{ID: "chart-sections", Title: "Largest sections",
 		Desc: "URLs in the largest sections of the site."}, First: "Section",
-		Series: []chart.Series{{Name: "URLs", Tone: chart.First}}}
+		Series: []Series{{Name: "URLs", Tone: First}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
-		c.Rows = append(c.Rows, chart.Row{Label: label(item.Section), Values: []float64{float64(item.URLs)}})
+		c.Rows = append(c.Rows, Row{Label: label(item.Section), Values: []float64{float64(item.URLs)}})
 	}
 	return c.HTML()
 }
 
 func discovery(rep *report.Report, t *pagestats.Timeline) template.HTML {
-	c := &chart.Lines{Caption: chart.Caption{ID: "chart-discovery", Title: "Found and settled over time",
+	c := &Lines{Caption: Caption{ID: "chart-discovery", Title: "Found and settled over time",
 		Desc: "How many URLs had been found, and how many had an outcome, at each moment."},
-		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Settled", Tone: chart.Second}}}
+		Series: []Series{{Name: "Found", Tone: First}, {Name: "Settled", Tone: Second}}}
 	if rep.Generation > 0 {
 		c.Title = "New and checked URLs over time"
 		c.Desc = "How many new URLs this generation had found, and how many URLs it had checked, at each moment."
@@ -196,7 +194,7 @@ func discovery(rep *report.Report, t *pagestats.Timeline) template.HTML {
 	var found, crawled int64
 	for _, m := range t.Moments {
 		found, crawled = found+m.Found, crawled+m.Crawled
-		c.Points = append(c.Points, chart.Point{At: m.At.Time, Values: []float64{float64(found), float64(crawled)}})
+		c.Points = append(c.Points, Point{At: m.At.Time, Values: []float64{float64(found), float64(crawled)}})
 	}
 	return c.HTML()
 }

@@ -1,8 +1,7 @@
-package reporthtml
+package ui
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -15,12 +14,8 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
-
-//go:embed templates
-var files embed.FS
 
 // view is what the template shows.
 type view struct {
@@ -28,15 +23,15 @@ type view struct {
 	document
 	found
 	Messages               []message
-	Numbers                []number
-	Outcomes               *ui.Table
-	Skipped, Traps         *ui.Table // nil if there are none, as the next three
-	Sections               *ui.Table
-	Changes, ChangedFields *ui.Table
+	Numbers                []headline
+	Outcomes               *Table
+	Skipped, Traps         *Table // nil if there are none, as the next three
+	Sections               *Table
+	Changes, ChangedFields *Table
 	Charts                 []template.HTML
 	Hosts                  []titled
-	Settings, Starts       *ui.Table
-	Machines               *ui.Table // nil for a crawl of one machine
+	Settings, Starts       *Table
+	Machines               *Table // nil for a crawl of one machine
 }
 
 // document is the frame of the page.
@@ -54,25 +49,25 @@ type message struct {
 	Cut   int64
 }
 
-// number is one of the large figures.
-type number struct{ Name, Value string }
+// headline is one of the large figures.
+type headline struct{ Name, Value string }
 
 // titled is a table with a heading.
 type titled struct {
 	Title string
-	Table *ui.Table
+	Table *Table
 }
 
 // Render writes the page of a report.
 func Render(rep *report.Report) ([]byte, error) {
-	set, err := ui.Parse(files, "templates/*.tmpl")
+	set, err := Parse(files, "templates/report.tmpl")
 	if err != nil {
 		return nil, err
 	}
-	style, script := ui.StyleSheet(), ui.SortScript()
+	style, script := StyleSheet(), SortScript()
 	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script),
 		Title: title(rep)}, found: findProblems(rep)}
-	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) +
+	v.Policy = "default-src 'none'; style-src " + Source(style) + "; script-src " + Source(script) +
 		"; base-uri 'none'; form-action 'none'"
 	v.Verdict, v.Tone = Verdict(rep)
 	for _, m := range []message{{Title: "Errors of the crawl", Texts: rep.Errors},
@@ -102,10 +97,10 @@ func Render(rep *report.Report) ([]byte, error) {
 	if rep.Cluster != nil {
 		v.Machines = machines(rep.Cluster)
 	}
-	v.Starts = &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}},
+	v.Starts = &Table{Caption: "Start URLs", Columns: []Column{{Name: "URL", Class: "url"}},
 		More: "report.json has all"}
 	for _, u := range rep.StartURLs {
-		v.Starts.Add(ui.Link(u))
+		v.Starts.Add(Link(u))
 	}
 	out := &bytes.Buffer{}
 	if err := set.ExecuteTemplate(out, "report", v); err != nil {
@@ -151,69 +146,69 @@ func title(rep *report.Report) string {
 	return "Crawl report: " + name
 }
 
-func numbers(rep *report.Report) []number {
-	all := []number{
+func numbers(rep *report.Report) []headline {
+	all := []headline{
 		{"URLs", humanize.Comma(rep.URLs)},
 		{"Fetched", humanize.Comma(rep.Outcomes["ok"])},
 		{"Indexable", humanize.Comma(rep.Indexable)},
 		{"Not fetched yet", humanize.Comma(rep.Outcomes["pending"] + rep.Outcomes["host_blocked"])},
-		{"Received", ui.Size(rep.Bytes)},
+		{"Received", Size(rep.Bytes)},
 	}
 	if t := rep.ResponseTimes; t != nil {
-		all = append(all, number{"Median response", ui.Millis(float64(t.P50))},
-			number{"95\u00A0% response", ui.Millis(float64(t.P95))})
+		all = append(all, headline{"Median response", Millis(float64(t.P50))},
+			headline{"95\u00A0% response", Millis(float64(t.P95))})
 	}
-	all = append(all, number{"Crawl time", ui.Seconds(rep.Elapsed)})
+	all = append(all, headline{"Crawl time", Seconds(rep.Elapsed)})
 	if rep.Runs > 1 {
-		all = append(all, number{"Runs", humanize.Comma(int64(rep.Runs))})
+		all = append(all, headline{"Runs", humanize.Comma(int64(rep.Runs))})
 	}
-	all = append(all, number{"Pages, last run", humanize.Comma(rep.Pages)})
+	all = append(all, headline{"Pages, last run", humanize.Comma(rep.Pages)})
 	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {
-		all = append(all, number{"Pages per second", ui.Decimal(rep.PagesPerSec)})
+		all = append(all, headline{"Pages per second", Decimal(rep.PagesPerSec)})
 	}
 	return all
 }
 
 // Counts is a table of names and how many URLs or links each has, the largest first, with the shares of all of them.
 // Address is where a name leads; nil if nowhere.
-func Counts(caption, name, counted string, of map[string]int64, address func(name string) string) *ui.Table {
-	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: counted, Class: "num"},
+func Counts(caption, name, counted string, of map[string]int64, address func(name string) string) *Table {
+	t := &Table{Caption: caption, Columns: []Column{{Name: name}, {Name: counted, Class: "num"},
 		{Name: "Share", Class: "num"}}, More: "report.json has all"}
 	whole := int64(0)
 	for _, n := range of {
 		whole += n
 	}
 	for _, key := range words.ByCount(of) {
-		cell := ui.Word(key)
+		cell := Word(key)
 		if address != nil {
-			cell = ui.Inside(key, address(key))
+			cell = Inside(key, address(key))
 		}
-		t.Add(cell, ui.Number(of[key]), ui.Share(of[key], whole))
+		t.Add(cell, Number(of[key]), Share(of[key], whole))
 	}
 	return t
 }
 
 // ChangedFields is the table of what changed in a recrawl. A URL may have several changed fields, so that there are no
 // shares.
-func ChangedFields(rep *report.Report) *ui.Table {
-	t := &ui.Table{Caption: "Changed URLs by what differs", Columns: []ui.Column{{Name: "Field"},
+func ChangedFields(rep *report.Report) *Table {
+	t := &Table{Caption: "Changed URLs by what differs", Columns: []Column{{Name: "Field"},
 		{Name: "URLs", Class: "num"}}}
 	for _, field := range words.ByCount(rep.ChangedFields) {
-		t.Add(ui.Word(field), ui.Number(rep.ChangedFields[field]))
+		t.Add(Word(field), Number(rep.ChangedFields[field]))
 	}
 	return t
 }
 
-func sections(rep *report.Report) *ui.Table {
+func sections(rep *report.Report) *Table {
 	if rep.Figures.Sections == nil {
 		return nil
 	}
-	t := &ui.Table{Caption: "Sections by size", More: "sitemap.jsonl has every URL",
-		Columns: []ui.Column{{Name: "Section", Class: "url"}, {Name: "URLs", Class: "num"},
+	t := &Table{Caption: "Sections by size", More: "sitemap.jsonl has every URL",
+		Columns: []Column{{Name: "Section", Class: "url"}, {Name: "URLs", Class: "num"},
 			{Name: "Indexable", Class: "num"}, {Name: "Bytes", Class: "num"}, {Name: "p50", Class: "num"},
 			{Name: "p95", Class: "num"}}}
 	for _, s := range rep.Figures.Sections.Items {
-		t.Add(ui.Link(s.Section), ui.Number(s.URLs), ui.Number(s.Indexable), ui.Bytes(s.Bytes), quantile(s.P50),
+		t.Add(Link(s.Section), Number(s.URLs), Number(s.Indexable), Bytes(s.Bytes), quantile(s.P50),
 			quantile(s.P95))
 	}
 	t.Cut += rep.Figures.Sections.Cut
@@ -221,45 +216,45 @@ func sections(rep *report.Report) *ui.Table {
 }
 
 // quantile is a cell with a time, or with nothing.
-func quantile(ms *int64) ui.Cell {
+func quantile(ms *int64) Cell {
 	if ms == nil {
-		return ui.Cell{Kind: "number", Text: "–", Key: "-1"}
+		return Cell{Kind: "number", Text: "–", Key: "-1"}
 	}
-	return ui.Time(*ms)
+	return Time(*ms)
 }
 
 func hosts(rep *report.Report) []titled {
 	var all []titled
 	if len(rep.BlockedHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts that were given up", Columns: []ui.Column{{Name: "Host"},
+		t := &Table{Caption: "Hosts that were given up", Columns: []Column{{Name: "Host"},
 			{Name: "URLs not fetched", Class: "num"}, {Name: "Why"}}}
 		for _, h := range rep.BlockedHosts {
-			t.Add(ui.Text(h.Host), ui.Number(h.Waiting), ui.Text(h.Why))
+			t.Add(Text(h.Host), Number(h.Waiting), Text(h.Why))
 		}
 		all = append(all, titled{"Blocked hosts", t})
 	}
 	if len(rep.ThrottledHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts that refused requests because there were too many",
-			Columns: []ui.Column{{Name: "Host"}, {Name: "Throttled URLs", Class: "num"}}}
+		t := &Table{Caption: "Hosts that refused requests because there were too many",
+			Columns: []Column{{Name: "Host"}, {Name: "Throttled URLs", Class: "num"}}}
 		for _, h := range rep.ThrottledHosts {
-			t.Add(ui.Text(h.Host), ui.Number(h.Throttled))
+			t.Add(Text(h.Host), Number(h.Throttled))
 		}
 		all = append(all, titled{"Throttled hosts", t})
 	}
 	if len(rep.SlowestHosts) > 0 {
-		t := &ui.Table{Caption: "Hosts by mean response time, the slowest first",
-			Columns: []ui.Column{{Name: "Host"}, {Name: "Answers", Class: "num"},
+		t := &Table{Caption: "Hosts by mean response time, the slowest first",
+			Columns: []Column{{Name: "Host"}, {Name: "Answers", Class: "num"},
 				{Name: "Mean response time", Class: "num"}}}
 		for _, h := range rep.SlowestHosts {
-			t.Add(ui.Text(h.Host), ui.Number(h.Pages), ui.Time(h.MeanResponseMS))
+			t.Add(Text(h.Host), Number(h.Pages), Time(h.MeanResponseMS))
 		}
 		all = append(all, titled{"Slowest hosts", t})
 	}
 	return all
 }
 
-func machines(c *report.Cluster) *ui.Table {
-	t := &ui.Table{Caption: "Machines that worked on the crawl", More: "report.json has all", Columns: []ui.Column{
+func machines(c *report.Cluster) *Table {
+	t := &Table{Caption: "Machines that worked on the crawl", More: "report.json has all", Columns: []Column{
 		{Name: "Machine"}, {Name: "Pages", Class: "num"}, {Name: "Sessions", Class: "num"},
 		{Name: "Partitions taken over", Class: "num"}, {Name: "Fenced", Class: "num"}, {Name: "End"},
 	}}
@@ -268,21 +263,21 @@ func machines(c *report.Cluster) *ui.Table {
 		if m.Lost {
 			end = "lost"
 		}
-		t.Add(ui.Text(m.Name), ui.Number(int64(m.Pages)), ui.Number(int64(m.Sessions)), ui.Number(int64(m.Takeovers)),
-			ui.Number(int64(m.Fenced)), ui.Text(end))
+		t.Add(Text(m.Name), Number(int64(m.Pages)), Number(int64(m.Sessions)), Number(int64(m.Takeovers)),
+			Number(int64(m.Fenced)), Text(end))
 	}
 	return t
 }
 
-func settings(rep *report.Report) *ui.Table {
-	t := &ui.Table{Caption: "Settings and limits", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}},
+func settings(rep *report.Report) *Table {
+	t := &Table{Caption: "Settings and limits", Columns: []Column{{Name: "Setting"}, {Name: "Value"}},
 		More: "crawl.json has all"}
 	for _, name := range slices.Sorted(maps.Keys(rep.Settings)) {
 		value, err := json.Marshal(rep.Settings[name])
 		if err != nil {
 			value = []byte(fmt.Sprint(rep.Settings[name]))
 		}
-		t.Add(ui.Word(name), ui.Text(string(value)))
+		t.Add(Word(name), Text(string(value)))
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-package reporthtml
+package ui
 
 import (
 	"encoding/json"
@@ -19,7 +19,6 @@ import (
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/test/htmltest"
 )
 
@@ -150,8 +149,8 @@ func tableRows(t *testing.T, table *html.Node) map[string][]string {
 	return rows
 }
 
-// figure is the table of a chart.
-func figure(t *testing.T, root *html.Node, id string) map[string][]string {
+// figure is the table of a
+func chartOf(t *testing.T, root *html.Node, id string) map[string][]string {
 	t.Helper()
 	for _, f := range elements(root, "figure") {
 		if attr(f, "id") == id {
@@ -175,7 +174,7 @@ func count(t *testing.T, text string) int64 {
 func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 	t.Helper()
 	sum := int64(0)
-	status := figure(t, root, "chart-status")
+	status := chartOf(t, root, "chart-status")
 	for label, cells := range status {
 		n := count(t, cells[0])
 		sum += n
@@ -186,14 +185,14 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 	if sum != rep.URLs {
 		t.Errorf("the chart of status classes has %d URLs, want %d", sum, rep.URLs)
 	}
-	reasons := figure(t, root, "chart-indexable")
+	reasons := chartOf(t, root, "chart-indexable")
 	for reason, n := range rep.NotIndexable {
 		if got := reasons[reasonText(reason)]; len(got) != 1 || count(t, got[0]) != n {
 			t.Errorf("%s has %v on the chart, %d in the report", reason, got, n)
 		}
 	}
 	sum = 0
-	for _, cells := range figure(t, root, "chart-depth") {
+	for _, cells := range chartOf(t, root, "chart-depth") {
 		sum += count(t, cells[0])
 	}
 	want := rep.ClickDepths.Unreachable
@@ -204,20 +203,20 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 		t.Errorf("the chart of click depths has %d URLs, want %d", sum, want)
 	}
 	sum = 0
-	for _, cells := range figure(t, root, "chart-times") {
+	for _, cells := range chartOf(t, root, "chart-times") {
 		sum += count(t, cells[0])
 	}
 	if sum != rep.ResponseTimes.Count {
 		t.Errorf("the chart of response times has %d URLs, want %d", sum, rep.ResponseTimes.Count)
 	}
 	label := sectionLabel(rep.Figures.Sections)
-	sizes, times := figure(t, root, "chart-sections"), figure(t, root, "chart-section-times")
+	sizes, times := chartOf(t, root, "chart-sections"), chartOf(t, root, "chart-section-times")
 	for _, s := range rep.Figures.Sections.Items[:min(shownSections, len(rep.Figures.Sections.Items))] {
 		if got := sizes[label(s.Section)]; len(got) != 1 || count(t, got[0]) != s.URLs {
 			t.Errorf("section %s has %v on the chart, want %d", s.Section, got, s.URLs)
 		}
 		if got := times[label(s.Section)]; s.P50 != nil && !slices.Equal(got,
-			[]string{ui.Millis(float64(*s.P50)), ui.Millis(float64(*s.P95))}) {
+			[]string{Millis(float64(*s.P50)), Millis(float64(*s.P95))}) {
 			t.Errorf("section %s has the times %v on the chart, want %d and %d ms", s.Section, got, *s.P50, *s.P95)
 		}
 	}
@@ -226,7 +225,7 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 		found, crawled = found+m.Found, crawled+m.Crawled
 	}
 	last := []string{}
-	for _, cells := range figure(t, root, "chart-discovery") {
+	for _, cells := range chartOf(t, root, "chart-discovery") {
 		if len(last) == 0 || count(t, cells[0]) > count(t, last[0]) || count(t, cells[0]) == count(t, last[0]) &&
 			count(t, cells[1]) > count(t, last[1]) {
 			last = cells
@@ -294,7 +293,7 @@ func TestSelfContained(t *testing.T) {
 		}
 		scripts, styles := elements(root, "script"), elements(root, "style")
 		if len(scripts) != 1 || len(styles) != 1 ||
-			policy != "default-src 'none'; style-src "+ui.Source(textOf(styles[0]))+"; script-src "+ui.Source(textOf(scripts[0]))+"; base-uri 'none'; form-action 'none'" {
+			policy != "default-src 'none'; style-src "+Source(textOf(styles[0]))+"; script-src "+Source(textOf(scripts[0]))+"; base-uri 'none'; form-action 'none'" {
 			t.Errorf("%s: %d scripts, %d styles, policy %s", name, len(scripts), len(styles), policy)
 		}
 		ids := map[string]bool{}

@@ -1,4 +1,4 @@
-package reporthtml
+package ui
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
 
@@ -18,15 +17,15 @@ import (
 type finding struct {
 	problems.Problem
 	Title string
-	Badge ui.Cell
-	Table *ui.Table
+	Badge Cell
+	Table *Table
 }
 
 // found is what the checks found.
 type found struct {
 	First        []finding // to fix first
 	NothingToFix string    // says why there is none
-	Checks       *ui.Table // every check
+	Checks       *Table    // every check
 	Findings     []finding // in the order of checks
 	AllProblems  string    // says where all URLs are
 }
@@ -40,11 +39,11 @@ func findProblems(rep *report.Report) (v found) {
 	if len(all) == 0 {
 		v.NothingToFix = "This report has no checks for problems."
 	}
-	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"},
+	v.Checks = &Table{Caption: "Checks", Columns: []Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"},
 		{Name: "URLs", Class: "num"}, {Name: "Note"}}}
 	for i := range all {
 		p := &all[i]
-		v.Checks.Add(ui.Text(Heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
+		v.Checks.Add(Text(Heading(p.Code)), badge(p.Severity), result(p.Result), Number(p.Count), Text(p.Why))
 		if p.Result == problems.Found {
 			v.Findings = append(v.Findings, finding{*p, Heading(p.Code), badge(p.Severity),
 				Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more",
@@ -80,28 +79,28 @@ func Heading(code string) string {
 // rank sorts severities, the worst first.
 func rank(severity string) int { return slices.Index(problems.Severities(), severity) }
 
-func badge(severity string) ui.Cell { return SeverityBadge(severity, severity) }
+func badge(severity string) Cell { return SeverityBadge(severity, severity) }
 
 // SeverityBadge is a badge with a text, in the colour of a severity.
-func SeverityBadge(severity, text string) ui.Cell {
+func SeverityBadge(severity, text string) Cell {
 	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
-	return ui.Badge(text, tones[severity], rank(severity))
+	return Badge(text, tones[severity], rank(severity))
 }
 
-func result(r string) ui.Cell {
+func result(r string) Cell {
 	switch r {
 	case problems.Found:
-		return ui.Badge("found", "warn", 0)
+		return Badge("found", "warn", 0)
 	case problems.None:
-		return ui.Badge("none", "good", 2)
+		return Badge("none", "good", 2)
 	}
-	return ui.Badge("not checked", "", 1)
+	return Badge("not checked", "", 1)
 }
 
 // Items is the table of a problem's first URLs. Inside is the address of the page about a URL on the same server; nil
 // if there is none, and URLs lead to the site.
-func Items(p *problems.Problem, caption, more string, inside func(url string) string) *ui.Table {
-	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: more}
+func Items(p *problems.Problem, caption, more string, inside func(url string) string) *Table {
+	t := &Table{Caption: caption, Columns: []Column{{Name: "URL", Class: "url"}}, More: more}
 	d := problems.Definition{}
 	if c, ok := problems.Parse(p.Code); ok {
 		d, _ = c.Definition()
@@ -111,20 +110,20 @@ func Items(p *problems.Problem, caption, more string, inside func(url string) st
 		t.Columns = append(t.Columns, column)
 	}
 	if d.Related != "" {
-		t.Columns = append(t.Columns, ui.Column{Name: ui.Capital(d.Related), Class: "url"})
+		t.Columns = append(t.Columns, Column{Name: Capital(d.Related), Class: "url"})
 	}
 	for _, item := range p.Items {
-		row := []ui.Cell{ui.Link(item.URL)}
+		row := []Cell{Link(item.URL)}
 		if inside != nil {
-			row[0] = ui.Inside(item.URL, inside(item.URL))
+			row[0] = Inside(item.URL, inside(item.URL))
 		}
 		if d.Value != "" {
 			row = append(row, cell(item.Value))
 		}
 		if d.Related != "" {
-			related := ui.Links(item.Related, item.Texts, item.RelatedCut)
+			related := Links(item.Related, item.Texts, item.RelatedCut)
 			for i := range related.Anchors {
-				if a := &related.Anchors[i]; inside != nil && ui.IsLink(a.URL) {
+				if a := &related.Anchors[i]; inside != nil && IsLink(a.URL) {
 					a.Path = inside(a.URL)
 				}
 			}
@@ -138,27 +137,27 @@ func Items(p *problems.Problem, caption, more string, inside func(url string) st
 
 // valueColumn is the column of a problem's values, which the table of problems describes, and how a value is written in
 // it.
-func valueColumn(value string) (ui.Column, func(text string) ui.Cell) {
+func valueColumn(value string) (Column, func(text string) Cell) {
 	if value == "" {
-		return ui.Column{}, ui.Text
+		return Column{}, Text
 	}
-	name, number := ui.Capital(value), ui.Number
+	name, cell := Capital(value), Number
 	switch counted, isCount := strings.CutPrefix(value, "number of "); {
 	case isCount:
-		name = ui.Capital(counted)
+		name = Capital(counted)
 	case value == "milliseconds":
-		name, number = "Response time", ui.Time
+		name, cell = "Response time", Time
 	case value == "bytes":
-		name, number = "Size", ui.Bytes
+		name, cell = "Size", Bytes
 	default:
-		return ui.Column{Name: name}, ui.Text
+		return Column{Name: name}, Text
 	}
-	return ui.Column{Name: name, Class: "num"}, func(text string) ui.Cell {
+	return Column{Name: name, Class: "num"}, func(text string) Cell {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return ui.Text(text) // it is not known
+			return Text(text) // it is not known
 		}
-		return number(n)
+		return cell(n)
 	}
 }
 
