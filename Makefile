@@ -50,9 +50,9 @@ crash: ## kill the real binary CRASHES times (default 100), over plain and over 
 
 cluster-test: ## several machines against a real PostgreSQL server with a standby, which the tests start in directories of their own; CLUSTER=short takes a few minutes
 	./scripts/need-postgres.sh
-	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/e2e ./bench
-	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) -run TestCluster ./internal/test/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/... ./bench
+	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/... ./internal/test/pgtest
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) -run TestCluster ./internal/test/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh

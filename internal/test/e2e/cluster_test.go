@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -212,11 +213,14 @@ func (s *clusterStatus) sharing() (n int) {
 	return n
 }
 
+// status asks until the engine answers: a connection that is cut says nothing about the crawl.
 func (f *fleet) status() clusterStatus {
 	f.t.Helper()
 	got := f.look()
-	if got.code != 0 {
-		f.t.Fatalf("status ends with %d: %s", got.code, got.stderr)
+	for deadline := time.Now().Add(patience); got.code != 0; got = f.look() {
+		if !strings.Contains(got.stderr, cluster.ErrAway.Error()) || time.Now().After(deadline) {
+			f.t.Fatalf("status ends with %d: %s", got.code, got.stderr)
+		}
 	}
 	var s clusterStatus
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // patience is how long one run of the program may take, on a machine that is busy with other things. Only a test that
 // fails waits for it.
-const patience = 6 * time.Minute
+const patience = 15 * time.Minute
 
 // invocation is the program about to be run.
 type invocation struct {

@@ -51,9 +51,10 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// URL is the address of a database through the proxy, for a user with all rights.
+// URL is the address of a database through the proxy, for a user with all rights. Its clients wait long for a
+// connection: on a busy machine a server needs many seconds to answer, and a proxy that is away refuses at once.
 func (p *Proxy) URL(database string) string {
-	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.listener.Addr(), database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable&connect_timeout=300", p.listener.Addr(), database)
 }
 
 // Port is the one that the proxy listens on.
