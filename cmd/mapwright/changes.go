@@ -87,7 +87,7 @@ func (s since) includes(at time.Time) bool { return !at.Before(s.at) }
 
 // listChanges writes the changes of a generation and later ones, by default those of the last.
 func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store, from since, asJSON bool) error {
-	last, err := report.Generation(s)
+	last, err := page.Generation(s.Facts())
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,9 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 	if from.generation > last {
 		return usage("flag --since: %d is not a generation yet; the last one is %d", from.generation, last)
 	}
-	switch report.Status(s.Facts()[report.FactStatus]) {
-	case report.Complete, report.Failed:
-	case report.Partial:
+	switch page.Status(s.Facts()[page.FactStatus]) {
+	case page.Complete, page.Failed:
+	case page.Partial:
 		fmt.Fprintf(io.err, "mapwright: a limit ended generation %d, so that not all pages were checked\n", last)
 	default:
 		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes "+

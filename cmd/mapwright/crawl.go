@@ -16,7 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
@@ -340,13 +340,13 @@ func hintOf(o *crawl.Options) string {
 }
 
 // exitOf is the exit status of a crawl that ended, here or on a server.
-func exitOf(status report.Status) error {
+func exitOf(status page.Status) error {
 	switch status {
-	case report.Complete:
+	case page.Complete:
 		return nil
-	case report.Partial:
+	case page.Partial:
 		return &exitError{exitPartial, nil}
-	case report.Cancelled:
+	case page.Cancelled:
 		return &exitError{exitInterrupted, nil}
 	}
 	return &exitError{exitFailed, nil}

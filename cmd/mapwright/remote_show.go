@@ -19,7 +19,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/client"
 )
@@ -206,10 +206,10 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 			fmt.Fprintf(r.io.err, "mapwright: %s\n", text)
 		}
 		if event.Generation > crawl.Generation { // a cancelled recrawl: the crawl is again what it was before
-			return exitOf(report.Cancelled)
+			return exitOf(page.Cancelled)
 		}
 		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
-			return exitOf(report.Status(crawl.State))
+			return exitOf(page.Status(crawl.State))
 		}
 	}
 	return nil

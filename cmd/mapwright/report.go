@@ -13,6 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
@@ -160,13 +161,13 @@ func printHosts(t table, rep *report.Report) {
 
 // goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if
 // there is nothing left to do. Blocked says whether hosts are blocked.
-func goOn(resume string, status report.Status, reason, profile string, blocked bool) string {
+func goOn(resume string, status page.Status, reason, profile string, blocked bool) string {
 	bounds := "(in all; 0 is no limit)"
 	if profile == string(config.Safe) {
 		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)
 	}
 	switch {
-	case status != report.Partial && status != report.Cancelled:
+	case status != page.Partial && status != page.Cancelled:
 		if blocked {
 			return resume + " (tries the blocked hosts again)"
 		}

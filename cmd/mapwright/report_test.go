@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
 )
@@ -66,25 +67,25 @@ func TestFileNames(t *testing.T) {
 func TestGoOn(t *testing.T) {
 	const resume = "mapwright resume --data-dir d"
 	for _, tt := range []struct {
-		status          report.Status
+		status          page.Status
 		reason, profile string
 		blocked         bool
 		want            string
 	}{
-		{report.Partial, "Reached max_urls limit of 9, stopping crawl", "polite", false, resume +
+		{page.Partial, "Reached max_urls limit of 9, stopping crawl", "polite", false, resume +
 			" --max-urls N (in all; 0 is no limit)"},
-		{report.Partial, "Reached max_urls limit of 9, stopping crawl", "safe", true, resume +
+		{page.Partial, "Reached max_urls limit of 9, stopping crawl", "safe", true, resume +
 			" --max-urls N (in all; at most 50 in a safe crawl)"},
-		{report.Partial, "Reached max_urls_per_host limit of 4 on some hosts", "own-site", false, resume +
+		{page.Partial, "Reached max_urls_per_host limit of 4 on some hosts", "own-site", false, resume +
 			" --max-urls-per-host N (in all; 0 is no limit)"},
-		{report.Partial, "Reached duration limit of 5s (elapsed: 5s), stopping crawl", "polite", false, resume},
-		{report.Partial, "Safety limit: Crawl timeout exceeded (60000ms)", "safe", false, resume},
-		{report.Partial, "Safety limit: Maximum 50 pages per crawl (requested: 50)", "safe", false,
+		{page.Partial, "Reached duration limit of 5s (elapsed: 5s), stopping crawl", "polite", false, resume},
+		{page.Partial, "Safety limit: Crawl timeout exceeded (60000ms)", "safe", false, resume},
+		{page.Partial, "Safety limit: Maximum 50 pages per crawl (requested: 50)", "safe", false,
 			"another profile, in another data directory: a safe crawl has its pages once"},
-		{report.Partial, "", "polite", false, resume}, // a crawl of a version that stored no reason
-		{report.Cancelled, "interrupted", "polite", false, resume},
-		{report.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
-		{report.Complete, "nothing left to fetch", "polite", false, ""},
+		{page.Partial, "", "polite", false, resume}, // a crawl of a version that stored no reason
+		{page.Cancelled, "interrupted", "polite", false, resume},
+		{page.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
+		{page.Complete, "nothing left to fetch", "polite", false, ""},
 	} {
 		if got := goOn("mapwright resume --data-dir d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
 			t.Errorf("%s (%s): %q, want %q", tt.status, tt.reason, got, tt.want)
@@ -110,7 +111,7 @@ func TestReportOfRecrawl(t *testing.T) {
 	for generation, want := range map[uint32]string{0: "",
 		3: "Changes   unchanged 1,200, changed 12, gone 3 (generation 3)\n"} {
 		out := &strings.Builder{}
-		rep := &report.Report{Status: report.Complete, Generation: generation,
+		rep := &report.Report{Status: page.Complete, Generation: generation,
 			Changes: map[string]int64{"changed": 12, "unchanged": 1200, "gone": 3}}
 		if err := printReport(stdio{out: out}, datadir.Dir("d"), "mapwright resume --data-dir d", rep); err != nil {
 			t.Fatal(err)

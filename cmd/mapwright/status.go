@@ -111,7 +111,7 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	} else if l.PID != 0 {
 		state = fmt.Sprintf("running (pid %d, for %s)", l.PID,
 			time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
-	} else if l.State == report.Interrupted {
+	} else if l.State == page.Interrupted {
 		state = fmt.Sprintf("interrupted: the last run was killed or failed; '%s' continues it", dir.Command("resume"))
 	} else if l.Reason != "" {
 		state = fmt.Sprintf("%s (%s)", l.State, l.Reason)

@@ -10,7 +10,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // watch serves the metrics of a crawl, if a setting asks for it.
@@ -46,7 +45,7 @@ func (w *watch) stop() {
 }
 
 func (w *watch) status() any {
-	live := &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running}
+	live := &monitor.Live{SchemaVersion: monitor.StatusVersion, State: page.Running}
 	if m := w.monitor.Load(); m != nil {
 		live = m.Live()
 	}

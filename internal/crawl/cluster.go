@@ -187,12 +187,12 @@ func (m *member) conclude(ctx context.Context, err error, write func(context.Con
 }
 
 // settle tells the engine how the crawl has ended, when its records have shown that. The end was decided without them.
-func (m *member) settle(status report.Status) error {
+func (m *member) settle(status page.Status) error {
 	reason := m.end.Reason
 	switch {
-	case status == report.Complete:
+	case status == page.Complete:
 		reason = session.ReasonComplete
-	case status == report.Failed:
+	case status == page.Failed:
 		reason = session.ReasonFailed
 	case reason == session.ReasonComplete:
 		reason = session.ReasonPerHost

@@ -190,7 +190,7 @@ func TestClusterOfOneMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Status != report.Complete || rep.URLs != int64(len(want)) {
+		if rep.Status != page.Complete || rep.URLs != int64(len(want)) {
 			t.Errorf("the report has status %s and %d URLs, want %d", rep.Status, rep.URLs, len(want))
 		}
 		compareRows(t, "one machine", rows(t, m.dir), want)
@@ -222,7 +222,7 @@ func TestClusterOfThreeMachines(t *testing.T) {
 					return
 				}
 				winners = append(winners, m.dir)
-				if rep.Status != report.Complete {
+				if rep.Status != page.Complete {
 					t.Errorf("the report has status %s", rep.Status)
 				}
 				wantMachines(t, rep, 3)
@@ -467,7 +467,7 @@ func TestClusterPageLimit(t *testing.T) {
 					t.Errorf("%d pages were counted, %v", counters.Counted, err)
 				}
 				if len(reports) > 0 {
-					if rep := <-reports; rep.Status != report.Partial || rep.Pages != 100 {
+					if rep := <-reports; rep.Status != page.Partial || rep.Pages != 100 {
 						t.Errorf("the report has status %s and %d pages", rep.Status, rep.Pages)
 					}
 				}
@@ -493,7 +493,7 @@ func TestClusterPagesPerHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Status != report.Partial || rep.Pages != 60 {
+		if rep.Status != page.Partial || rep.Pages != 60 {
 			t.Errorf("status %s (%s), %d pages", rep.Status, rep.Reason, rep.Pages)
 		}
 		if got := c.look().Crawl; got.State != cluster.Finished || got.Reason != session.ReasonPerHost {
@@ -579,7 +579,7 @@ func TestClusterNarrowerScope(t *testing.T) {
 		s.Exclude = []string{"."}
 		m := c.machine()
 		rep, err := m.run(t.Context())
-		if err != nil || rep.Status != report.Complete || rep.Outcomes["excluded"] == 0 ||
+		if err != nil || rep.Status != page.Complete || rep.Outcomes["excluded"] == 0 ||
 			rep.Outcomes["pending"] != 0 || rep.Cluster.Run != 1 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
@@ -649,7 +649,7 @@ func TestClusterResume(t *testing.T) {
 		m := newTestCluster(t, web, s, web.StartURLs()...).machine()
 		m.warnings = []string{"of the first run", "of both runs"}
 		rep, err := m.run(t.Context())
-		if err != nil || rep.Status != report.Partial || rep.Pages != 50 {
+		if err != nil || rep.Status != page.Partial || rep.Pages != 50 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		if _, err := m.once(t.Context(), nil); !errors.Is(err, session.ErrNotRunning) {
@@ -659,7 +659,7 @@ func TestClusterResume(t *testing.T) {
 		m.resume, m.warnings = &session.Resume{}, []string{"of the second run", "of both runs"}
 		time.Sleep(time.Minute)
 		began := time.Now()
-		if rep, err = m.run(t.Context()); err != nil || rep.Status != report.Complete {
+		if rep, err = m.run(t.Context()); err != nil || rep.Status != page.Complete {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		counters, err := m.look().Counters()
@@ -711,7 +711,7 @@ func TestClusterRetryCrashed(t *testing.T) {
 		m.log = slog.New(slog.DiscardHandler)
 		run := func(want map[string]string) {
 			t.Helper()
-			if rep, err := m.run(t.Context()); err != nil || rep.Status != report.Complete {
+			if rep, err := m.run(t.Context()); err != nil || rep.Status != page.Complete {
 				t.Fatalf("%+v, %v", rep, err)
 			}
 			wantOutcomes(t, readLines(t, m.dir), want)
@@ -803,7 +803,7 @@ func TestClusterDuration(t *testing.T) {
 		if len(reports) != 1 {
 			t.Fatalf("%d reports", len(reports))
 		}
-		if rep := <-reports; rep.Status != report.Partial {
+		if rep := <-reports; rep.Status != page.Partial {
 			t.Errorf("the report has status %s after %v", rep.Status, time.Since(began))
 		}
 	})

@@ -217,7 +217,7 @@ func (c *Crawl) Status() *monitor.Live {
 		live := *finished
 		return &live
 	}
-	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running,
+	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: page.Running,
 		Profile: string(c.o.Settings.Profile)}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 )
 
@@ -172,12 +173,12 @@ func TestDeniedOverAPause(t *testing.T) {
 	close(goOn)
 	const text = "denies requests to bad.test"
 	rep, err := run(newDataDir(t), "http://bad.test/", false)
-	if err != nil || rep.Status != report.Failed || !strings.Contains(rep.Reason, text) ||
+	if err != nil || rep.Status != page.Failed || !strings.Contains(rep.Reason, text) ||
 		!strings.Contains(strings.Join(rep.Errors, "\n"), "http://bad.test/: the operator of the service "+text) {
 		t.Errorf("a start that is denied: %+v, %v", rep, err)
 	}
 	rep, err = run(still, "http://good.test/", false)
-	if err != nil || rep.Status != report.Partial || !strings.Contains(rep.Reason, text) ||
+	if err != nil || rep.Status != page.Partial || !strings.Contains(rep.Reason, text) ||
 		!strings.Contains(strings.Join(rep.Warnings, "\n"), text) {
 		t.Fatalf("the run that goes on: %+v, %v", rep, err)
 	}
@@ -185,7 +186,7 @@ func TestDeniedOverAPause(t *testing.T) {
 		t.Errorf("blocked hosts: %+v", rep.BlockedHosts)
 	}
 	deny()
-	if rep, err = run(allowed, "http://good.test/", false); err != nil || rep.Status != report.Complete ||
+	if rep, err = run(allowed, "http://good.test/", false); err != nil || rep.Status != page.Complete ||
 		rep.Outcomes["ok"] != 3 {
 		t.Errorf("allowed during the pause: %+v, %v", rep, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -22,7 +21,7 @@ import (
 type ending struct {
 	set     bool
 	paused  error // ErrPaused or ErrQuota: the run ends, and the crawl does not
-	status  report.Status
+	status  page.Status
 	success bool
 	reason  string   // for people
 	errors  []string // messages for the report
@@ -30,7 +29,7 @@ type ending struct {
 
 // drained is the ending of a crawl that has nothing left to fetch.
 func drained() ending {
-	return ending{set: true, status: report.Complete, success: true, reason: "nothing left to fetch"}
+	return ending{set: true, status: page.Complete, success: true, reason: "nothing left to fetch"}
 }
 
 // endings decides why a run ended.
@@ -74,7 +73,7 @@ func (s *stopSignal) ending() ending {
 	if s.toPause {
 		return ending{paused: ErrPaused}
 	}
-	return ending{status: report.Cancelled, reason: "interrupted"}
+	return ending{status: page.Cancelled, reason: "interrupted"}
 }
 
 // interrupted says whether the run was stopped already, and ends it then. A stop counts from its call on: the workers
@@ -97,19 +96,19 @@ func (e *endings) settle(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	left, nothing := e.left()
-	if !e.end.set || e.end.paused != nil || e.end.status == report.Partial && nothing {
+	if !e.end.set || e.end.paused != nil || e.end.status == page.Partial && nothing {
 		e.end = drained()
 	}
-	if e.end.status != report.Complete {
+	if e.end.status != page.Complete {
 		return nil
 	}
 	if e.perHost > 0 && left > 0 { // nothing else leaves pages without an end of the run
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", e.perHost)
-		e.end = ending{set: true, status: report.Partial, success: true, reason: text}
+		e.end = ending{set: true, status: page.Partial, success: true, reason: text}
 		return nil
 	}
 	if e.hosts.lostAllStarts() {
-		e.end.status, e.end.success, e.end.reason = report.Failed, false,
+		e.end.status, e.end.success, e.end.reason = page.Failed, false,
 			"every start domain was abandoned: too many of its URLs failed in a row"
 		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
@@ -125,7 +124,7 @@ func (e *endings) settle(ctx context.Context) error {
 	}
 	if answered || forbidden > 0 && anyAnswer(&counters) {
 		if len(denied) > 0 {
-			e.end = ending{set: true, status: report.Partial, success: true, reason: report.DeniedText(denied...)}
+			e.end = ending{set: true, status: page.Partial, success: true, reason: deniedText(denied...)}
 		}
 		return nil
 	}
@@ -134,13 +133,13 @@ func (e *endings) settle(ctx context.Context) error {
 		reason = "robots.txt does not allow any start URL"
 	}
 	if len(denied) > 0 {
-		reason = report.DeniedText(denied...)
+		reason = deniedText(denied...)
 	}
-	if len(why) > report.MaxStartsNamed {
-		why = append(why[:report.MaxStartsNamed], fmt.Sprintf("and %s more",
-			words.Count(int64(len(why)-report.MaxStartsNamed), "start URL")))
+	if len(why) > page.MaxStartsNamed {
+		why = append(why[:page.MaxStartsNamed], fmt.Sprintf("and %s more",
+			words.Count(int64(len(why)-page.MaxStartsNamed), "start URL")))
 	}
-	e.end.status, e.end.success, e.end.reason = report.Failed, false, reason
+	e.end.status, e.end.success, e.end.reason = page.Failed, false, reason
 	e.end.errors = append(e.end.errors, why...)
 	for _, text := range why {
 		e.log.Error(text)
@@ -207,7 +206,7 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 			}
 			if p.Finish == nil || p.Finish.Generation < e.generation {
 				if slices.Contains(denied, u.Host()) {
-					why = append(why, text+": "+report.DeniedText(u.Host())+"; a resume tries it again")
+					why = append(why, text+": "+deniedText(u.Host())+"; a resume tries it again")
 					continue
 				}
 				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
@@ -231,7 +230,7 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 			}
 			if outcome == page.BlockedByRobots {
 				forbidden++
-				why = append(why, report.ForbiddenText(text, &facts.Robots))
+				why = append(why, facts.Robots.Forbidden(text))
 				continue
 			}
 			reason := fmt.Sprintf("%s: %s (%s)", text, outcome, facts.Error)
@@ -250,4 +249,13 @@ func (e *endings) found() int64 {
 	_ = e.store.Flush(context.Background())
 	c := e.store.Counters()
 	return int64(c.Discovered)
+}
+
+// deniedText says that the operator of a service denies requests to hosts.
+func deniedText(hosts ...string) string {
+	text := "the operator of the service denies requests to " + hosts[0]
+	if more := len(hosts) - 1; more > 0 {
+		text += fmt.Sprintf(" and %s", words.Count(int64(more), "other host"))
+	}
+	return text
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 func mustURL(t testing.TB, text string) weburl.URL {
@@ -54,7 +54,7 @@ func TestResumeKeepsExtendedScope(t *testing.T) {
 	}
 	rep, lines := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	wantURLs(t, "links", bySource(lines, "link"), "http://b.example/1", "http://d.example/2")
-	if rep.Status != report.Complete || rep.Outcomes["ok"] != 4 {
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 4 {
 		t.Errorf("second run: %s, %v", rep.Status, rep.Outcomes)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -145,7 +145,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		rep, lines := web.crawlAll(s, web.StartURLs()...)
 		foundExactly(t, web.Server, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
 		wellBehaved(t, web.Server)
-		if rep.Status != report.Complete || !rep.Success || rep.URLs != int64(len(lines)) {
+		if rep.Status != page.Complete || !rep.Success || rep.URLs != int64(len(lines)) {
 			t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs,
 				len(lines))
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -62,7 +62,7 @@ func testFullDisk(t *testing.T) {
 	o = web.options(s, dir, web.StartURLs()[0])
 	o.Plan = plan
 	rep, err := runAlone(t.Context(), o)
-	if err != nil || rep.Status != report.Complete {
+	if err != nil || rep.Status != page.Complete {
 		t.Fatalf("resumed: %+v, %v", rep, err)
 	}
 	foundExactly(t, web.Server, testweb.Crawl{}, readLines(t, dir))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
@@ -48,11 +49,11 @@ func TestReportTellsAllRuns(t *testing.T) {
 		stop := make(chan struct{})
 		time.AfterFunc(20*time.Second, func() { close(stop) })
 		rep, err := run(t.Context(), stop, "of the second run")
-		if err != nil || rep.Status != report.Cancelled || rep.Runs != 2 {
+		if err != nil || rep.Status != page.Cancelled || rep.Runs != 2 {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		if rep, err = run(t.Context(), nil, "of the first and the third", "of the third run"); err != nil ||
-			rep.Status != report.Complete {
+			rep.Status != page.Complete {
 			t.Fatalf("%+v, %v", rep, err)
 		}
 		if want := []string{"of the first run", "of the first and the third", "of the second run",

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
@@ -100,13 +100,13 @@ func (l *limits) pagesReached() {
 			requested = l.endings.found()
 		}
 		text := fmt.Sprintf(safetyPages+" %d pages per crawl (requested: %d)", config.SafePages, requested)
-		if l.endings.set(ending{status: report.Partial, success: true, reason: text, errors: []string{text}}) {
+		if l.endings.set(ending{status: page.Partial, success: true, reason: text, errors: []string{text}}) {
 			l.log.Warn(text, "start_url", l.start)
 		}
 		return
 	}
 	text := fmt.Sprintf("Reached max_urls limit of %d, stopping crawl", l.pages.Load())
-	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
+	if l.endings.set(ending{status: page.Partial, success: true, reason: text}) {
 		l.log.Info(text)
 	}
 }
@@ -116,7 +116,7 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	duration := time.Duration(l.duration.Load())
 	if l.safe.Load() && duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
-		if l.endings.set(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
+		if l.endings.set(ending{status: page.Partial, success: false, reason: text, errors: []string{text}}) {
 			l.log.Warn(text, "start_url", l.start)
 		}
 		return true
@@ -127,7 +127,7 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	}
 	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(duration),
 		seconds(elapsed.Truncate(unit)))
-	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
+	if l.endings.set(ending{status: page.Partial, success: true, reason: text}) {
 		l.log.Info(text)
 	}
 	return false

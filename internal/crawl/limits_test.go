@@ -14,7 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -113,7 +113,7 @@ func TestSafeTimeCap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Status != report.Partial || rep.Success || rep.Reason != message ||
+		if rep.Status != page.Partial || rep.Success || rep.Reason != message ||
 			!slices.Equal(rep.Errors, []string{message}) {
 			t.Errorf("%s, success %v (%s), errors %q", rep.Status, rep.Success, rep.Reason, rep.Errors)
 		}
@@ -168,7 +168,7 @@ func TestCapSafe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rep.Status != report.Partial || rep.Success != tt.success || rep.Reason != tt.message ||
+				if rep.Status != page.Partial || rep.Success != tt.success || rep.Reason != tt.message ||
 					!slices.Equal(rep.Errors, []string{tt.message}) {
 					t.Errorf("%s, success %v (%s), errors %q after %v s", rep.Status, rep.Success, rep.Reason,
 						rep.Errors, rep.CrawlSeconds)
@@ -227,7 +227,7 @@ func TestTimeWarningsOfALateStart(t *testing.T) {
 			for _, e := range log.about("limit is used") {
 				got = append(got, e.text)
 			}
-			if !slices.Equal(got, want) || ends.get().status != report.Partial {
+			if !slices.Equal(got, want) || ends.get().status != page.Partial {
 				t.Errorf("%v before: warned %q, want %q; ended %+v", before, got, want, ends.get())
 			}
 		})
@@ -265,7 +265,7 @@ func TestPageLimitBeforeSitemapsAreRead(t *testing.T) {
 	})
 	dir := newDataDir(t)
 	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 1 }, "http://a.test/")
-	if rep.Status != report.Partial || rep.Outcomes["ok"] != 1 {
+	if rep.Status != page.Partial || rep.Outcomes["ok"] != 1 {
 		t.Errorf("first run: %s (%s), %v, want it to be partial", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	plan, err := datadir.ReadPlan(dir)
@@ -273,7 +273,7 @@ func TestPageLimitBeforeSitemapsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep, _ = s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	if rep.Status != report.Complete || rep.Outcomes["ok"] != 3 {
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 3 {
 		t.Errorf("second run: %s, %v", rep.Status, rep.Outcomes)
 	}
 }

@@ -85,7 +85,7 @@ func TestNarrowerScopeHoldsForTheQueue(t *testing.T) {
 					return !slices.Contains(queued,
 						url)
 				})...)
-			if rep.Status != report.Complete || rep.Outcomes["pending"] != 0 ||
+			if rep.Status != page.Complete || rep.Outcomes["pending"] != 0 ||
 				int(rep.Outcomes["excluded"]) != len(byOutcome(lines, page.Excluded)) {
 				t.Errorf("%s, %v", rep.Status, rep.Outcomes)
 			}
@@ -131,7 +131,7 @@ func TestLowerDepthHoldsForTheQueue(t *testing.T) {
 	site.urls["a.test/1/1"], site.urls["a.test/map.xml"] = plainPage, urlset("http://a.test/1/listed")
 	rep, lines := site.resume(dir, nil, func(s *config.Settings) { s.MaxDepth = 1 })
 	wantURLs(t, "excluded", byOutcome(lines, page.Excluded), "http://a.test/1/1", "http://a.test/1/2")
-	if rep.Status != report.Complete || lines["http://a.test/1/listed"].Outcome != page.OK.String() {
+	if rep.Status != page.Complete || lines["http://a.test/1/listed"].Outcome != page.OK.String() {
 		t.Errorf("%s: %v", rep.Status, rep.Outcomes)
 	}
 }
@@ -148,7 +148,7 @@ func TestNarrowerScopeOfARecrawl(t *testing.T) {
 	// The start page is visited first, and uses the limit up. By then all visits are queued, or will be by the next
 	// run.
 	rep, _ := site.resume(dir, &Recrawl{}, func(s *config.Settings) { s.MaxURLs = 1 })
-	if rep.Status != report.Partial {
+	if rep.Status != page.Partial {
 		t.Fatalf("%s: %v", rep.Status, rep.Outcomes)
 	}
 	before := site.requests()
@@ -159,7 +159,7 @@ func TestNarrowerScopeOfARecrawl(t *testing.T) {
 			t.Errorf("%s: %d requests, title %q, indexable %v", url, after[url]-before[url], l.Title, l.Indexable)
 		}
 	}
-	if rep.Status != report.Complete || rep.Outcomes["ok"] != 4 || after["a.test/b"] != before["a.test/b"]+1 {
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 4 || after["a.test/b"] != before["a.test/b"]+1 {
 		t.Errorf("%s: %v", rep.Status, rep.Outcomes)
 	}
 }
@@ -177,7 +177,7 @@ func TestStartPagesAlone(t *testing.T) {
 	rep, lines := site.crawl(newDataDir(t), func(s *config.Settings) { s.MaxDepth = 0 }, "http://a.test/",
 		"http://b.test/start")
 	wantURLs(t, "URLs", slices.Sorted(maps.Keys(lines)), "http://a.test/", "http://a.test/home", "http://b.test/start")
-	if rep.Status != report.Complete || rep.SkippedLinks["too_deep"] != 1 || site.requests()["a.test/map.xml"] != 0 {
+	if rep.Status != page.Complete || rep.SkippedLinks["too_deep"] != 1 || site.requests()["a.test/map.xml"] != 0 {
 		t.Errorf("%s, skipped %v, requests %v", rep.Status, rep.SkippedLinks, site.requests())
 	}
 }
@@ -190,7 +190,7 @@ func TestLowerLimitPerHost(t *testing.T) {
 	dir := newDataDir(t)
 	site.crawl(dir, func(s *config.Settings) { s.MaxURLsPerHost = 3 }, "http://a.test/")
 	rep, _ := site.resume(dir, nil, func(s *config.Settings) { s.MaxURLsPerHost = 2 })
-	if rep.Status != report.Partial || !strings.Contains(rep.Reason, "max_urls_per_host") ||
+	if rep.Status != page.Partial || !strings.Contains(rep.Reason, "max_urls_per_host") ||
 		rep.Outcomes["pending"] != 2 {
 		t.Errorf("%s (%s): %v", rep.Status, rep.Reason, rep.Outcomes)
 	}

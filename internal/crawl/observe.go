@@ -13,7 +13,6 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -71,7 +70,7 @@ func (o *hostObserver) observe(n frontier.Notice) {
 		o.remember(&o.denied, n.Host)
 		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, and resume tries it again", "host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
-		o.warn("%s: its URLs are recorded as host_blocked", report.DeniedText(n.Host))
+		o.warn("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
 	case frontier.NoticeAbandoned:
 		o.metrics.Cancelled()
 		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)

@@ -406,7 +406,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 	}
-	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)},
+	facts = append(facts, frontier.CrawlFact{Name: page.FactStatus, Value: []byte(page.Running)},
 		visits.ReaderFact(known, generation, reader))
 	if o.Recrawl != nil || !isContinued(store) {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
@@ -492,17 +492,17 @@ var ErrNotAgain = errors.New("cannot be crawled again")
 // would find nothing to do. A safe crawl that reached its page cap has had all the pages that it may have, and a
 // recrawl would go on with it.
 func checkFinished(store *state.Store, o *Options) error {
-	value, _ := runFact(store, report.FactStatus)
-	reason, _ := runFact(store, report.FactReason)
-	status, why := report.Status(value), ""
+	value, _ := runFact(store, page.FactStatus)
+	reason, _ := runFact(store, page.FactReason)
+	status, why := page.Status(value), ""
 	switch {
-	case status == report.Partial && strings.HasPrefix(string(reason), safetyPages):
+	case status == page.Partial && strings.HasPrefix(string(reason), safetyPages):
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
-	case status == report.Complete, status == report.Partial:
+	case status == page.Complete, status == page.Partial:
 		return nil
-	case sweep.Generation(store.Facts()) > 0 && (status == report.Failed || o.Recrawl.Generation > 0):
+	case sweep.Generation(store.Facts()) > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
 		return nil
-	case status == report.Failed:
+	case status == page.Failed:
 		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))
 	default:
 		why = fmt.Sprintf("it is not finished; go on with '%s' first", o.Dir.Command("resume"))
@@ -514,8 +514,8 @@ func checkFinished(store *state.Store, o *Options) error {
 // so that this one goes on in its place: hosts that were given up stay so. It is asked before this run records that it
 // is under way.
 func isContinued(store *state.Store) bool {
-	status, _ := runFact(store, report.FactStatus)
-	return began(store) > 0 && (report.Status(status) == report.Running || store.Recovery().Unclean)
+	status, _ := runFact(store, page.FactStatus)
+	return began(store) > 0 && (page.Status(status) == page.Running || store.Recovery().Unclean)
 }
 
 // began is the run that tried all hosts again, and that this one continues or is. It is 0 before that is recorded.

@@ -16,7 +16,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // serveSite serves handlers by path on loopback as long as the test lasts.
@@ -101,7 +101,7 @@ func TestEndlessURLs(t *testing.T) {
 	s := small()
 	s.Scope = "any"
 	rep, _ := crawlAll(t, s, root+"/")
-	if rep.Status != report.Complete || rep.Outcomes["ok"] != 2 || rep.SkippedLinks[scope.TooLong.String()] < 3 {
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 2 || rep.SkippedLinks[scope.TooLong.String()] < 3 {
 		t.Errorf("the crawl ended %s with %v, skipped %v", rep.Status, rep.Outcomes, rep.SkippedLinks)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -55,7 +55,7 @@ func TestStopWhileLinksAreJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := readLines(t, dir)[root+"/"]; rep.Status != report.Cancelled || l.Outcome != "pending" || rep.URLs != 1 {
+	if l := readLines(t, dir)[root+"/"]; rep.Status != page.Cancelled || l.Outcome != "pending" || rep.URLs != 1 {
 		t.Errorf("%s, the page is %s, %d URLs found; want cancelled, pending and 1", rep.Status, l.Outcome, rep.URLs)
 	}
 }

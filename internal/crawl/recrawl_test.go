@@ -19,6 +19,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -248,7 +249,7 @@ func TestRecrawlsSeeWhatChanged(t *testing.T) {
 		r.compare()
 		for generation := 1; generation <= 5; generation++ {
 			r.move(generation)
-			if rep := r.again(&Recrawl{}); rep.Status != report.Complete || rep.Generation != uint32(generation) {
+			if rep := r.again(&Recrawl{}); rep.Status != page.Complete || rep.Generation != uint32(generation) {
 				t.Fatalf("generation %d: %s (%s)", rep.Generation, rep.Status, rep.Reason)
 			}
 			r.compare()
@@ -308,7 +309,7 @@ func TestRecrawlGoesOnAfterStops(t *testing.T) {
 				if err != nil && mode == Gracefully {
 					t.Fatal(err)
 				}
-				ended = err == nil && rep.Status == report.Complete
+				ended = err == nil && rep.Status == page.Complete
 			}
 			t.Logf("generation %d: %d runs", generation, runs)
 			if runs < 3 {
@@ -392,7 +393,7 @@ func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 				for generation := 2; generation <= 3; generation++ {
 					r.move(generation)
 					rep := r.again(&Recrawl{})
-					if rep.Status != report.Failed || rep.Success || len(rep.Errors) == 0 ||
+					if rep.Status != page.Failed || rep.Success || len(rep.Errors) == 0 ||
 						rep.Generation != uint32(generation) {
 						t.Errorf("%s (%s), generation %d, errors %v", rep.Status, rep.Reason, rep.Generation,
 							rep.Errors)
@@ -407,7 +408,7 @@ func TestRecrawlOfASiteThatIsDown(t *testing.T) {
 					}
 				}
 				r.move(4)
-				if rep := r.again(&Recrawl{}); rep.Status != report.Complete {
+				if rep := r.again(&Recrawl{}); rep.Status != page.Complete {
 					t.Errorf("when the site is up again: %s (%s)", rep.Status, rep.Reason)
 				}
 				r.compare()
@@ -481,20 +482,20 @@ func TestRecrawlWithALimit(t *testing.T) {
 			return n
 		}
 		time.Sleep(time.Hour)
-		if rep := r.again(&Recrawl{}); rep.Status != report.Partial || pages(1) != 40 {
+		if rep := r.again(&Recrawl{}); rep.Status != page.Partial || pages(1) != 40 {
 			t.Errorf("%s (%s), %d pages", rep.Status, rep.Reason, pages(1))
 		}
 		r.settings.MaxURLs = 60
-		if rep := r.again(nil); rep.Status != report.Partial || pages(1) != 60 {
+		if rep := r.again(nil); rep.Status != page.Partial || pages(1) != 60 {
 			t.Errorf("resumed: %s (%s), %d pages", rep.Status, rep.Reason, pages(1))
 		}
 		time.Sleep(time.Hour)
-		if rep := r.again(&Recrawl{}); rep.Status != report.Partial || pages(2) != 60 || pages(0) != 0 {
+		if rep := r.again(&Recrawl{}); rep.Status != page.Partial || pages(2) != 60 || pages(0) != 0 {
 			t.Errorf("the next generation: %s (%s), %d pages, and %d were never visited again", rep.Status, rep.Reason,
 				pages(2), pages(0))
 		}
 		r.settings.MaxURLs = 0
-		if rep := r.again(nil); rep.Status != report.Complete || pages(2) != 100 {
+		if rep := r.again(nil); rep.Status != page.Complete || pages(2) != 100 {
 			t.Errorf("resumed without a limit: %s (%s), %d pages", rep.Status, rep.Reason, pages(2))
 		}
 	})
@@ -611,7 +612,7 @@ func TestRecrawlWithALimitPerHost(t *testing.T) {
 				}
 			}
 			// Verifications of answers 304 are visits of the same pages, and count.
-			if rep.Status != report.Partial || len(visited) != 2 {
+			if rep.Status != page.Partial || len(visited) != 2 {
 				t.Fatalf("generation %d: %s (%s), pages %v", generation, rep.Status, rep.Reason, visited)
 			}
 			for i := range 2 {
@@ -639,14 +640,14 @@ func TestRecrawlOfASafeCrawl(t *testing.T) {
 				t.Fatal(err)
 			}
 			if pages <= config.SafePages {
-				if again := r.again(&Recrawl{}); rep.Status != report.Complete || again.Status != report.Complete ||
+				if again := r.again(&Recrawl{}); rep.Status != page.Complete || again.Status != page.Complete ||
 					again.Pages < int64(pages) {
 					t.Errorf("%d pages: %s, then %s (%s) with %d pages", pages, rep.Status, again.Status, again.Reason,
 						again.Pages)
 				}
 				continue
 			}
-			if _, err := runAlone(t.Context(), r.options(&Recrawl{})); rep.Status != report.Partial ||
+			if _, err := runAlone(t.Context(), r.options(&Recrawl{})); rep.Status != page.Partial ||
 				!errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "safe crawl") {
 				t.Errorf("%d pages: %s, then %v", pages, rep.Status, err)
 			}
@@ -668,10 +669,10 @@ func TestRecrawlOfWhatIsNotFinished(t *testing.T) {
 			!strings.Contains(err.Error(), "mapwright resume --data-dir") {
 			t.Errorf("a crawl that was stopped: %v", err)
 		}
-		if rep := r.again(nil); rep.Status != report.Complete || rep.Generation != 0 {
+		if rep := r.again(nil); rep.Status != page.Complete || rep.Generation != 0 {
 			t.Errorf("resumed after that: %s, generation %d", rep.Status, rep.Generation)
 		}
-		if rep := r.again(&Recrawl{}); rep.Status != report.Complete || rep.Generation != 1 {
+		if rep := r.again(&Recrawl{}); rep.Status != page.Complete || rep.Generation != 1 {
 			t.Errorf("crawled again after that: %s, generation %d", rep.Status, rep.Generation)
 		}
 	})

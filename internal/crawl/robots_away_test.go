@@ -15,7 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -95,7 +95,7 @@ func (w *timedWeb) crawl(t *testing.T, starts ...string) map[string]line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Status != report.Complete {
+	if rep.Status != page.Complete {
 		t.Errorf("status %s", rep.Status)
 	}
 	return readLines(t, o.Dir)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
@@ -55,7 +56,7 @@ func TestSitemapWithoutEnd(t *testing.T) {
 	s.other = servePages
 	dir := newDataDir(t)
 	rep, lines := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = most }, "http://a.test/")
-	if rep.Status != report.Partial || rep.Outcomes["ok"] != most || !strings.Contains(rep.Reason, "max_urls") {
+	if rep.Status != page.Partial || rep.Outcomes["ok"] != most || !strings.Contains(rep.Reason, "max_urls") {
 		t.Errorf("first run: %s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	if len(lines) > forbidden+allowed+1000 {
@@ -67,7 +68,7 @@ func TestSitemapWithoutEnd(t *testing.T) {
 	ends.Store(true)
 	rep = s.resumeAll(dir)
 	lines = recorded(t, dir)
-	if rep.Status != report.Complete || rep.Outcomes["blocked_by_robots"] != forbidden {
+	if rep.Status != page.Complete || rep.Outcomes["blocked_by_robots"] != forbidden {
 		t.Errorf("second run: %s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	for i := range allowed {
@@ -98,7 +99,7 @@ func TestLargeSitemapWithinTheLimit(t *testing.T) {
 	s.other = servePages
 	pages := entries/1000 + 2
 	rep, _ := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxURLs = pages }, "http://a.test/")
-	if rep.Status != report.Complete || rep.Outcomes["ok"] != int64(pages) || rep.URLs != entries+1 {
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != int64(pages) || rep.URLs != entries+1 {
 		t.Errorf("%s (%s), %d URLs, %v", rep.Status, rep.Reason, rep.URLs, rep.Outcomes)
 	}
 }
@@ -123,14 +124,14 @@ func TestManySitemapsAndALimit(t *testing.T) {
 	s.other = servePages
 	dir := newDataDir(t)
 	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = most }, "http://a.test/")
-	if rep.Status != report.Partial || rep.Outcomes["ok"] != most {
+	if rep.Status != page.Partial || rep.Outcomes["ok"] != most {
 		t.Errorf("first run: %s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	// Each of the workers can have begun one before the others have brought enough.
 	if bound := int64(entries * (most/entries + 1 + s.settings(nil).MaxWorkers)); rep.URLs > bound {
 		t.Errorf("%d URLs were recorded, want at most %d", rep.URLs, bound)
 	}
-	if rep = s.resumeAll(dir); rep.Status != report.Complete || rep.Outcomes["ok"] != sitemaps*entries+1 {
+	if rep = s.resumeAll(dir); rep.Status != page.Complete || rep.Outcomes["ok"] != sitemaps*entries+1 {
 		t.Errorf("second run: %s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	for url, n := range s.requests() {
@@ -169,7 +170,7 @@ func TestRoomLevelByLevel(t *testing.T) {
 	s := newHandSite(t, urls)
 	s.other = servePages
 	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxURLs, o.MaxDepth = most, 3 }, "http://a.test/")
-	if rep.Status != report.Partial || rep.Outcomes["ok"] != most {
+	if rep.Status != page.Partial || rep.Outcomes["ok"] != most {
 		t.Errorf("%s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 	}
 	listed := 0

@@ -245,8 +245,8 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	}
 	end := r.endings.get()
 	// complete is written only now, after everything that it speaks of is durable.
-	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(end.status)},
-		{Name: report.FactReason, Value: []byte(end.reason)}}
+	ended := []frontier.CrawlFact{{Name: page.FactStatus, Value: []byte(end.status)},
+		{Name: page.FactReason, Value: []byte(end.reason)}}
 	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
 		return nil, err
 	}

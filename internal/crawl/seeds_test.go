@@ -15,7 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 func newDataDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }
@@ -144,7 +144,7 @@ func TestLateVoucherAfterAResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep, lines := s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	if rep.Status != report.Complete {
+	if rep.Status != page.Complete {
 		t.Errorf("second run: %s", rep.Status)
 	}
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1",
@@ -221,7 +221,7 @@ func TestLongSitemapsAreWarnings(t *testing.T) {
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1")
 	// Of two of them the same is said, since long URLs are cut in warnings; the report says it once.
-	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 2 || rep.Status != report.Complete {
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 2 || rep.Status != page.Complete {
 		t.Errorf("%s with %d warnings: %q", rep.Status, n, rep.Warnings)
 	}
 }
@@ -285,7 +285,7 @@ func TestBrokenSitemapsAreWarnings(t *testing.T) {
 	if n := s.requests()["a.test/torn.xml"]; n != 2 {
 		t.Errorf("a sitemap that broke off was asked for %d times", n)
 	}
-	if rep.Status != report.Complete {
+	if rep.Status != page.Complete {
 		t.Errorf("status %s", rep.Status)
 	}
 }
@@ -335,7 +335,7 @@ func TestFetchingBeginsBeforeTheSitemapEnds(t *testing.T) {
 		fmt.Fprint(w, plainPage)
 	}
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
-	if got := len(bySource(lines, "sitemap")); rep.Status != report.Complete || got != entries ||
+	if got := len(bySource(lines, "sitemap")); rep.Status != page.Complete || got != entries ||
 		rep.Outcomes["ok"] != int64(entries)+1 {
 		t.Errorf("%s with %d URLs of the sitemap, outcomes %v", rep.Status, got, rep.Outcomes)
 	}
@@ -368,7 +368,7 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	set := s.settings(func(o *config.Settings) { o.MaxWorkers, o.Grace = 1, 200*time.Millisecond })
 	rep, _ := s.runUntil(Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir,
 		Log: slog.New(slog.DiscardHandler)}, interrupt)
-	if rep.Status != report.Cancelled {
+	if rep.Status != page.Cancelled {
 		t.Fatalf("first run: %s", rep.Status)
 	}
 	half = false
@@ -379,7 +379,7 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	}
 	rep, lines := s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/2", "http://a.test/3")
-	if rep.Status != report.Complete {
+	if rep.Status != page.Complete {
 		t.Errorf("second run: %s", rep.Status)
 	}
 	after := s.requests()

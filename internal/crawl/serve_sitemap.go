@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -145,11 +144,11 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 // probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way
 // of sitemaps, so that it is requested once in a generation, at the host's pace, and is no page.
 func (w *pageServer) probes(u weburl.URL, at time.Time) []frontier.Link {
-	probe, err := report.ProbeURL(w.hasher, u, w.visits.Generation())
+	probe, err := page.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {
 		return nil
 	}
-	return []frontier.Link{{URL: probe, Sitemap: true, Source: report.SourceProbe, Parent: u, Discovered: at}}
+	return []frontier.Link{{URL: probe, Sitemap: true, Source: page.SourceProbe, Parent: u, Discovered: at}}
 }
 
 // probe requests a probe, and records the hash of its text.

@@ -17,6 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
 )
@@ -97,7 +98,7 @@ func TestCrawlsShareAProcess(t *testing.T) {
 	for i, c := range all {
 		s, rep := sites[i], reports[i]
 		lines := readLines(t, c.o.Dir)
-		if rep.Status != report.Complete || len(lines) != s.pages+2 || rep.Outcomes["ok"] != int64(s.pages+1) ||
+		if rep.Status != page.Complete || len(lines) != s.pages+2 || rep.Outcomes["ok"] != int64(s.pages+1) ||
 			rep.Outcomes["blocked_by_robots"] != 1 {
 			t.Errorf("crawl %d: %s, %d URLs, %v, want %d pages", i, rep.Status, len(lines), rep.Outcomes, s.pages+1)
 		}
@@ -107,7 +108,7 @@ func TestCrawlsShareAProcess(t *testing.T) {
 		if n := s.foreign.Load(); n > 0 {
 			t.Errorf("site %d: %d requests have the settings of another crawl", i, n)
 		}
-		if live := c.Status(); live.State != report.Complete || live.Done != int64(s.pages+2) {
+		if live := c.Status(); live.State != page.Complete || live.Done != int64(s.pages+2) {
 			t.Errorf("crawl %d: after the run %s with %d done", i, live.State, live.Done)
 		}
 		sameExport(t, c)
@@ -175,7 +176,7 @@ func TestStatusAndExportOfACrawl(t *testing.T) {
 	t.Parallel()
 	s, asked, release := heldSite(t)
 	c := newCrawl(t, s, newDataDir(t))
-	if live := c.Status(); live.State != report.Running || live.Phase != "" {
+	if live := c.Status(); live.State != page.Running || live.Phase != "" {
 		t.Errorf("before: %s %q", live.State, live.Phase)
 	}
 	if _, err := c.Export(t.Context(), export.Options{Dir: t.TempDir()}, nil); err == nil {
@@ -188,7 +189,7 @@ func TestStatusAndExportOfACrawl(t *testing.T) {
 		}
 	})
 	<-asked
-	if live := c.Status(); live.State != report.Running || live.Found != 2 || live.Done != 1 || live.InFlight == 0 {
+	if live := c.Status(); live.State != page.Running || live.Found != 2 || live.Done != 1 || live.InFlight == 0 {
 		t.Errorf("while it runs: %+v", live)
 	}
 	out := t.TempDir()
@@ -198,7 +199,7 @@ func TestStatusAndExportOfACrawl(t *testing.T) {
 	}
 	release()
 	running.Wait()
-	if live := c.Status(); live.State != report.Complete || live.Done != 2 {
+	if live := c.Status(); live.State != page.Complete || live.Done != 2 {
 		t.Errorf("after: %s, %d done", live.State, live.Done)
 	}
 	sameExport(t, c)
@@ -225,10 +226,10 @@ func TestStopModes(t *testing.T) {
 			release()
 		}()
 		rep, err := c.Run(t.Context())
-		if err != nil || rep.Status != report.Cancelled || rep.Outcomes["ok"] != 2 {
+		if err != nil || rep.Status != page.Cancelled || rep.Outcomes["ok"] != 2 {
 			t.Errorf("%+v, %v, want a cancelled crawl with two pages", rep, err)
 		}
-		if live := c.Status(); live.State != report.Cancelled {
+		if live := c.Status(); live.State != page.Cancelled {
 			t.Errorf("state %s", live.State)
 		}
 	})
@@ -251,7 +252,7 @@ func TestStopModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep, _ := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir}); rep.Status != report.Complete ||
+		if rep, _ := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir}); rep.Status != page.Complete ||
 			rep.Outcomes["ok"] != 2 {
 			t.Errorf("resumed: %s, %v", rep.Status, rep.Outcomes)
 		}
@@ -260,7 +261,7 @@ func TestStopModes(t *testing.T) {
 		s, _, _ := heldSite(t)
 		c := newCrawl(t, s, newDataDir(t))
 		c.Stop(Gracefully)
-		if rep, err := c.Run(t.Context()); err != nil || rep.Status != report.Cancelled {
+		if rep, err := c.Run(t.Context()); err != nil || rep.Status != page.Cancelled {
 			t.Errorf("%+v, %v", rep, err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // certificates serves a search of certificate logs that knows the names of x.test, and counts how often it is asked.
@@ -78,7 +78,7 @@ func TestSourcesSeedTheCrawl(t *testing.T) {
 		s.requests()["www.x.test/secret"] > 0 {
 		t.Errorf("what robots.txt forbids is %s", got)
 	}
-	if rep.Status != report.Complete || len(rep.Warnings) > 0 || rep.SkippedLinks[scope.ByExtension.String()] != 1 {
+	if rep.Status != page.Complete || len(rep.Warnings) > 0 || rep.SkippedLinks[scope.ByExtension.String()] != 1 {
 		t.Errorf("%s, warnings %q, skipped %v", rep.Status, rep.Warnings, rep.SkippedLinks)
 	}
 }
@@ -106,7 +106,7 @@ func TestDeadSourceIsAWarning(t *testing.T) {
 		o.CTBaseURL, o.CommonCrawlBaseURL = ct.URL, gate.URL
 	}
 	rep, lines := s.crawl(dir, change, "http://www.x.test/")
-	if rep.Status != report.Complete || len(rep.Warnings) != 1 ||
+	if rep.Status != page.Complete || len(rep.Warnings) != 1 ||
 		!strings.Contains(rep.Warnings[0], "seeding from commoncrawl") ||
 		!strings.Contains(rep.Warnings[0], "status 403") {
 		t.Errorf("%s, warnings %q", rep.Status, rep.Warnings)
@@ -120,7 +120,7 @@ func TestDeadSourceIsAWarning(t *testing.T) {
 	}
 	rep, lines = s.run(Options{Settings: s.settings(change), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	wantURLs(t, "from the archive after a resume", bySource(lines, "commoncrawl"), "http://www.x.test/old")
-	if rep.Status != report.Complete || asked.Load() != 1 {
+	if rep.Status != page.Complete || asked.Load() != 1 {
 		t.Errorf("%s; certificates were asked for %d times", rep.Status, asked.Load())
 	}
 }
@@ -150,7 +150,7 @@ func TestSlowSource(t *testing.T) {
 		o.SeedingStrategy, o.CTBaseURL, o.Grace = []string{"ct"}, slow.URL, time.Millisecond
 	}
 	rep, lines := s.crawl(newDataDir(t), change, "http://www.x.test/")
-	if _, ok := lines["http://api.x.test/"]; !ok || rep.Status != report.Complete {
+	if _, ok := lines["http://api.x.test/"]; !ok || rep.Status != page.Complete {
 		t.Errorf("%s without what the source named", rep.Status)
 	}
 
@@ -162,7 +162,7 @@ func TestSlowSource(t *testing.T) {
 	rep, _ = s.runUntil(Options{Settings: s.settings(change),
 		Starts: []datadir.Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t),
 		Log: slog.New(slog.DiscardHandler)}, interrupt)
-	if rep.Status != report.Cancelled {
-		t.Errorf("status %s, want %s", rep.Status, report.Cancelled)
+	if rep.Status != page.Cancelled {
+		t.Errorf("status %s, want %s", rep.Status, page.Cancelled)
 	}
 }

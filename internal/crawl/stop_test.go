@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -15,7 +15,7 @@ import (
 // have ended.
 func TestStopBeforeTheSupervisorLooks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		for mode, want := range map[StopMode]string{Pause: "paused", Gracefully: string(report.Cancelled) +
+		for mode, want := range map[StopMode]string{Pause: "paused", Gracefully: string(page.Cancelled) +
 			" with 4 pages"} {
 			web := newMemoryWeb(t, testweb.Config{Pages: 4})
 			s := quick(web.Server)

@@ -15,7 +15,6 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/slot"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
@@ -178,7 +177,7 @@ func (s *supervisor) holdSlot(ctx context.Context, start weburl.URL, dir datadir
 	}
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
-			s.endings.set(ending{status: report.Cancelled,
+			s.endings.set(ending{status: page.Cancelled,
 				reason: "interrupted while waiting for another safe crawl to end"})
 			return nil, nil
 		}

@@ -136,7 +136,7 @@ func TestWiderRules(t *testing.T) {
 			site := newWideSite(t)
 			dir := newDataDir(t)
 			narrow, lines := site.crawl(dir, rules[0], "http://a.test/")
-			if narrow.Status != report.Complete || len(lines) >= len(wantLines)+2 {
+			if narrow.Status != page.Complete || len(lines) >= len(wantLines)+2 {
 				t.Fatalf("the narrow crawl: %s, %d URLs", narrow.Status, len(lines))
 			}
 			known := maps.Clone(lines)
@@ -144,7 +144,7 @@ func TestWiderRules(t *testing.T) {
 			rep, lines := site.resume(dir, nil, rules[1])
 			if name != "one up, one down" { // there, what was fetched before stays
 				sameMap(t, rep, want, lines, wantLines)
-			} else if rep.Status != report.Complete || lines["http://a.test/d/3"].Outcome != "ok" ||
+			} else if rep.Status != page.Complete || lines["http://a.test/d/3"].Outcome != "ok" ||
 				len(byOutcome(lines, page.Excluded)) != 0 {
 				t.Errorf("%s: %v", rep.Status, outcomes(lines))
 			}
@@ -159,7 +159,7 @@ func TestWiderRules(t *testing.T) {
 			}
 			// Nothing is outdated any more.
 			before = site.requests()
-			if rep, _ = site.resume(dir, nil, rules[1]); rep.Status != report.Complete ||
+			if rep, _ = site.resume(dir, nil, rules[1]); rep.Status != page.Complete ||
 				!maps.Equal(site.requests(), before) {
 				t.Errorf("another resume: %s, %v; before %v", rep.Status, site.requests(), before)
 			}
@@ -171,7 +171,7 @@ func TestWiderRules(t *testing.T) {
 			if name != "one up, one down" {
 				sameMap(t, rep, want, lines, wantLines)
 			}
-			if rep.Status != report.Complete || rep.Generation != 1 {
+			if rep.Status != page.Complete || rep.Generation != 1 {
 				t.Errorf("recrawl: %s, generation %d", rep.Status, rep.Generation)
 			}
 		})
@@ -235,7 +235,7 @@ func TestWiderRulesAreCutOff(t *testing.T) {
 				if err := client.Close(); err != nil {
 					t.Error(err)
 				}
-				if err == nil && rep.Status == report.Complete {
+				if err == nil && rep.Status == page.Complete {
 					break
 				}
 			}

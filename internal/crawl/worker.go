@@ -17,7 +17,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -163,7 +162,7 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	case frontier.KindRobots:
 		return w.robots.serve(ctx, l)
 	case frontier.KindSitemap:
-		if l.Link().Source == report.SourceProbe {
+		if l.Link().Source == page.SourceProbe {
 			return w.page.probe(ctx, l)
 		}
 		return w.sitemaps.serve(ctx, l)

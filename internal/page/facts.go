@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -199,6 +200,16 @@ type Robots struct {
 	CrawlDelay time.Duration
 	Low        bool // robots.txt could not be fetched
 	CheckedAt  time.Time
+}
+
+// Forbidden says of a URL that robots.txt does not allow it, and what to do.
+func (r *Robots) Forbidden(url string) string {
+	if r.Low {
+		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that "+
+			"as a prohibition", url)
+	}
+	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, "+
+		"and --ignore-robots fetches it if the site is yours", url, r.Rule, url)
 }
 
 // Time is a moment as sitemap.jsonl writes it: RFC 3339, UTC, milliseconds.

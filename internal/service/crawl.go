@@ -9,7 +9,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/problems"
-	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // Crawl is one crawl of the service as users see it.
@@ -79,7 +78,7 @@ func (c *Crawl) setCancelled(now time.Time) {
 		reason = "cancelled before it began"
 	}
 	c.State, c.Desired, c.Waiting = Cancelled, DesiredCancel, nil
-	c.Result = Result{Status: report.Cancelled, Success: new(bool), Reason: reason, Warnings: c.Warnings}
+	c.Result = Result{Status: page.Cancelled, Success: new(bool), Reason: reason, Warnings: c.Warnings}
 	c.EndedAt = page.Time{Time: now}
 }
 
@@ -93,11 +92,11 @@ type Times struct {
 
 // Result is how a generation of a crawl ended.
 type Result struct {
-	Status   report.Status `json:"status,omitempty"`
-	Success  *bool         `json:"success,omitempty"`
-	Reason   string        `json:"reason,omitempty"`
-	Errors   []string      `json:"errors"`
-	Warnings []string      `json:"warnings"`
+	Status   page.Status `json:"status,omitempty"`
+	Success  *bool       `json:"success,omitempty"`
+	Reason   string      `json:"reason,omitempty"`
+	Errors   []string    `json:"errors"`
+	Warnings []string    `json:"warnings"`
 }
 
 // Progress is how far a crawl is: of a running crawl at this moment, of another as it was when it last stopped.

@@ -622,7 +622,7 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 		r.setCancelled(tx.now)
 	} else {
 		r.State, r.Waiting = Failed, nil
-		r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on",
+		r.Result = Result{Status: page.Failed, Success: new(bool), Reason: "the crawl could not go on",
 			Warnings: r.Warnings}
 		r.EndedAt = page.Time{Time: tx.now}
 	}

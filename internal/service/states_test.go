@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
@@ -112,7 +113,7 @@ func TestCancelOnAFullDisk(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				got := ts.get(id)
-				if got.State != Cancelled || got.Status != report.Cancelled {
+				if got.State != Cancelled || got.Status != page.Cancelled {
 					t.Fatalf("%s, desired %s, waiting %+v", got.State, got.Desired, got.Waiting)
 				}
 				events := ts.eventTypes(id)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 
 	"pgregory.net/rapid"
 )
@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the pictures of testdata anew")
 // busy is a crawl with something in every corner.
 func busy() *monitor.Live {
 	l := &monitor.Live{
-		SchemaVersion: 1, State: report.Running, Phase: monitor.Crawling, Profile: "polite",
+		SchemaVersion: 1, State: page.Running, Phase: monitor.Crawling, Profile: "polite",
 		StartURLs: []string{"https://example.com/", "https://example.org/"}, StartURLCount: 2,
 		Elapsed: 3725, Found: 1_234_567, Done: 456_789, Pending: 777_778, InFlight: 73, Bytes: 5 << 30,
 		Memory: 412 << 20, InMemory: 700_000, OnDisk: 77_778,

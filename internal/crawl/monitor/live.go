@@ -8,7 +8,6 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -18,17 +17,17 @@ const StatusVersion = 1
 
 // Live is the state of a crawl at one moment: what the live view, /status and 'mapwright status' show.
 type Live struct {
-	SchemaVersion int           `json:"schema_version"`
-	State         report.Status `json:"state"`
-	Reason        string        `json:"reason,omitempty"` // why a crawl that does not run ended
-	Phase         Phase         `json:"phase,omitempty"`  // of a crawl that runs
-	PID           int           `json:"pid,omitempty"`
-	Profile       string        `json:"profile"`
-	StartURLs     []string      `json:"start_urls"`
-	StartURLCount int           `json:"start_url_count"` // StartURLs has the first few of them
-	Generation    uint32        `json:"generation"`      // 0 is the first crawl, 1 the first recrawl
-	StartedAt     page.Time     `json:"started_at,omitzero"`
-	Elapsed       float64       `json:"elapsed_seconds,omitempty"`
+	SchemaVersion int         `json:"schema_version"`
+	State         page.Status `json:"state"`
+	Reason        string      `json:"reason,omitempty"` // why a crawl that does not run ended
+	Phase         Phase       `json:"phase,omitempty"`  // of a crawl that runs
+	PID           int         `json:"pid,omitempty"`
+	Profile       string      `json:"profile"`
+	StartURLs     []string    `json:"start_urls"`
+	StartURLCount int         `json:"start_url_count"` // StartURLs has the first few of them
+	Generation    uint32      `json:"generation"`      // 0 is the first crawl, 1 the first recrawl
+	StartedAt     page.Time   `json:"started_at,omitzero"`
+	Elapsed       float64     `json:"elapsed_seconds,omitempty"`
 
 	Found    int64            `json:"found"`
 	Done     int64            `json:"done"`
@@ -162,21 +161,21 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	if err != nil {
 		return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
 	}
-	generation, err := report.Generation(s)
+	generation, err := page.Generation(s.Facts())
 	if err != nil {
 		return nil, err
 	}
 	out := &Live{
-		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt,
+		SchemaVersion: StatusVersion, Generation: generation, State: page.Interrupted, StartedAt: p.CreatedAt,
 		Found: int64(counters.Discovered), Done: int64(counters.Done()),
 		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked),
 		Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
 	}
 	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
-	if status, ok := s.Facts()[report.FactStatus]; ok && report.Status(status) != report.Running {
-		reason, _ := s.Facts()[report.FactReason]
-		out.State, out.Reason = report.Status(status), string(reason)
+	if status, ok := s.Facts()[page.FactStatus]; ok && page.Status(status) != page.Running {
+		reason, _ := s.Facts()[page.FactReason]
+		out.State, out.Reason = page.Status(status), string(reason)
 	}
 	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
 		out.StartURLs = append(out.StartURLs, st.URL)

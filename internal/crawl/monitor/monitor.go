@@ -21,7 +21,6 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -145,7 +144,7 @@ func (m *Monitor) take() *sample {
 		done = max(0, found-fs.Pending)
 	}
 	live := &Live{
-		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional,
+		SchemaVersion: StatusVersion, State: page.Running, Generation: f.Generation, Conditional: f.Conditional,
 		NotModified: f.NotModified,
 		Phase:       f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // Terms say when a recrawl began, and which URLs it visits again. They are stored with its generation, so that a resume
@@ -39,7 +39,7 @@ const (
 const notRechecked = " open"
 
 // Generation is the generation of a crawl, by its facts.
-func Generation(facts map[string][]byte) uint32 { return decimal(facts[report.FactGeneration]) }
+func Generation(facts map[string][]byte) uint32 { return decimal(facts[page.FactGeneration]) }
 
 // Begin are the facts that begin a generation.
 func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
@@ -47,7 +47,7 @@ func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []frontier.CrawlFact{{Name: report.FactGeneration, Value: number(generation)},
+	return []frontier.CrawlFact{{Name: page.FactGeneration, Value: number(generation)},
 		{Name: factTerms, Value: text}}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"strconv"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
@@ -14,23 +13,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Generation is the last one that was begun: 0 is the first crawl.
-func Generation(s Store) (uint32, error) {
-	text, known := s.Facts()[FactGeneration]
-	if !known {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(string(text), 10, 32)
-	if err != nil {
-		return 0, &state.CorruptError{What: "the state directory",
-			Reason: fmt.Sprintf("the generation is recorded as %q", text)}
-	}
-	return uint32(n), nil
-}
-
 // Export writes the pages of a store, and the changes of its last generation.
 func Export(ctx context.Context, s Store, types []string, o export.Options) (*export.Result, error) {
-	generation, err := Generation(s)
+	generation, err := page.Generation(s.Facts())
 	if err != nil {
 		return nil, err
 	}

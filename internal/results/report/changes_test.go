@@ -51,7 +51,7 @@ func newSite(t *testing.T) *site {
 func (s *site) begin() {
 	s.generation++
 	s.at = s.at.AddDate(0, 0, 7)
-	s.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: FactGeneration,
+	s.commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: page.FactGeneration,
 		Value: []byte{'0' + byte(s.generation)}}}})
 }
 
@@ -125,7 +125,7 @@ func (s *site) link(from weburl.URL, to string, r *frontier.Record) {
 }
 
 // complete writes the outputs, and returns the report and the lines of the two JSON files by path.
-func (s *site) complete(status Status) (*Report, map[string]page.Line, map[string]recrawl.Line) {
+func (s *site) complete(status page.Status) (*Report, map[string]page.Line, map[string]recrawl.Line) {
 	s.t.Helper()
 	if err := s.store.Flush(context.Background()); err != nil {
 		s.t.Fatal(err)
@@ -186,7 +186,7 @@ func TestRecrawlOutputs(t *testing.T) {
 		s.visit(path, text(10))
 	}
 	s.visit("dated", text(10, dated))
-	rep, lines, _ := s.complete(Complete)
+	rep, lines, _ := s.complete(page.Complete)
 	if rep.Generation != 0 || rep.Changes != nil || slices.Contains(rep.Files, "changes.jsonl") {
 		t.Errorf("the report of a first crawl: %+v", rep)
 	}
@@ -207,7 +207,7 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.visit("fails", recrawl.Answer{Outcome: page.HTTPError, Status: 503})
 	s.visit("unlinked", text(10))
 	s.visit("new", text(12))
-	rep, lines, changes := s.complete(Complete)
+	rep, lines, changes := s.complete(page.Complete)
 
 	if want := map[string]int64{"new": 1, "changed": 3, "gone": 1, "unchanged": 2, "stale": 1,
 		"not_checked": 1}; rep.Generation != 1 || !maps.Equal(rep.Changes, want) {
@@ -277,7 +277,7 @@ func TestRecrawlOutputs(t *testing.T) {
 	// A recrawl that fails replaces nothing.
 	s.begin()
 	s.visit("same", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
-	rep, _, _ = s.complete(Failed)
+	rep, _, _ = s.complete(page.Failed)
 	if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != xml || rep.Changes["gone"] != 1 ||
 		len(rep.Warnings) == 0 || !slices.Equal(rep.Files, []string{"report.json", "report.html"}) {
 		t.Errorf("after a recrawl that failed: %+v", rep)
@@ -315,14 +315,14 @@ func TestSiteDown(t *testing.T) {
 	s.visit("", text(1), "a", "b")
 	s.visit("a", text(2))
 	s.visit("b", text(3))
-	s.complete(Complete)
+	s.complete(page.Complete)
 	before := readFile(t, filepath.Join(string(s.dir), "sitemap.xml"))
 	for i := range 4 {
 		s.begin()
 		for _, path := range []string{"", "a", "b"} {
 			s.visit(path, recrawl.Answer{Outcome: page.HTTPError, Status: 500})
 		}
-		rep, lines, changes := s.complete(Complete)
+		rep, lines, changes := s.complete(page.Complete)
 		if i < 3 {
 			if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != before || rep.Changes["stale"] != 3 ||
 				lines["a"].Stale != i+1 || len(changes) > 0 {
@@ -348,7 +348,7 @@ func TestUnlinked(t *testing.T) {
 		t.Helper()
 		s.visit("a", recrawl.Answer{Status: 304, Conditional: true})
 		s.visit("c", recrawl.Answer{Status: 304, Conditional: true})
-		_, lines, _ := s.complete(Complete)
+		_, lines, _ := s.complete(page.Complete)
 		var got []string
 		for path, l := range lines {
 			if l.Unlinked {

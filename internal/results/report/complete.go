@@ -18,7 +18,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
-	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -52,7 +51,7 @@ type Crawl struct {
 
 // Complete writes the pages to the files of the data directory, and adds to the report what they say.
 func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
-	generation, err := Generation(c.Store)
+	generation, err := page.Generation(c.Store.Facts())
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
 		}
 		// A recrawl that failed replaces no output.
-		o.DryRun = rep.Status == Failed
+		o.DryRun = rep.Status == page.Failed
 	}
 	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
 	if err != nil {
@@ -172,15 +171,6 @@ func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 		}
 	}
 	return c.explainBlocked(ctx, rep.BlockedHosts)
-}
-
-// DeniedText says that the operator of a service denies requests to hosts.
-func DeniedText(hosts ...string) string {
-	text := "the operator of the service denies requests to " + hosts[0]
-	if more := len(hosts) - 1; more > 0 {
-		text += fmt.Sprintf(" and %s", words.Count(int64(more), "other host"))
-	}
-	return text
 }
 
 // explainBlocked says why hosts are given up.

@@ -26,7 +26,7 @@ func readPages(ctx context.Context, s Store, types []string) iter.Seq2[*page.Lin
 	return func(yield func(*page.Line, error) bool) {
 		var err error
 		p := newPageReader(s, types)
-		if p.generation, err = Generation(s); err != nil {
+		if p.generation, err = page.Generation(s.Facts()); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -104,7 +104,7 @@ func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[fronti
 		if err != nil {
 			return nil, err
 		}
-		if m.Link.Source == SourceProbe {
+		if m.Link.Source == page.SourceProbe {
 			continue
 		}
 		if keys = append(keys, m.Link.Key); len(keys) == 256 {

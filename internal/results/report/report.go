@@ -19,50 +19,28 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// Status is what a crawl amounted to.
-type Status string
-
-// The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the
-// run ended without recording how.
-const (
-	Running     Status = "running"
-	Interrupted Status = "interrupted"
-	Complete    Status = "complete"
-	Partial     Status = "partial"
-	Failed      Status = "failed"
-	Cancelled   Status = "cancelled"
-)
-
-// Names of the facts about a crawl as a whole in its store.
-const (
-	FactStatus = "status" // a Status
-	FactReason = "reason" // why the last run that ended did so
-	// FactGeneration is the number of the last recrawl that was begun, in decimal digits. A first crawl has none.
-	FactGeneration = "generation"
-)
-
 // Version stands first in report.json.
 const Version = 1
 
 // Report is report.json.
 type Report struct {
-	SchemaVersion int       `json:"schema_version"`
-	Version       string    `json:"mapwright_version"`
-	Status        Status    `json:"status"`
-	Success       bool      `json:"success"`
-	Reason        string    `json:"reason"`
-	Errors        []string  `json:"errors"`
-	Warnings      []string  `json:"warnings,omitempty"`
-	StartURLs     []string  `json:"start_urls"`
-	Profile       string    `json:"profile"`
-	IgnoredRobots bool      `json:"ignored_robots,omitempty"`
-	StartedAt     page.Time `json:"started_at"`      // the first run of the generation
-	EndedAt       page.Time `json:"ended_at"`        // this run
-	Elapsed       float64   `json:"elapsed_seconds"` // of all runs of the generation, exports included
-	Runs          int       `json:"runs"`            // of the generation; 0 in reports of earlier versions
-	CrawlSeconds  float64   `json:"crawl_seconds"`   // of this run, without the export
-	ExportSeconds float64   `json:"export_seconds"`  // of this run
-	HotSetBytes   int64     `json:"hot_set_bytes"`   // memory that this run used as cache: --hot-set-mb bounds it
+	SchemaVersion int         `json:"schema_version"`
+	Version       string      `json:"mapwright_version"`
+	Status        page.Status `json:"status"`
+	Success       bool        `json:"success"`
+	Reason        string      `json:"reason"`
+	Errors        []string    `json:"errors"`
+	Warnings      []string    `json:"warnings,omitempty"`
+	StartURLs     []string    `json:"start_urls"`
+	Profile       string      `json:"profile"`
+	IgnoredRobots bool        `json:"ignored_robots,omitempty"`
+	StartedAt     page.Time   `json:"started_at"`      // the first run of the generation
+	EndedAt       page.Time   `json:"ended_at"`        // this run
+	Elapsed       float64     `json:"elapsed_seconds"` // of all runs of the generation, exports included
+	Runs          int         `json:"runs"`            // of the generation; 0 in reports of earlier versions
+	CrawlSeconds  float64     `json:"crawl_seconds"`   // of this run, without the export
+	ExportSeconds float64     `json:"export_seconds"`  // of this run
+	HotSetBytes   int64       `json:"hot_set_bytes"`   // memory that this run used as cache: --hot-set-mb bounds it
 
 	URLs          int64            `json:"urls"`
 	Pages         int64            `json:"pages_this_run"`
@@ -228,7 +206,7 @@ func (s *summary) see(l *page.Line) {
 	case page.BlockedByRobots.String():
 		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) ||
 			l.Source == page.SourceName(page.SourceRedirect)) {
-			s.lostStarts.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
+			s.lostStarts.addUpTo(l.Facts.Robots.Forbidden(l.URL), page.MaxStartsNamed)
 		}
 	case page.HTTPError.String():
 		s.loseStart(l, "status "+strconv.Itoa(l.StatusCode))
@@ -243,7 +221,7 @@ func (s *summary) see(l *page.Line) {
 // loseStart notes that a page ended without content, if it is a start page.
 func (s *summary) loseStart(l *page.Line, why string) {
 	if l.Source == page.SourceName(page.SourceStart) && !s.isFailedProbe(l) {
-		s.lostStarts.addUpTo(fmt.Sprintf("the start URL %s gave no page (%s)", l.URL, why), MaxStartsNamed)
+		s.lostStarts.addUpTo(fmt.Sprintf("the start URL %s gave no page (%s)", l.URL, why), page.MaxStartsNamed)
 	}
 }
 
@@ -265,7 +243,7 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 // warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.
 func (s *summary) warnings(r *Report, advice func(command, flag, helps string) string) []string {
 	var all []string
-	if r.Status != Failed {
+	if r.Status != page.Failed {
 		all = append(all, s.lostStarts.Items...)
 		if s.lostStarts.Cut > 0 {
 			all = append(all, words.Count(s.lostStarts.Cut, "more start URL")+" gave no page either")
@@ -285,19 +263,6 @@ func (s *summary) warnings(r *Report, advice func(command, flag, helps string) s
 		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")
 	}
 	return all
-}
-
-// MaxStartsNamed is how many start URLs the report's errors and warnings name.
-const MaxStartsNamed = 10
-
-// ForbiddenText says of a URL that robots.txt does not allow it, and what to do.
-func ForbiddenText(url string, ev *page.Robots) string {
-	if ev.Low {
-		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that "+
-			"as a prohibition", url)
-	}
-	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, "+
-		"and --ignore-robots fetches it if the site is yours", url, ev.Rule, url)
 }
 
 // mostCommon writes the three largest counts.

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/browsertest"
 )
@@ -35,7 +36,7 @@ func save(t *testing.T, rep *report.Report) string {
 func TestBrowserShowsReports(t *testing.T) {
 	for name, rep := range map[string]*report.Report{
 		"report-everything": sample(12, plainURL), "report-hostile": sample(8, hostile),
-		"report-failed": {Status: report.Failed, Reason: "no start URL answered",
+		"report-failed": {Status: page.Failed, Reason: "no start URL answered",
 			StartURLs: []string{"https://a.test/"}, Errors: []string{"https://a.test/: no answer"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func hostile(i int) string {
 func sample(rows int, text func(int) string) *report.Report {
 	at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
 	rep := &report.Report{
-		SchemaVersion: 1, Version: "1.2.3", Status: report.Complete, Success: true, Reason: "nothing left to fetch",
+		SchemaVersion: 1, Version: "1.2.3", Status: page.Complete, Success: true, Reason: "nothing left to fetch",
 		StartURLs: []string{text(0)}, Profile: "polite",
 		StartedAt: page.Time{Time: at}, EndedAt: page.Time{Time: at.Add(time.Hour)}, Elapsed: 3600, CrawlSeconds: 3500,
 		URLs: 1000, Pages: 900, PagesPerSec: 0.3, Bytes: 123456789, Indexable: 700,
@@ -283,7 +283,7 @@ func TestAgreesWithReport(t *testing.T) {
 // The page has a policy that allows its own style and script and nothing else, loads nothing, and has each id once.
 func TestSelfContained(t *testing.T) {
 	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(150, hostile),
-		"empty": {Status: report.Failed}} {
+		"empty": {Status: page.Failed}} {
 		text, root := render(t, rep)
 		policy := ""
 		for _, m := range elements(root, "meta") {
@@ -323,7 +323,7 @@ func TestSelfContained(t *testing.T) {
 
 func TestWellFormed(t *testing.T) {
 	for name, rep := range map[string]*report.Report{"usual": sample(30, plainURL), "hostile": sample(5, hostile),
-		"empty": {Status: report.Failed}} {
+		"empty": {Status: page.Failed}} {
 		text, _ := render(t, rep)
 		if err := htmltest.Check(text); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -336,16 +336,16 @@ func TestVerdict(t *testing.T) {
 		return []problems.Problem{{Code: "x", Severity: severity, Result: problems.Found, Count: 2}}
 	}
 	for want, rep := range map[string]*report.Report{
-		"bad: The crawl failed (no start URL answered): 0 URLs were found, 0 of them indexable.": {Status: report.Failed, Reason: "no start URL answered"},
-		"good: The crawl is complete: 1 URL was found, 1 of them indexable, and no check found errors or warnings.": {Status: report.Complete,
+		"bad: The crawl failed (no start URL answered): 0 URLs were found, 0 of them indexable.": {Status: page.Failed, Reason: "no start URL answered"},
+		"good: The crawl is complete: 1 URL was found, 1 of them indexable, and no check found errors or warnings.": {Status: page.Complete,
 			URLs: 1, Indexable: 1, Problems: []problems.Problem{{Result: problems.None}}},
-		"warn: The crawl is complete: 2 URLs were found, 1 of them indexable, with no errors and 1 kind of warning.": {Status: report.Complete,
+		"warn: The crawl is complete: 2 URLs were found, 1 of them indexable, with no errors and 1 kind of warning.": {Status: page.Complete,
 			URLs: 2, Indexable: 1, Problems: found(problems.Warning)},
 		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind " +
-			"of error needs attention.": {Status: report.Partial,
+			"of error needs attention.": {Status: page.Partial,
 			Reason: "Reached max_urls limit of 2", URLs: 2, Indexable: 1, Problems: found(problems.Error)},
 		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made " +
-			"found no errors or warnings.": {Status: report.Cancelled,
+			"found no errors or warnings.": {Status: page.Cancelled,
 			URLs: 2, Indexable: 1, Problems: []problems.Problem{{Result: problems.NotChecked}}},
 	} {
 		if text, tone := Verdict(rep); tone+": "+text != want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/words"
@@ -173,17 +174,17 @@ func Verdict(rep *report.Report) (text, tone string) {
 			notChecked++
 		}
 	}
-	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial",
-		report.Cancelled: "The crawl was cancelled",
-		report.Failed:    "The crawl failed"}[rep.Status]
+	how := map[page.Status]string{page.Complete: "The crawl is complete", page.Partial: "The crawl is partial",
+		page.Cancelled: "The crawl was cancelled",
+		page.Failed:    "The crawl failed"}[rep.Status]
 	how = cmp.Or(how, "The crawl is "+string(rep.Status))
-	if rep.Status != report.Complete && rep.Reason != "" {
+	if rep.Status != page.Complete && rep.Reason != "" {
 		how += " (" + rep.Reason + ")"
 	}
 	text = how + ": " + words.Count(rep.URLs, "URL was found", "URLs were found") + ", " +
 		humanize.Comma(rep.Indexable) + " of them indexable"
 	switch {
-	case rep.Status == report.Failed:
+	case rep.Status == page.Failed:
 		return text + ".", "bad"
 	case len(rep.Problems) == 0:
 		tone = "good"
@@ -202,7 +203,7 @@ func Verdict(rep *report.Report) (text, tone string) {
 		text += ", and no check found errors or warnings"
 		tone = "good"
 	}
-	if rep.Status != report.Complete && tone == "good" {
+	if rep.Status != page.Complete && tone == "good" {
 		tone = "warn"
 	}
 	return text + ".", tone

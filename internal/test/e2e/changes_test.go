@@ -16,7 +16,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	reports "github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -32,7 +31,7 @@ func revisit(t *testing.T, dir string, generation uint32, found map[string]func(
 			t.Fatal(err)
 		}
 	}
-	commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: reports.FactGeneration,
+	commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: page.FactGeneration,
 		Value: fmt.Append(nil, generation)}}})
 	for url, visit := range found {
 		key := s.Hasher().Key(weburl.MustCanonical(url))

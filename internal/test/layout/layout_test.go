@@ -93,7 +93,7 @@ var allowedImports = map[string][]string{
 	"internal/web/http1":        {},
 	"internal/test/layout":      {},
 	"internal/metrics":          {},
-	"internal/page":             {"frontier/weburl", "parser"},
+	"internal/page":             {"frontier/weburl", "internal/disk", "parser"},
 	"internal/results/problems": {"internal/extsort", "internal/page", "frontier/weburl", "internal/words"},
 	"internal/results/pageindex": {"internal/results/clickdepth", "internal/disk", "internal/results/export",
 		"internal/extsort", "internal/page", "internal/results/problems", "frontier/weburl"},
