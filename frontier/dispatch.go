@@ -4,63 +4,43 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
-
-	"github.com/mapwright/mapwright/frontier/internal/limit"
-	"github.com/mapwright/mapwright/frontier/internal/waiters"
 )
 
-// A dispatcher gives leases to the calls of Next, and lets them wait while there
-// are none.
+// Next waits for a URL that may be fetched now, and leases it. It returns
+// ErrDrained, ErrLimit or ErrClosed, the context's error, or the store's.
 //
 // No call waits while a host may be leased: a call enters the list of waiters and
 // looks at all shards after that, and a call that makes work publishes it first and
 // looks at the list after that. Thus one of the two sees the other.
-type dispatcher struct {
-	waiting waiters.List
-
-	shards          *shardSet
-	clock           *clock
-	life            *lifetime
-	totals          *totals
-	tickets, robots *limit.Slots
-}
-
-func (d *dispatcher) init(f *Frontier) {
-	d.shards, d.clock, d.life, d.totals, d.tickets, d.robots = &f.shards, &f.clock, &f.life, &f.totals, &f.tickets,
-		&f.robots
-	d.waiting.Init(func() { d.wakeNext(false) })
-}
-
-// next is Frontier.Next.
-func (d *dispatcher) next(ctx context.Context) (*Lease, error) {
+func (f *Frontier) Next(ctx context.Context) (*Lease, error) {
 	for {
-		if err := d.over(ctx); err != nil {
-			if d.waiting.Len() > 0 {
-				d.wakeNext(false) // this call may have been woken for what it does not take now
+		if err := f.over(ctx); err != nil {
+			if f.waiting.Len() > 0 {
+				f.wakeNext(false) // this call may have been woken for what it does not take now
 			}
 			return nil, err
 		}
-		if l := d.take(); l != nil {
+		if l := f.take(); l != nil {
 			return l, nil
 		}
-		if err := d.wait(ctx); err != nil {
+		if err := f.wait(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // over is the reason to lease nothing any more.
-func (d *dispatcher) over(ctx context.Context) error {
-	if err := d.life.err(); err != nil {
+func (f *Frontier) over(ctx context.Context) error {
+	if err := f.stopped(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.totals.live.Load() == 0 {
+	if f.live.Load() == 0 {
 		return ErrDrained
 	}
-	if d.limitReached() {
+	if f.limitReached() {
 		return ErrLimit
 	}
 	return nil
@@ -68,15 +48,15 @@ func (d *dispatcher) over(ctx context.Context) error {
 
 // limitReached reports whether all tickets are spent for good, and a page would need
 // another or a sitemap could name one.
-func (d *dispatcher) limitReached() bool {
-	return d.tickets.Exhausted() && d.totals.busy.Load() == 0 && d.totals.urls.Load() > 0
+func (f *Frontier) limitReached() bool {
+	return f.tickets.Exhausted() && f.busy.Load() == 0 && f.urls.Load() > 0
 }
 
 // take leases from any shard where a host's time has come. Which shard is tried
 // first is random, so that not all calls wait for the same mutex.
-func (d *dispatcher) take() *Lease {
-	d.release()
-	shards, now, from := d.shards.all, d.clock.now(), 0
+func (f *Frontier) take() *Lease {
+	f.release()
+	shards, now, from := f.shards.all, f.clock.now(), 0
 	if len(shards) > 1 {
 		from = rand.IntN(len(shards))
 	}
@@ -98,17 +78,17 @@ func (d *dispatcher) take() *Lease {
 
 // release lets one host go on that waits for a robots slot, and one that waits for
 // a ticket, if there are any again.
-func (d *dispatcher) release() {
-	if d.robots.CanServe() {
-		d.releaseOne(func(s *shard) *slotQueue { return &s.leases.robots })
+func (f *Frontier) release() {
+	if f.robots.CanServe() {
+		f.releaseOne(func(s *shard) *slotQueue { return &s.leases.robots })
 	}
-	if d.tickets.CanServe() {
-		d.releaseOne(func(s *shard) *slotQueue { return &s.leases.tickets })
+	if f.tickets.CanServe() {
+		f.releaseOne(func(s *shard) *slotQueue { return &s.leases.tickets })
 	}
 }
 
-func (d *dispatcher) releaseOne(queue func(*shard) *slotQueue) {
-	shards := d.shards.all
+func (f *Frontier) releaseOne(queue func(*shard) *slotQueue) {
+	shards := f.shards.all
 	from := rand.IntN(len(shards))
 	for i := range shards {
 		s := shards[(from+i)%len(shards)]
@@ -124,20 +104,20 @@ func (d *dispatcher) releaseOne(queue func(*shard) *slotQueue) {
 	}
 }
 
-func (d *dispatcher) couldRelease() bool { return d.robots.CanServe() || d.tickets.CanServe() }
+func (f *Frontier) couldRelease() bool { return f.robots.CanServe() || f.tickets.CanServe() }
 
 // wait returns when there may be something to lease, or when the crawl is over.
-func (d *dispatcher) wait(ctx context.Context) error {
-	w := d.waiting.Enter()
-	now, due := d.clock.now(), d.shards.firstDue()
-	if due <= now || d.over(ctx) != nil || d.couldRelease() {
-		d.waiting.Leave(w)
+func (f *Frontier) wait(ctx context.Context) error {
+	w := f.waiting.Enter()
+	now, due := f.clock.now(), f.shards.firstDue()
+	if due <= now || f.over(ctx) != nil || f.couldRelease() {
+		f.waiting.Leave(w)
 		return nil
 	}
-	d.arm(due, now)
-	woken, err := d.waiting.Wait(ctx, w)
+	f.arm(due, now)
+	woken, err := f.waiting.Wait(ctx, w)
 	if err != nil && woken {
-		d.wakeNext(false) // another call must take what this one was woken for
+		f.wakeNext(false) // another call must take what this one was woken for
 	}
 	return err
 }
@@ -149,21 +129,21 @@ const comeBack = 500 * time.Microsecond
 // returns to Next shortly (returning), it takes the new work itself. Waking another
 // waiter as well would only make one of the two wait again, so that wake-up is
 // delayed by half a millisecond.
-func (d *dispatcher) wakeNext(returning bool) {
-	now, due := d.clock.now(), d.shards.firstDue()
-	switch work := due <= now || d.couldRelease(); {
+func (f *Frontier) wakeNext(returning bool) {
+	now, due := f.clock.now(), f.shards.firstDue()
+	switch work := due <= now || f.couldRelease(); {
 	case work && returning:
-		d.arm(now+int64(comeBack), now)
+		f.arm(now+int64(comeBack), now)
 	case work:
-		d.waiting.Wake()
+		f.waiting.Wake()
 	default:
-		d.arm(due, now)
+		f.arm(due, now)
 	}
 }
 
 // arm has the first waiter woken at the given time.
-func (d *dispatcher) arm(due, now int64) {
+func (f *Frontier) arm(due, now int64) {
 	if due != never {
-		d.waiting.Arm(due, time.Duration(due-now))
+		f.waiting.Arm(due, time.Duration(due-now))
 	}
 }

@@ -33,14 +33,14 @@ func sleepers(t *testing.T, n int) (f *Frontier, first *Lease, leases chan *Leas
 func TestReturningTakesItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l, _ := sleepers(t, 8)
-		woken := f.dispatcher.waiting.Wakeups()
+		woken := f.waiting.Wakeups()
 		for range 50 {
 			done(t, l, ok())
 			l = next(t, f)
 			startLease(t, l)
 		}
 		synctest.Wait()
-		if n := f.dispatcher.waiting.Wakeups() - woken; n != 0 {
+		if n := f.waiting.Wakeups() - woken; n != 0 {
 			t.Errorf("%d were woken for nothing", n)
 		}
 	})

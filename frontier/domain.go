@@ -111,8 +111,8 @@ func (s *shard) abandon(d *domain, ending int32, waiting int64) {
 	for i, h := range s.hosts.siblings(d) {
 		h.flags |= hostAbandoned
 		s.giveBack(h, 0)
-		if len(s.draft.facts) < most {
-			s.draft.add(i, h)
+		if len(s.facts) < most {
+			s.addFact(i, h)
 		} else {
 			h.flags |= hostFactDirty
 		}
@@ -130,7 +130,7 @@ func (s *shard) abandon(d *domain, ending int32, waiting int64) {
 func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	h.flags |= hostBlocked
 	s.giveBack(h, 0)
-	s.draft.add(i, h)
+	s.addFact(i, h)
 	s.effects.note(Notice{Kind: NoticeBlocked, Host: string(s.hosts.name(h)), Change: ch, Waiting: waiting})
 	s.touch(i)
 }

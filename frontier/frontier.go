@@ -66,7 +66,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier/dedup"
+	"github.com/mapwright/mapwright/frontier/internal/jobs"
 	"github.com/mapwright/mapwright/frontier/internal/limit"
+	"github.com/mapwright/mapwright/frontier/internal/waiters"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
@@ -77,26 +79,43 @@ type Frontier struct {
 	o      Options
 	store  Store
 	hasher weburl.Hasher
+	clock  clock
 	parts  partitionSet
 	shards shardSet
+	gate   gate
 
-	clock  clock
-	life   lifetime
-	totals totals
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup        // the loaders
+	failure atomic.Pointer[error] // the store's first: nothing can be recorded after it, so nothing is leased either
 
+	// What is left to do. live counts everything that is work or may bring some: unfinished URLs of hosts
+	// that are still crawled, pages and sitemaps, leases and source tokens. urls are the
+	// URLs among them. busy are the leases, and the URLs that hold a ticket while they
+	// wait. All that one call changes is added at once, before the shards that it
+	// changed are unlocked: so the frontier is drained exactly when live is zero.
+	live, urls, busy atomic.Int64
+	sources          atomic.Int64 // source tokens
+
+	waiting waiters.List // calls of Next
 	// A permit is taken for every URL in a window, goes with it into its lease and into
 	// its wait for a retry, and is released when the URL leaves memory.
 	permits limit.Permits
 	// of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
-	tickets    limit.Slots
-	robots     limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
-	holding    atomic.Bool // no sitemap is leased; written by HoldSitemaps
-	gate       gate
-	dispatcher dispatcher
-	unlocker   unlocker
-	loader     loader
-	recorder   recorder
-	packs      *dedup.Packs // of the filters; for the caller of SaveFilters alone
+	tickets limit.Slots
+	robots  limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
+	holding atomic.Bool // no sitemap is leased; written by HoldSitemaps
+
+	// naming means that links to known URLs are recorded; see name. Once it is set, it
+	// stays so. It is written with shards locked, before the URL is claimed that it is for.
+	naming  atomic.Bool
+	lookups *limit.Lookups
+	batches sync.Pool    // of *batch
+	packs   *dedup.Packs // of the filters; for the caller of SaveFilters alone
+
+	jobs      jobs.Queue[hostRef] // for the loaders
+	sweeps    sync.Mutex          // held while memory is being reclaimed; guards fruitless
+	fruitless bool                // the last sweep found nothing, and all hosts give back by themselves since
 }
 
 // New returns a frontier over a store. A crawl that goes on from an earlier run
@@ -106,15 +125,15 @@ func New(o Options, s Store) (*Frontier, error) {
 		return nil, fmt.Errorf("frontier options: %w", err)
 	}
 	o = o.withDefaults()
-	f := &Frontier{o: o, store: s, hasher: weburl.NewHasher(o.Seed), clock: newClock(o.Registry)}
-	f.life.init(f.dispatcher.waiting.WakeAll)
+	f := &Frontier{o: o, store: s, hasher: weburl.NewHasher(o.Seed), clock: newClock(o.Registry),
+		lookups: limit.NewLookups(o.MaxVerify)}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.permits.Init(int64(o.MaxInMemory))
 	f.tickets.Init(o.MaxURLs, o.URLsUsed)
 	f.robots.Init(int64(o.MaxRobots), 0)
 	f.gate.init(o.LevelByLevel, o.Closed)
-	f.dispatcher.init(f)
-	f.unlocker.init(f)
-	f.recorder.init(f)
+	f.waiting.Init(func() { f.wakeNext(false) })
+	f.naming.Store(o.Generation > 0 || o.Closed)
 	var all []*shard
 	for i := range o.Shards {
 		active := o.MaxHosts / o.Shards
@@ -126,7 +145,10 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.shards.init(all)
 	f.packs = dedup.NewPacks(o.Seed, f.shards.filters)
 	f.parts.init(o.Closed)
-	f.loader.start(f)
+	f.jobs.Init()
+	for range loaders {
+		f.wg.Go(f.runLoader)
+	}
 	return f, nil
 }
 
@@ -134,10 +156,10 @@ func New(o Options, s Store) (*Frontier, error) {
 // are out can no longer be done. Under Options.Registry each keeps its slot until it
 // ends, and other crawls have all the rest at once.
 func (f *Frontier) Close() error {
-	f.life.cancel()
-	f.loader.jobs.Close()
-	f.dispatcher.waiting.Close()
-	f.life.wg.Wait()
+	f.cancel()
+	f.jobs.Close()
+	f.waiting.Close()
+	f.wg.Wait()
 	for _, s := range f.shards.all {
 		s.lock()
 		s.sharing.leaveAll(s.time())
@@ -156,16 +178,12 @@ func (f *Frontier) HoldSitemaps(hold bool) {
 	}
 }
 
-// Next waits for a URL that may be fetched now, and leases it. It returns
-// ErrDrained, ErrLimit or ErrClosed, the context's error, or the store's.
-func (f *Frontier) Next(ctx context.Context) (*Lease, error) { return f.dispatcher.next(ctx) }
-
 // Add records the links that are new, and queues them. It returns how many they
 // were.
 func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error) {
 	for len(links) > 0 {
 		n := min(len(links), batchMost)
-		m, err := f.recorder.add(ctx, links[:n])
+		m, err := f.add(ctx, links[:n])
 		added += m
 		if err != nil {
 			return added, fmt.Errorf("add links: %w", err)
@@ -182,7 +200,7 @@ func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error)
 // after a crash, all links are queued.
 func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact) error {
 	for len(links) > batchMost {
-		if err := f.recorder.revisit(ctx, links[:batchMost], nil); err != nil {
+		if err := f.revisit(ctx, links[:batchMost], nil); err != nil {
 			return fmt.Errorf("visit again: %w", err)
 		}
 		links = links[batchMost:]
@@ -190,7 +208,7 @@ func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact
 	if len(links)+len(facts) == 0 {
 		return nil
 	}
-	if err := f.recorder.revisit(ctx, links, facts); err != nil {
+	if err := f.revisit(ctx, links, facts); err != nil {
 		return fmt.Errorf("visit again: %w", err)
 	}
 	return nil
@@ -199,24 +217,24 @@ func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact
 // NameLinks has links to known URLs recorded from now on. It is called when FactListed is
 // on record. A later generation records them anyway, and so does a frontier with
 // Options.Closed, whose partitions may come with listed URLs.
-func (f *Frontier) NameLinks() { f.recorder.naming.Store(true) }
+func (f *Frontier) NameLinks() { f.naming.Store(true) }
 
 // Source returns a token: while it is held the frontier is not drained, and under
 // LevelByLevel no deeper level is opened. Release may be called more than once.
 func (f *Frontier) Source() (release func()) {
-	f.totals.sources.Add(1)
-	f.totals.live.Add(1)
+	f.sources.Add(1)
+	f.live.Add(1)
 	if f.gate.on {
 		f.gate.count[0].Add(1)
 	}
 	return sync.OnceFunc(func() {
-		f.totals.sources.Add(-1)
+		f.sources.Add(-1)
 		if f.gate.on {
 			f.gate.count[0].Add(-1)
 			f.gate.advance(&f.shards)
 		}
-		if f.totals.live.Add(-1) == 0 {
-			f.dispatcher.waiting.WakeAll()
+		if f.live.Add(-1) == 0 {
+			f.waiting.WakeAll()
 		}
 	})
 }
@@ -279,57 +297,42 @@ func (c *clock) now() int64 { return c.epochNS + int64(time.Since(c.epoch)) }
 // at is the clock's reading at a time; t may come from time.Now or not.
 func (c *clock) at(t time.Time) int64 { return c.epochNS + int64(t.Sub(c.epoch)) }
 
-// A lifetime says whether a frontier goes on. It ends with Close. After the store's
-// first failure nothing can be recorded, so nothing is leased either.
-type lifetime struct {
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup        // the frontier's goroutines
-	failure atomic.Pointer[error] // the store's first
-	wakeAll func()                // has all calls of Next look at err
-}
-
-func (l *lifetime) init(wakeAll func()) {
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.wakeAll = wakeAll
-}
-
 // fail notes that the store has failed, and returns the error.
-func (l *lifetime) fail(err error) error {
-	l.failure.CompareAndSwap(nil, &err)
-	l.wakeAll()
+func (f *Frontier) fail(err error) error {
+	f.failure.CompareAndSwap(nil, &err)
+	f.waiting.WakeAll()
 	return err
 }
 
 // failed is the store's first failure, or nil.
-func (l *lifetime) failed() error {
-	if err := l.failure.Load(); err != nil {
+func (f *Frontier) failed() error {
+	if err := f.failure.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
 // closed reports whether Close was called.
-func (l *lifetime) closed() bool { return l.ctx.Err() != nil }
+func (f *Frontier) closed() bool { return f.ctx.Err() != nil }
 
-// err is the reason why nothing is recorded any more, or nil.
-func (l *lifetime) err() error {
-	if err := l.failed(); err != nil {
+// stopped is the reason why nothing is recorded any more, or nil.
+func (f *Frontier) stopped() error {
+	if err := f.failed(); err != nil {
 		return err
 	}
-	if l.closed() {
+	if f.closed() {
 		return ErrClosed
 	}
 	return nil
 }
 
 // ready waits for the store, without a lock and until the frontier is closed.
-func (l *lifetime) ready(s Store) error {
-	if err := l.err(); err != nil {
+func (f *Frontier) ready() error {
+	if err := f.stopped(); err != nil {
 		return err
 	}
-	if err := s.Ready(l.ctx); err != nil {
-		if l.closed() {
+	if err := f.store.Ready(f.ctx); err != nil {
+		if f.closed() {
 			return ErrClosed
 		}
 		return fmt.Errorf("wait for the store: %w", err)

@@ -196,9 +196,9 @@ func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 	if n := s.Inflight(); n != 0 {
 		t.Errorf("drained with %d in flight as the store counts", n)
 	}
-	if n := f.totals.live.Load() + f.totals.urls.Load() + f.totals.busy.Load(); n != 0 {
-		t.Errorf("drained, but live %d, pages %d, busy %d", f.totals.live.Load(), f.totals.urls.Load(),
-			f.totals.busy.Load())
+	if n := f.live.Load() + f.urls.Load() + f.busy.Load(); n != 0 {
+		t.Errorf("drained, but live %d, pages %d, busy %d", f.live.Load(), f.urls.Load(),
+			f.busy.Load())
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // dump describes every host, for failing tests.
 func dump(f *Frontier) string {
 	var b strings.Builder
-	asks, loads := f.loader.jobs.Len()
+	asks, loads := f.jobs.Len()
 	fmt.Fprintf(&b, "now %d live %d urls %d busy %d permits %d tickets %d starved %v jobs %d+%d open %d\n",
-		f.clock.now(), f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load(),
-		f.permits.Used(), f.tickets.Used(), f.loader.starved(), loads, asks, f.gate.open.Load())
+		f.clock.now(), f.live.Load(), f.urls.Load(), f.busy.Load(),
+		f.permits.Used(), f.tickets.Used(), f.jobs.Starved(), loads, asks, f.gate.open.Load())
 	for _, s := range f.shards.all {
 		s.mu.Lock()
 		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d active, due %d\n", s.index, s.schedule.ready.Len(),
@@ -173,20 +173,20 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	if got := f.robots.Used(); got != robots {
 		t.Errorf("%d robots slots are in use, want %d", got, robots)
 	}
-	gated[0] += f.totals.sources.Load()
+	gated[0] += f.sources.Load()
 	for d := range gated {
 		if got := f.gate.count[d].Load(); f.gate.on && got != gated[d] {
 			t.Errorf("the gate counts %d at depth %d, want %d", got, d, gated[d])
 		}
 	}
-	live += f.totals.sources.Load()
+	live += f.sources.Load()
 	if counted != pages {
 		t.Errorf("the shards count %d pages that may be leased, want %d", counted, pages)
 	}
-	if live != f.totals.live.Load() || urls != f.totals.urls.Load() || busy != f.totals.busy.Load() ||
+	if live != f.live.Load() || urls != f.urls.Load() || busy != f.busy.Load() ||
 		mem != f.permits.Used() {
-		t.Errorf("live %d want %d, urls %d want %d, busy %d want %d, permits %d want %d", f.totals.live.Load(), live,
-			f.totals.urls.Load(), urls, f.totals.busy.Load(), busy, f.permits.Used(), mem)
+		t.Errorf("live %d want %d, urls %d want %d, busy %d want %d, permits %d want %d", f.live.Load(), live,
+			f.urls.Load(), urls, f.busy.Load(), busy, f.permits.Used(), mem)
 	}
 }
 

@@ -113,7 +113,7 @@ func (l *Lease) refusalLocked() error {
 	switch {
 	case l.over.Load():
 		return ErrDone
-	case l.f.life.closed():
+	case l.f.closed():
 		return ErrClosed
 	case l.disowned:
 		return ErrPartitionClosed
@@ -156,7 +156,7 @@ func (l *Lease) RecordInFlight() error {
 	case l.marked || !l.kind.isQueued():
 		return nil
 	}
-	return s.draft.commitLeased(l)
+	return s.commitLeased(l)
 }
 
 // Done says how the fetch ended, exactly once: a second call returns ErrDone. If
@@ -165,15 +165,15 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	if l.over.Swap(true) {
 		return Returned, ErrDone
 	}
-	b, err := l.f.recorder.batch(r.Found, r.Links)
+	b, err := l.f.newBatch(r.Found, r.Links)
 	if err == nil {
-		err = l.f.life.ready(l.f.store)
+		err = l.f.ready()
 	}
 	if err != nil {
 		l.putBack(0)
 		return Returned, err
 	}
-	defer l.f.recorder.recycle(b)
+	defer l.f.recycle(b)
 
 	s := l.s
 	s.lock()
@@ -198,7 +198,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 			l.visit.before
 		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind == KindSitemap
 	}
-	if err := l.f.recorder.finish(b, s); err != nil {
+	if err := l.f.finish(b, s); err != nil {
 		l.putBack(0)
 		return Returned, err
 	}
@@ -227,8 +227,8 @@ func (l *Lease) putBack(wait time.Duration) {
 		l.releaseLocked(s.hosts.at(l.host))
 	}
 	l.putBackLocked(s.time()+int64(wait), l.Attempt())
-	if l.kind.isQueued() && l.f.life.failed() == nil {
-		_ = s.draft.commitReturned(l) // a failure is noted, and the next call returns it
+	if l.kind.isQueued() && l.f.failed() == nil {
+		_ = s.commitReturned(l) // a failure is noted, and the next call returns it
 	}
 }
 

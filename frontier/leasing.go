@@ -304,7 +304,7 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 		// A run that begins before the time is over must know, and one that goes on after
 		// a kill must count on. There is one such answer per rest or backoff, and an answer
 		// to a plain 403, so it is written at once, in the record of the page.
-		s.draft.addPace(l.host, h, s.time())
+		s.addPaceFact(l.host, h, s.time())
 	}
 	waiting := h.pages()
 	if back, _ := e.goesBack(r); l.kind == KindPage && !back && !r.Again {
@@ -371,7 +371,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 		} else {
 			l.putBackLocked(at, attempts)
 		}
-		return s.draft.commitFacts()
+		return s.commitFacts()
 	}
 	if d == Retrying {
 		attempts++
@@ -385,7 +385,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 		}
 	}
 	l.putBackLocked(at, attempts)
-	return s.draft.commitReturned(l)
+	return s.commitReturned(l)
 }
 
 // conclude adds what the end means for the host to the batch and its record.
@@ -414,11 +414,11 @@ func (e *ending) conclude(b *batch, rec *Record) {
 		}
 		if l.spent && s.f.o.MaxURLsPerHost > 0 {
 			h.counted++
-			s.draft.add(l.host, h)
+			s.addFact(l.host, h)
 		}
 	}
-	s.draft.addIfWorth(l.host, h, s.time())
-	rec.Hosts = s.draft.take()
+	s.addFactIfWorth(l.host, h, s.time())
+	rec.Hosts = s.takeFacts()
 }
 
 // nextVisit is the visit after the one that fin ends.

@@ -2,30 +2,16 @@ package frontier
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/mapwright/mapwright/frontier/internal/jobs"
-	"github.com/mapwright/mapwright/frontier/internal/limit"
 )
 
-// A loader reads from the store what hosts need, in a few goroutines: what was
+// Some goroutines of a frontier, the loaders, read from the store what hosts need: what was
 // learned about a new host, and URLs for windows that run low. If there is no memory
-// for them it takes some from hosts that do not need theirs now.
+// for them they take some from hosts that do not need theirs now.
 //
-// It locks one shard at a time, and none while it reads. What changed meanwhile
+// A loader locks one shard at a time, and none while it reads. What changed meanwhile
 // stands: then the read was for nothing.
-type loader struct {
-	jobs jobs.Queue[hostRef]
-
-	store   Store
-	life    *lifetime
-	permits *limit.Permits
-	shards  *shardSet
-	parts   *partitionSet
-
-	sweeps    sync.Mutex // held while memory is being reclaimed; guards fruitless
-	fruitless bool       // the last sweep found nothing, and all hosts give back by themselves since
-}
 
 // A hostRef names a host of a shard.
 type hostRef struct {
@@ -41,31 +27,22 @@ const (
 	windowFill = 1024
 )
 
-// start starts the loader's goroutines. They end with the lifetime, after close.
-func (q *loader) start(f *Frontier) {
-	q.jobs.Init()
-	q.store, q.life, q.permits, q.shards, q.parts = f.store, &f.life, &f.permits, &f.shards, &f.parts
-	for range loaders {
-		q.life.wg.Go(q.run)
-	}
-}
-
-// run is one of the loader's goroutines.
-func (q *loader) run() {
+// runLoader is one of the loaders.
+func (f *Frontier) runLoader() {
 	for {
-		j, ok := q.jobs.Next()
+		j, ok := f.jobs.Next()
 		if !ok {
 			return
 		}
 		var err error
 		if j.Load {
-			err = q.loadWindow(j)
+			err = f.loadWindow(j)
 		} else {
-			err = q.askStore(j.Of)
+			err = f.askStore(j.Of)
 		}
 		if err != nil {
-			if !q.life.closed() {
-				q.life.fail(err)
+			if !f.closed() {
+				f.fail(err)
 			}
 			return
 		}
@@ -74,41 +51,37 @@ func (q *loader) run() {
 
 // ask has the store asked about a host, unless it is being asked already: hostAsking
 // says so. The host's shard is locked.
-func (q *loader) ask(s *shard, i int32, h *host) {
+func (s *shard) ask(i int32, h *host) {
 	if h.flags&hostAsking == 0 {
 		h.flags |= hostAsking
-		q.jobs.Ask(hostRef{s, i})
+		s.f.jobs.Ask(hostRef{s, i})
 	}
 }
 
 // load has a host's window filled, or the text of a wait read, before the given
 // time if possible. hostLoading says that this is to be done already. The host's
 // shard is locked.
-func (q *loader) load(s *shard, i int32, h *host, at int64) {
+func (s *shard) load(i int32, h *host, at int64) {
 	if h.flags&hostLoading == 0 {
 		h.flags |= hostLoading
-		q.jobs.Load(hostRef{s, i}, at)
+		s.f.jobs.Load(hostRef{s, i}, at)
 	}
 }
 
-// starved reports whether a host waits for memory. As long as it does, new links stay
-// on disk, and hosts whose time is not near give their memory back.
-func (q *loader) starved() bool { return q.jobs.Starved() }
-
 // askStore gets what earlier runs learned about a host.
-func (q *loader) askStore(of hostRef) error {
+func (f *Frontier) askStore(of hostRef) error {
 	s, i := of.s, of.index
 	s.lock()
 	h := s.hosts.at(i)
-	id, opening := h.id, q.parts.of(h.id).opening
+	id, opening := h.id, f.parts.of(h.id).opening
 	s.mu.Unlock()
-	fact, _, err := q.store.Host(q.life.ctx, id)
+	fact, _, err := f.store.Host(f.ctx, id)
 	if err != nil {
 		return fmt.Errorf("read host: %w", err)
 	}
 	s.lock()
 	h.flags &^= hostAsking
-	if q.parts.of(h.id).opening == opening && h.flags&hostClosed == 0 {
+	if f.parts.of(h.id).opening == opening && h.flags&hostClosed == 0 {
 		s.learn(i, h, fact)
 	} // else it is closed, or will be asked about again
 	s.touch(i)
@@ -131,54 +104,54 @@ type loadPlan struct {
 }
 
 // loadWindow reads what a host needs most.
-func (q *loader) loadWindow(j jobs.Job[hostRef]) error {
+func (f *Frontier) loadWindow(j jobs.Job[hostRef]) error {
 	s, i := j.Of.s, j.Of.index
 	s.lock()
-	p, ok := q.plan(s, i)
+	p, ok := s.planLoad(i)
 	if !ok {
-		q.end(s, i)
+		s.endLoad(i)
 		s.unlock()
-		q.jobs.Done()
+		f.jobs.Done()
 		return nil
 	}
 	s.mu.Unlock()
 
-	got := q.permits.Take(p.n)
+	got := f.permits.Take(p.n)
 	if got == 0 && p.early {
 		s.lock()
-		q.end(s, i)
+		s.endLoad(i)
 		s.unlock()
 		return nil
 	}
 	if got == 0 {
-		q.reclaim()
-		if got = q.permits.Take(p.n); got == 0 {
-			q.jobs.Starve(j)
-			if q.permits.Left() > 0 {
-				q.jobs.Freed()
+		f.reclaim()
+		if got = f.permits.Take(p.n); got == 0 {
+			f.jobs.Starve(j)
+			if f.permits.Left() > 0 {
+				f.jobs.Freed()
 			}
 			return nil
 		}
 	}
-	links, _, err := q.store.Pending(q.life.ctx, p.id, p.after, int(got))
+	links, _, err := f.store.Pending(f.ctx, p.id, p.after, int(got))
 	if err != nil {
-		q.permits.Release(got)
+		f.permits.Release(got)
 		return fmt.Errorf("read pending links: %w", err)
 	}
 	s.lock()
-	used, err := q.take(s, i, &p, links, int(got))
+	used, err := s.takeLoaded(i, &p, links, int(got))
 	s.effects.permits += got - used
-	q.end(s, i)
+	s.endLoad(i)
 	s.unlock()
-	q.jobs.Done()
+	f.jobs.Done()
 	return err
 }
 
-// plan decides what to read for a host.
-func (q *loader) plan(s *shard, i int32) (loadPlan, bool) {
+// planLoad decides what to read for a host.
+func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	h := s.hosts.at(i)
 	now := s.time()
-	part := q.parts.of(h.id)
+	part := s.f.parts.of(h.id)
 	if h.active < 0 || h.flags&(hostHeld|hostClosed) != 0 || part.state != partitionOpen {
 		return loadPlan{}, false
 	}
@@ -200,30 +173,30 @@ func (q *loader) plan(s *shard, i int32) (loadPlan, bool) {
 	if lv.disk == 0 || lv.n >= windowLow {
 		return loadPlan{}, false
 	}
-	return loadPlan{id: h.id, opening: part.opening, after: lv.load(), n: q.fill(lv.disk), level: p.level,
+	return loadPlan{id: h.id, opening: part.opening, after: lv.load(), n: s.f.fill(lv.disk), level: p.level,
 		disk: lv.disk, wait: -1, early: lv.n > 0}, true
 }
 
 // fill is how many URLs to load into a window: fewer while permits are short, so
 // that other hosts get some too.
-func (q *loader) fill(disk uint32) int64 {
-	return max(1, min(int64(disk), windowFill, q.permits.Left()/8))
+func (f *Frontier) fill(disk uint32) int64 {
+	return max(1, min(int64(disk), windowFill, f.permits.Left()/8))
 }
 
-func (q *loader) end(s *shard, i int32) {
+func (s *shard) endLoad(i int32) {
 	s.hosts.at(i).flags &^= hostLoading
 	s.touch(i)
 }
 
-// take puts what was read where it belongs, and returns how many permits that
+// takeLoaded puts what was read where it belongs, and returns how many permits that
 // took.
-func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (used int64, err error) {
+func (s *shard) takeLoaded(i int32, p *loadPlan, links []Link, asked int) (used int64, err error) {
 	h := s.hosts.at(i)
-	if q.parts.of(h.id).opening != p.opening {
+	if s.f.parts.of(h.id).opening != p.opening {
 		return 0, nil
 	}
 	if p.wait >= 0 {
-		return q.fillWait(s, h, p, links)
+		return s.fillWait(h, p, links)
 	}
 	lv := s.queues.level(p.level)
 	if h.active < 0 || h.flags&hostHeld != 0 || lv.load() != p.after || lv.class != p.after.Priority {
@@ -241,7 +214,7 @@ func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (
 			return used, fmt.Errorf("read pending links of %x after %v: got %v of %x", p.id, lv.load(), l.At,
 				l.Key.Host)
 		}
-		e, err := q.entryOf(s, h, l)
+		e, err := s.readEntry(h, l)
 		if err != nil {
 			return used, err
 		}
@@ -258,7 +231,7 @@ func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (
 	return used, nil
 }
 
-func (q *loader) entryOf(s *shard, h *host, l *Link) (entry, error) {
+func (s *shard) readEntry(h *host, l *Link) (entry, error) {
 	if err := checkURL(&l.URL); err != nil {
 		return entry{}, fmt.Errorf("read pending links: %w", err)
 	}
@@ -268,7 +241,7 @@ func (q *loader) entryOf(s *shard, h *host, l *Link) (entry, error) {
 }
 
 // fillWait gives a wait its text back.
-func (q *loader) fillWait(s *shard, h *host, p *loadPlan, links []Link) (int64, error) {
+func (s *shard) fillWait(h *host, p *loadPlan, links []Link) (int64, error) {
 	w := s.queues.wait(p.wait)
 	class := p.after.Priority
 	if w.text != 0 || w.place(class).before() != p.after || w.level != p.level || h.wait < 0 {
@@ -277,7 +250,7 @@ func (q *loader) fillWait(s *shard, h *host, p *loadPlan, links []Link) (int64, 
 	if len(links) != 1 || links[0].At != w.place(class) {
 		return 0, fmt.Errorf("read pending links of %x: %v is missing", p.id, w.place(class))
 	}
-	e, err := q.entryOf(s, h, &links[0])
+	e, err := s.readEntry(h, &links[0])
 	if err != nil {
 		return 0, err
 	}
@@ -287,26 +260,26 @@ func (q *loader) fillWait(s *shard, h *host, p *loadPlan, links []Link) (int64, 
 
 // reclaim takes memory from hosts whose time is not near, and if that is not
 // enough from those with the largest windows. All of it can be loaded again.
-func (q *loader) reclaim() {
-	q.sweeps.Lock()
-	defer q.sweeps.Unlock()
-	if q.fruitless = q.fruitless && q.starved(); q.fruitless {
+func (f *Frontier) reclaim() {
+	f.sweeps.Lock()
+	defer f.sweeps.Unlock()
+	if f.fruitless = f.fruitless && f.jobs.Starved(); f.fruitless {
 		return
 	}
 	for keep := uint32(windowLow); keep > 0; keep /= 4 {
-		if q.permits.Left() > 0 {
+		if f.permits.Left() > 0 {
 			return
 		}
-		for _, s := range q.shards.all {
-			q.sweep(s, keep)
+		for _, s := range f.shards.all {
+			s.sweep(keep)
 		}
 	}
-	q.fruitless = q.permits.Left() <= 0
+	f.fruitless = f.permits.Left() <= 0
 }
 
 // sweep gives back the windows of hosts whose time is not near, and of the others
 // all but keep entries. The shard is unlocked from time to time.
-func (q *loader) sweep(s *shard, keep uint32) {
+func (s *shard) sweep(keep uint32) {
 	const stride = 1024
 	for from, more := int32(0), true; more; from += stride {
 		s.lock()

@@ -271,17 +271,17 @@ func TestNobodySpins(t *testing.T) {
 			go f.Next(t.Context())
 		}
 		synctest.Wait()
-		idle, woken := f.Stats().Idle, f.dispatcher.waiting.Wakeups()
+		idle, woken := f.Stats().Idle, f.waiting.Wakeups()
 		time.Sleep(59 * time.Minute)
 		if got := f.Stats().Idle; got != 64 || idle != 64 {
 			t.Errorf("%d, then %d of 64 wait", idle, got)
 		}
-		if n := f.dispatcher.waiting.Wakeups() - woken; n != 0 {
+		if n := f.waiting.Wakeups() - woken; n != 0 {
 			t.Errorf("%d were woken for nothing", n)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := f.dispatcher.waiting.Wakeups() - woken; got != 64 {
+		if got := f.waiting.Wakeups() - woken; got != 64 {
 			t.Errorf("%d were woken for 64 leases", got)
 		}
 	})

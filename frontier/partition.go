@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,7 +202,7 @@ func (p *partition) close(s *shard) {
 		p.closeHost(s, i, h)
 	}
 	s.hosts.forgetPartition(p.number)
-	s.draft.forgetPartition(p.number)
+	s.facts = slices.DeleteFunc(s.facts, func(f HostFact) bool { return f.Host.Partition() == p.number })
 	s.known.filters.Replace(p.number, nil)
 }
 
@@ -357,7 +358,7 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 		err = f.Checkpoint(ctx)
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-f.life.ctx.Done():
+	case <-f.ctx.Done():
 		err = ErrClosed
 	}
 	s.lock()
@@ -408,10 +409,10 @@ func MemberOf(f *Frontier) Member { return Member{f} }
 // receive links from others. Unlike Source it holds no level.
 func (m Member) Hold() (release func()) {
 	f := m.f
-	f.totals.live.Add(1)
+	f.live.Add(1)
 	return sync.OnceFunc(func() {
-		if f.totals.live.Add(-1) == 0 {
-			f.dispatcher.waiting.WakeAll()
+		if f.live.Add(-1) == 0 {
+			f.waiting.WakeAll()
 		}
 	})
 }
@@ -437,12 +438,12 @@ func (m Member) OpenLevel(depth uint32) {
 func (m Member) LeastDepth() int { return m.f.gate.least() }
 
 // Ask queues a question of another machine. The answer is what the caller stores for the question's origin.
-func (m Member) Ask(q RobotsQuestion) error { return m.f.unlocker.asks.ask(q) }
+func (m Member) Ask(q RobotsQuestion) error { return m.f.ask(q) }
 
 // Answered ends the wait of an origin for an answer that another machine has sent and the caller has stored.
 func (m Member) Answered(host HostID, origin string) {
 	w := &robotsWait{host: host, origin: origin, foreign: true}
-	m.f.unlocker.asks.deliver([]robotsNews{{wait: w}})
+	m.f.deliver([]robotsNews{{wait: w}})
 }
 
 // Grant says how many pages a partition may have, with those that it had.
@@ -502,7 +503,7 @@ func (m Member) Statuses(settled func() bool) (list [partitions]PartitionStatus,
 // Receive records links of one partition that another session found and sent, and
 // the mark that says so, in one record. It returns how many were new.
 func (f *Frontier) Receive(ctx context.Context, links []Link, m Mark) (added int, err error) {
-	if added, err = f.recorder.receive(ctx, links, m); err != nil {
+	if added, err = f.receive(ctx, links, m); err != nil {
 		return 0, fmt.Errorf("receive links: %w", err)
 	}
 	return added, nil

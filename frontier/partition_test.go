@@ -468,7 +468,7 @@ func (d *partitionDriver) check() {
 			d.t.Errorf("partition %d is closed, and %d of it are live", p, d.f.parts.list[p].live)
 		}
 	}
-	if live := d.f.totals.live.Load(); live != parts {
+	if live := d.f.live.Load(); live != parts {
 		d.t.Errorf("%d are live, %d by partition", live, parts)
 	}
 }
@@ -483,7 +483,7 @@ func (d *partitionDriver) finish() {
 			d.end()
 		}
 		d.deliver()
-		if d.f.totals.live.Load() == 0 {
+		if d.f.live.Load() == 0 {
 			break
 		}
 		d.next()

@@ -4,66 +4,35 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/mapwright/mapwright/frontier/internal/limit"
 )
 
-// A recorder takes links through the dedup and records those that are new, alone or
-// together with the end of a lease.
+// The methods of this file take links through the dedup and record those that are new, alone or together with the end
+// of a lease.
 //
 // A link is known exactly when its record is committed: both happen with all shards
 // of the record locked. What takes long, to ask the store about doubtful links and to
 // wait while it is busy, happens before that without locks, and is checked again
 // under the locks.
-type recorder struct {
-	store     Store
-	hasher    Hasher
-	admit     func(*Link, []Evidence) []Evidence // Options.Admit
-	names     func(source uint8) Names           // Options.Names
-	maxVerify int
-
-	generation uint32
-	// naming means that links to known URLs are recorded; see record. Once it is set, it
-	// stays so. It is written with shards locked, before the URL is claimed that it is for.
-	naming atomic.Bool
-
-	life     *lifetime
-	shards   *shardSet
-	parts    *partitionSet
-	unlocker *unlocker
-	lookups  *limit.Lookups
-	batches  sync.Pool // of *batch
-}
-
-func (r *recorder) init(f *Frontier) {
-	r.store, r.hasher, r.admit, r.names, r.maxVerify = f.store, f.hasher, f.o.Admit, f.o.Names, f.o.MaxVerify
-	r.generation = f.o.Generation
-	r.naming.Store(f.o.Generation > 0 || f.o.Closed)
-	r.life, r.shards, r.parts, r.unlocker = &f.life, &f.shards, &f.parts, &f.unlocker
-	r.lookups = limit.NewLookups(f.o.MaxVerify)
-}
 
 func commitError(err error) error { return fmt.Errorf("commit: %w", err) }
 
-// batch makes a batch of links, and computes the keys that are not given.
-func (r *recorder) batch(found []Found, links []Link) (*batch, error) {
-	b, _ := r.batches.Get().(*batch)
+// newBatch makes a batch of links, and computes the keys that are not given.
+func (f *Frontier) newBatch(found []Found, links []Link) (*batch, error) {
+	b, _ := f.batches.Get().(*batch)
 	if b == nil {
 		b = &batch{}
 	}
 	b.found, b.links = found, links
 	var err error
 	for i := 0; i < len(found) && err == nil; i++ {
-		err = r.addKey(b, &found[i].URL, found[i].Key, false)
+		err = f.addKey(b, &found[i].URL, found[i].Key, false)
 	}
 	for i := 0; i < len(links) && err == nil; i++ {
-		err = r.addKey(b, &links[i].URL, links[i].Key, links[i].Sitemap)
+		err = f.addKey(b, &links[i].URL, links[i].Key, links[i].Sitemap)
 	}
 	if err != nil {
-		r.recycle(b)
+		f.recycle(b)
 		return nil, err
 	}
 	b.states = slices.Grow(b.states[:0], len(b.keys))[:len(b.keys)]
@@ -72,77 +41,77 @@ func (r *recorder) batch(found []Found, links []Link) (*batch, error) {
 }
 
 // addKey adds the next key to a batch. It is computed if k is zero.
-func (r *recorder) addKey(b *batch, u *URL, k Key, sitemap bool) error {
+func (f *Frontier) addKey(b *batch, u *URL, k Key, sitemap bool) error {
 	if err := checkURL(u); err != nil {
 		return err
 	}
 	if k == (Key{}) {
 		if sitemap {
-			k = SitemapKey(r.hasher, *u)
+			k = SitemapKey(f.hasher, *u)
 		} else {
-			k = r.hasher.Key(*u)
+			k = f.hasher.Key(*u)
 		}
 	}
 	b.keys = append(b.keys, k)
-	b.involve(r.shards.of(k.Host))
+	b.involve(f.shards.of(k.Host))
 	return nil
 }
 
 // recycle makes a batch available again.
-func (r *recorder) recycle(b *batch) {
+func (f *Frontier) recycle(b *batch) {
 	b.reset()
-	r.batches.Put(b)
+	f.batches.Put(b)
 }
 
 // add records those of the links that are new, and returns how many they are.
-func (r *recorder) add(ctx context.Context, links []Link) (int, error) {
-	if err := r.life.failed(); err != nil {
+func (f *Frontier) add(ctx context.Context, links []Link) (int, error) {
+	if err := f.failed(); err != nil {
 		return 0, err
 	}
-	b, err := r.batch(nil, links)
+	b, err := f.newBatch(nil, links)
 	if err != nil {
 		return 0, err
 	}
-	defer r.recycle(b)
-	if err := r.claimAll(ctx, b, nil); err != nil {
+	defer f.recycle(b)
+	if err := f.claimAll(ctx, b, nil); err != nil {
 		return 0, err
 	}
 	return b.added, nil
 }
 
 // receive is Frontier.Receive.
-func (r *recorder) receive(ctx context.Context, links []Link, m Mark) (int, error) {
-	if err := r.life.failed(); err != nil {
+func (f *Frontier) receive(ctx context.Context, links []Link, m Mark) (int, error) {
+	if err := f.failed(); err != nil {
 		return 0, err
 	}
-	b, err := r.batch(nil, links)
+	b, err := f.newBatch(nil, links)
 	if err != nil {
 		return 0, err
 	}
-	defer r.recycle(b)
+	defer f.recycle(b)
 	for _, k := range b.keys {
 		if k.Host.Partition() != m.Partition {
 			return 0, fmt.Errorf("one is of partition %d, not %d", k.Host.Partition(), m.Partition)
 		}
 	}
-	b.involve(r.shards.ofPartition(m.Partition))
+	b.involve(f.shards.ofPartition(m.Partition))
 	b.marks = append(b.marks, m)
-	if err := r.claimAll(ctx, b, nil); err != nil {
+	if err := f.claimAll(ctx, b, nil); err != nil {
 		return 0, err
 	}
 	return b.added, nil
 }
 
 // revisit queues links again that are finished, and records the facts with them.
-func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact) error {
-	if err := r.life.failed(); err != nil {
+func (f *Frontier) revisit(ctx context.Context, links []Link, facts []CrawlFact) error {
+	if err := f.failed(); err != nil {
 		return err
 	}
-	b, err := r.batch(nil, links)
+	b, err := f.newBatch(nil, links)
 	if err != nil {
 		return err
 	}
-	defer r.recycle(b)
+	defer f.recycle(b)
 	for i := range links {
 		if links[i].Visit < 2 {
 			return fmt.Errorf("%s: visit %d is not a later one", links[i].URL, links[i].Visit)
@@ -152,25 +121,25 @@ func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact)
 		l.settlePriority()
 		b.fresh = append(b.fresh, l)
 	}
-	if err := r.store.Ready(ctx); err != nil {
+	if err := f.store.Ready(ctx); err != nil {
 		return fmt.Errorf("wait for the store: %w", err)
 	}
 	for _, s := range b.shards {
 		s.lock()
 	}
-	defer r.unlocker.unlock(b.shards)
+	defer f.unlock(b.shards)
 	for _, k := range b.keys {
-		if !r.parts.of(k.Host).takesLinks() {
+		if !f.parts.of(k.Host).takesLinks() {
 			return ErrPartitionClosed
 		}
 	}
 	b.rec[0] = Record{Visits: b.fresh, Vouchers: b.vouchers(), Facts: facts}
-	if _, err := r.store.Commit(b.rec[:]...); err != nil {
-		return r.life.fail(commitError(err))
+	if _, err := f.store.Commit(b.rec[:]...); err != nil {
+		return f.fail(commitError(err))
 	}
 	for i := range b.fresh {
 		l := &b.fresh[i]
-		r.shards.of(l.Key.Host).push(l)
+		f.shards.of(l.Key.Host).push(l)
 	}
 	return nil
 }
@@ -179,102 +148,102 @@ func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact)
 // It is called with the lease's shard locked, which it unlocks. Most pages have
 // links of their own shard only, and none that must be looked up: these need no
 // other lock.
-func (r *recorder) finish(b *batch, s *shard) error {
+func (f *Frontier) finish(b *batch, s *shard) error {
 	b.involve(s)
-	if r.names != nil && !b.origin.Unnamed {
-		b.names = r.names(b.origin.Source)
+	if f.o.Names != nil && !b.origin.Unnamed {
+		b.names = f.o.Names(b.origin.Source)
 	}
-	r.classify(b, s)
+	f.classify(b, s)
 	fresh := slices.ContainsFunc(b.todo, func(i int32) bool { return b.states[i] != linkUnnamed })
-	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || !fresh) {
+	if len(b.shards) == 1 && b.doubtful == 0 && (f.o.Admit == nil || !fresh) {
 		b.collect()
-		err := r.record(b)
+		err := f.record(b)
 		s.effects.returning = true
 		s.unlock()
 		return err
 	}
 	s.unlock()
-	return r.claimAll(r.life.ctx, b, s)
+	return f.claimAll(f.ctx, b, s)
 }
 
 // claimAll takes a batch to its end: it finds out which links are new, and records
 // them with all their shards locked, so that a link is known exactly when its
 // record is on its way. The shard done is classified already.
-func (r *recorder) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
+func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
 	for _, s := range b.shards {
 		if s != done {
 			s.lock()
-			r.classify(b, s)
+			f.classify(b, s)
 			s.mu.Unlock()
 		}
 	}
 	if len(b.todo) == 0 && b.end.lease == nil && len(b.marks) == 0 {
 		return nil
 	}
-	r.narrow(b)
+	f.narrow(b)
 	defer func() {
 		if err != nil {
 			for _, s := range b.shards {
 				s.lock()
-				r.settleDoubts(b, s, false)
+				f.settleDoubts(b, s, false)
 				s.mu.Unlock()
 			}
 		}
 	}()
 	for {
 		if b.doubtful > 0 {
-			if err := r.look(ctx, b); err != nil {
+			if err := f.look(ctx, b); err != nil {
 				return fmt.Errorf("look up links: %w", err)
 			}
 		}
 		b.collect()
-		if r.admit != nil {
+		if f.o.Admit != nil {
 			for ; b.admitted < len(b.fresh); b.admitted++ {
-				b.evidence = r.admit(&b.fresh[b.admitted], b.evidence)
+				b.evidence = f.o.Admit(&b.fresh[b.admitted], b.evidence)
 			}
 		}
-		if err := r.store.Ready(ctx); err != nil {
+		if err := f.store.Ready(ctx); err != nil {
 			return fmt.Errorf("wait for the store: %w", err)
 		}
 		for _, s := range b.shards {
 			s.lock()
 		}
-		if r.recheck(b) {
+		if f.recheck(b) {
 			break
 		}
 		for _, s := range b.shards {
 			s.mu.Unlock()
 		}
 	}
-	err = r.record(b)
+	err = f.record(b)
 	for _, s := range b.shards {
-		r.settleDoubts(b, s, true)
+		f.settleDoubts(b, s, true)
 	}
-	r.unlocker.unlock(b.shards)
+	f.unlock(b.shards)
 	return err
 }
 
 // classify finds out how far the batch's links of a shard, which is locked, have
 // come.
-func (r *recorder) classify(b *batch, s *shard) {
+func (f *Frontier) classify(b *batch, s *shard) {
 	n := &s.known
 	only := len(b.shards) == 1
 	if only {
 		n.recent.Prefetch(b.keys)
 	}
-	names := r.wanted(b.names)
+	names := f.wanted(b.names)
 	for i, k := range b.keys {
-		if !only && r.shards.of(k.Host) != s {
+		if !only && f.shards.of(k.Host) != s {
 			continue
 		}
 		n.links++
-		if r.parts.notOpen.Load() > 0 && !r.parts.of(k.Host).takesLinks() {
+		if f.parts.notOpen.Load() > 0 && !f.parts.of(k.Host).takesLinks() {
 			b.todo = append(b.todo, int32(i))
 			b.states[i] = linkForeign
 			continue
 		}
 		if i >= len(b.found) {
-			names = r.wanted(r.namesOf(b, i))
+			names = f.wanted(f.namesOf(b, i))
 		}
 		st := n.lookup(k, b.depth(i), names)
 		switch {
@@ -292,36 +261,36 @@ func (r *recorder) classify(b *batch, s *shard) {
 
 // narrow leaves the shards that have anything more to do with the batch: those of
 // links that may be new, and the lease's. Most links of most pages are known.
-func (r *recorder) narrow(b *batch) {
+func (f *Frontier) narrow(b *batch) {
 	b.shards = b.shards[:0]
 	if b.end.lease != nil {
 		b.involve(b.end.lease.s)
 	}
 	for _, i := range b.todo {
-		b.involve(r.shards.of(b.keys[i].Host))
+		b.involve(f.shards.of(b.keys[i].Host))
 	}
 	for i := range b.marks {
-		b.involve(r.shards.ofPartition(b.marks[i].Partition))
+		b.involve(f.shards.ofPartition(b.marks[i].Partition))
 	}
 }
 
 // namesOf is what a link says of its URL. A link to the page itself says nothing.
-func (r *recorder) namesOf(b *batch, i int) Names {
+func (f *Frontier) namesOf(b *batch, i int) Names {
 	switch n := i - len(b.found); {
 	case b.keys[i] == b.self:
 		return 0
 	case n < 0:
 		return b.names
-	case r.names == nil || b.links[n].Sitemap:
+	case f.o.Names == nil || b.links[n].Sitemap:
 		return 0
 	default:
-		return r.names(b.links[n].Source)
+		return f.o.Names(b.links[n].Source)
 	}
 }
 
 // wanted are the names that a link to a known URL needs on record.
-func (r *recorder) wanted(names Names) Names {
-	if r.naming.Load() {
+func (f *Frontier) wanted(names Names) Names {
+	if f.naming.Load() {
 		return names & (Linked | Listed)
 	}
 	return names & Listed
@@ -329,15 +298,15 @@ func (r *recorder) wanted(names Names) Names {
 
 // look asks the store about the doubtful links, in sorted batches and not more at
 // once, over all calls, than Options.MaxVerify.
-func (r *recorder) look(ctx context.Context, b *batch) error {
+func (f *Frontier) look(ctx context.Context, b *batch) error {
 	b.questions()
-	for from := 0; from < len(b.ask); from += r.maxVerify {
-		to := min(len(b.ask), from+r.maxVerify)
-		if err := r.lookups.Acquire(ctx, int64(to-from)); err != nil {
+	for from := 0; from < len(b.ask); from += f.o.MaxVerify {
+		to := min(len(b.ask), from+f.o.MaxVerify)
+		if err := f.lookups.Acquire(ctx, int64(to-from)); err != nil {
 			return err
 		}
-		err := r.store.Seen(ctx, b.ask[from:to], b.seen[from:to])
-		r.lookups.Release(int64(to - from))
+		err := f.store.Seen(ctx, b.ask[from:to], b.seen[from:to])
+		f.lookups.Release(int64(to - from))
 		if err != nil {
 			return err
 		}
@@ -348,13 +317,13 @@ func (r *recorder) look(ctx context.Context, b *batch) error {
 
 // recheck looks, with all shards locked, whether another call recorded any of
 // the links meanwhile. It reports false if one must be looked up first.
-func (r *recorder) recheck(b *batch) bool {
-	if !r.recheckPartitions(b) {
+func (f *Frontier) recheck(b *batch) bool {
+	if !f.recheckPartitions(b) {
 		return false
 	}
 	for _, i := range b.todo {
 		k := b.keys[i]
-		n := &r.shards.of(k.Host).known
+		n := &f.shards.of(k.Host).known
 		switch b.states[i] {
 		case linkCandidate:
 			b.setState(int(i), n.lookup(k, b.depth(int(i)), 0)) // another page may have had it too, a moment ago
@@ -373,12 +342,12 @@ func (r *recorder) recheck(b *batch) bool {
 
 // recheckPartitions looks whether partitions were opened or closed since the links
 // were classified. It reports false if so: then they must be collected again.
-func (r *recorder) recheckPartitions(b *batch) bool {
+func (f *Frontier) recheckPartitions(b *batch) bool {
 	same := true
 	for _, i := range b.todo {
 		k, st := b.keys[i], b.states[i]
-		n := &r.shards.of(k.Host).known
-		switch takes := r.parts.of(k.Host).takesLinks(); {
+		n := &f.shards.of(k.Host).known
+		switch takes := f.parts.of(k.Host).takesLinks(); {
 		case st == linkForeign && takes:
 			same = false
 			b.setState(int(i), n.lookup(k, b.depth(int(i)), 0))
@@ -395,10 +364,10 @@ func (r *recorder) recheckPartitions(b *batch) bool {
 
 // settleDoubts ends the batch's lookups in one shard, which is locked. If the store
 // was asked, links that are still doubtful are known.
-func (r *recorder) settleDoubts(b *batch, s *shard, asked bool) {
+func (f *Frontier) settleDoubts(b *batch, s *shard, asked bool) {
 	for _, i := range b.todo {
 		k, st := b.keys[i], b.states[i]
-		if st != linkDoubtful && st != linkVerified || r.shards.of(k.Host) != s {
+		if st != linkDoubtful && st != linkVerified || f.shards.of(k.Host) != s {
 			continue
 		}
 		s.known.settle(k, b.depth(int(i)), st, asked)
@@ -413,21 +382,21 @@ func (r *recorder) settleDoubts(b *batch, s *shard, asked bool) {
 // In generation 0 a new link carries its name in its Source. And until there is a URL that
 // was found neither on a page nor as a start, links to known URLs say nothing new. The first such
 // URL is recorded together with FactListed.
-func (r *recorder) name(b *batch) {
-	if r.names == nil {
+func (f *Frontier) name(b *batch) {
+	if f.o.Names == nil {
 		return
 	}
 	for j := range b.fresh {
-		l, names := &b.fresh[j], r.namesOf(b, int(b.from[j]))
-		if names&^Linked != 0 && !r.naming.Swap(true) {
+		l, names := &b.fresh[j], f.namesOf(b, int(b.from[j]))
+		if names&^Linked != 0 && !f.naming.Swap(true) {
 			b.facts = append(b.facts, CrawlFact{Partition: l.Key.Host.Partition(), Name: FactListed, Value: []byte{1}})
 		}
-		if r.generation > 0 {
-			b.addNamed(l.Key, names, l.LastMod, r.generation)
+		if f.o.Generation > 0 {
+			b.addNamed(l.Key, names, l.LastMod, f.o.Generation)
 		}
 	}
 	for _, i := range b.todo {
-		k, names, at := b.keys[i], r.wanted(r.namesOf(b, int(i))), b.lastMod(int(i))
+		k, names, at := b.keys[i], f.wanted(f.namesOf(b, int(i))), b.lastMod(int(i))
 		missing := names
 		switch st := b.states[i]; {
 		case names == 0 || st == linkForeign:
@@ -437,12 +406,12 @@ func (r *recorder) name(b *batch) {
 			if j < 0 || b.from[j] == i {
 				continue // skipped, or recorded with its Source
 			}
-			missing &^= r.namesOf(b, int(b.from[j]))
+			missing &^= f.namesOf(b, int(b.from[j]))
 		default:
-			missing = r.shards.of(k.Host).known.name(k, names)
+			missing = f.shards.of(k.Host).known.name(k, names)
 		}
 		if missing != 0 || names&Listed != 0 && !at.IsZero() {
-			b.addNamed(k, names, at, r.generation)
+			b.addNamed(k, names, at, f.o.Generation)
 		}
 	}
 }
@@ -457,16 +426,16 @@ func (x *extras) addNamed(k Key, names Names, at time.Time, generation uint32) {
 
 // record commits the batch's record and lets its links and its lease's end take
 // effect. All shards of the batch are locked.
-func (r *recorder) record(b *batch) error {
+func (f *Frontier) record(b *batch) error {
 	if l := b.end.lease; l != nil && l.disowned {
 		return ErrPartitionClosed
 	}
 	for i := range b.marks {
-		if !r.parts.at(b.marks[i].Partition).takesLinks() {
+		if !f.parts.at(b.marks[i].Partition).takesLinks() {
 			return ErrPartitionClosed
 		}
 	}
-	r.name(b)
+	f.name(b)
 	rec := &b.rec[0]
 	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers(),
 		Named: b.named, Facts: b.facts}
@@ -477,9 +446,9 @@ func (r *recorder) record(b *batch) error {
 	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 ||
 		len(rec.Skips) > 0 || len(rec.Evidence) > 0 ||
 		len(rec.Named) > 0 || len(rec.Facts) > 0 {
-		at, err := r.store.Commit(b.rec[:]...)
+		at, err := f.store.Commit(b.rec[:]...)
 		if err != nil {
-			return r.life.fail(commitError(err))
+			return f.fail(commitError(err))
 		}
 		if b.end.lease != nil {
 			b.end.committed(at)
@@ -487,8 +456,8 @@ func (r *recorder) record(b *batch) error {
 	}
 	for j := range b.fresh {
 		l := &b.fresh[j]
-		s := r.shards.of(l.Key.Host)
-		s.known.claim(l.Key, r.namesOf(b, int(b.from[j])))
+		s := f.shards.of(l.Key.Host)
+		s.known.claim(l.Key, f.namesOf(b, int(b.from[j])))
 		if !l.Sitemap {
 			s.count.added++
 		}
@@ -501,7 +470,7 @@ func (r *recorder) record(b *batch) error {
 	b.added = len(b.fresh)
 	for j := range b.visits {
 		l := &b.visits[j]
-		r.shards.of(l.Key.Host).push(l)
+		f.shards.of(l.Key.Host).push(l)
 	}
 	if b.end.lease != nil {
 		b.end.finish()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
@@ -20,8 +19,8 @@ import (
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
 	// Nothing is leased yet: what is loaded now would only take the processor from the backlogs.
-	f.loader.jobs.Hold(true)
-	defer f.loader.jobs.Hold(false)
+	f.jobs.Hold(true)
+	defer f.jobs.Hold(false)
 	since := f.o.Continues
 	if since == 0 {
 		since = f.o.newRun()
@@ -152,9 +151,9 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 			h.saved = low
 			rec.Cursors = append(rec.Cursors, HostCursor{Host: h.id, Low: low})
 		}
-		if s.draft.isDue(h) {
+		if s.isFactDue(h) {
 			h.flags &^= hostFactDirty
-			rec.Hosts = append(rec.Hosts, s.draft.factOf(i, h))
+			rec.Hosts = append(rec.Hosts, s.factOf(i, h))
 			if h.active >= 0 {
 				s.schedule.stateOf(h).noteSaved(now)
 			}
@@ -164,7 +163,7 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 		}
 	}
 	if len(rec.Cursors) > 0 || len(rec.Hosts) > 0 {
-		if err := s.draft.commit(rec); err != nil {
+		if err := s.commit(rec); err != nil {
 			return -1, err
 		}
 	}
@@ -174,97 +173,77 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 	return to, nil
 }
 
-// A draft holds the facts about a shard's hosts that go into the next record of the
-// shard, and commits records that name no links.
-type draft struct {
-	store    Store
-	life     *lifetime
-	hosts    *hostTable
-	schedule *schedule
-	facts    []HostFact
-	rec      [1]Record // the last one that was committed; for commit, which must not allocate
-	key      [1]Key    // for commitLeased and commitReturned
-
-	run        uint64 // Options.Run
-	generation uint32 // Options.Generation
-}
-
 // factOf is what is to be kept of a host.
-func (d *draft) factOf(i int32, h *host) HostFact {
-	p := d.schedule.pace(i, h)
+func (s *shard) factOf(i int32, h *host) HostFact {
+	p := s.schedule.pace(i, h)
 	return HostFact{
-		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted,
-		PagesGeneration: d.generation, Run: d.run, Row: p.Row(),
-		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && d.hosts.denied[h.id],
+		Host: h.id, Name: string(s.hosts.name(h)), Learned: p.Learned(), Pages: h.counted,
+		PagesGeneration: s.f.o.Generation, Run: s.f.o.Run, Row: p.Row(),
+		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && s.hosts.denied[h.id],
 		Abandoned: h.flags&hostAbandoned != 0,
 	}
 }
 
-// add adds the fact about a host.
-func (d *draft) add(i int32, h *host) { d.facts = append(d.facts, d.factOf(i, h)) }
+// addFact adds the fact about a host.
+func (s *shard) addFact(i int32, h *host) { s.facts = append(s.facts, s.factOf(i, h)) }
 
-// addPace adds the fact about an active host whose pace must be kept.
-func (d *draft) addPace(i int32, h *host, now int64) {
-	d.add(i, h)
-	d.schedule.stateOf(h).noteSaved(now)
+// addPaceFact adds the fact about an active host whose pace must be kept.
+func (s *shard) addPaceFact(i int32, h *host, now int64) {
+	s.addFact(i, h)
+	s.schedule.stateOf(h).noteSaved(now)
 }
 
-// addIfWorth adds the fact about an active host, if what was learned about its pace is
+// addFactIfWorth adds the fact about an active host, if what was learned about its pace is
 // worth a record by now.
-func (d *draft) addIfWorth(i int32, h *host, now int64) {
-	st := d.schedule.stateOf(h)
+func (s *shard) addFactIfWorth(i int32, h *host, now int64) {
+	st := s.schedule.stateOf(h)
 	savedAt := time.Time{}
 	if st.savedAt != 0 {
 		savedAt = time.Unix(0, st.savedAt)
 	}
 	if st.pace.WorthSaving(st.saved, savedAt, time.Unix(0, now)) {
-		d.addPace(i, h, now)
+		s.addPaceFact(i, h, now)
 	}
 }
 
-// isDue reports whether the fact about a host must be committed at a checkpoint.
-func (d *draft) isDue(h *host) bool {
+// isFactDue reports whether the fact about a host must be committed at a checkpoint.
+func (s *shard) isFactDue(h *host) bool {
 	if h.flags&hostFactDirty != 0 || h.active < 0 {
 		return h.flags&hostFactDirty != 0
 	}
-	st := d.schedule.stateOf(h)
+	st := s.schedule.stateOf(h)
 	return st.pace.Unsaved(st.saved)
 }
 
-// take returns the facts, and forgets them.
-func (d *draft) take() []HostFact {
-	facts := d.facts
-	d.facts = nil
+// takeFacts returns the facts, and forgets them.
+func (s *shard) takeFacts() []HostFact {
+	facts := s.facts
+	s.facts = nil
 	return facts
 }
 
-// forgetPartition forgets the facts about hosts of a partition.
-func (d *draft) forgetPartition(p uint8) {
-	d.facts = slices.DeleteFunc(d.facts, func(f HostFact) bool { return f.Host.Partition() == p })
-}
-
 // commit commits a record that names no links.
-func (d *draft) commit(rec Record) error {
-	d.rec[0] = rec
-	_, err := d.store.Commit(d.rec[:]...)
+func (s *shard) commit(rec Record) error {
+	s.rec[0] = rec
+	_, err := s.f.store.Commit(s.rec[:]...)
 	if err != nil {
-		return d.life.fail(commitError(err))
+		return s.f.fail(commitError(err))
 	}
 	return nil
 }
 
 // commitFacts commits the facts, if there are any.
-func (d *draft) commitFacts() error {
-	if len(d.facts) == 0 {
+func (s *shard) commitFacts() error {
+	if len(s.facts) == 0 {
 		return nil
 	}
-	return d.commit(Record{Hosts: d.take()})
+	return s.commit(Record{Hosts: s.takeFacts()})
 }
 
 // commitLeased commits that the URL of a lease is in flight.
-func (d *draft) commitLeased(l *Lease) error {
-	d.key[0] = l.key
-	if err := d.commit(Record{Leased: d.key[:]}); err != nil {
+func (s *shard) commitLeased(l *Lease) error {
+	s.key[0] = l.key
+	if err := s.commit(Record{Leased: s.key[:]}); err != nil {
 		return err
 	}
 	l.marked = true
@@ -273,10 +252,10 @@ func (d *draft) commitLeased(l *Lease) error {
 
 // commitReturned commits that the URL of a lease is not in flight any more, if it was, and
 // the facts.
-func (d *draft) commitReturned(l *Lease) error {
+func (s *shard) commitReturned(l *Lease) error {
 	if !l.marked {
-		return d.commitFacts()
+		return s.commitFacts()
 	}
-	d.key[0] = l.key
-	return d.commit(Record{Hosts: d.take(), Returned: d.key[:]})
+	s.key[0] = l.key
+	return s.commit(Record{Hosts: s.takeFacts(), Returned: s.key[:]})
 }

@@ -112,7 +112,7 @@ func (q question) isOver() bool {
 
 // asks are the questions of a shard's hosts, and the waits of their origins. The
 // two ends of a question may be in different shards. So a shard puts what another
-// must know into news, and the askRouter delivers it when no shard is locked.
+// must know into news, and deliver acts on it when no shard is locked.
 //
 // A host has questions exactly when it has hostRobotsAsked, and an origin that waits
 // exactly when it has hostRobotsAway.
@@ -249,23 +249,15 @@ func (a *asks) takeNews() []robotsNews {
 	return news
 }
 
-// An askRouter takes questions and the ends of waits to the hosts that they are for,
-// in any shard. It is called while no shard is locked.
-type askRouter struct {
-	shards *shardSet
-	parts  *partitionSet
-	hasher Hasher
-	store  Store
-}
-
-// deliver acts on what robots leases mean for other hosts.
-func (r *askRouter) deliver(news []robotsNews) {
+// deliver takes questions and the ends of waits to the hosts that they are for, in any shard. It is called while no
+// shard is locked.
+func (f *Frontier) deliver(news []robotsNews) {
 	for _, n := range news {
 		if n.wait == nil {
-			r.queue(n.question)
+			f.queueQuestion(n.question)
 			continue
 		}
-		r.withWait(n.wait, func(s *shard, i int32, h *host) {
+		f.withWait(n.wait, func(s *shard, i int32, h *host) {
 			if n.late {
 				n.wait.until = s.time()
 			} else {
@@ -277,8 +269,8 @@ func (r *askRouter) deliver(news []robotsNews) {
 
 // withWait calls fn for the host of a wait that is not over, and reports whether
 // it did.
-func (r *askRouter) withWait(w *robotsWait, fn func(s *shard, i int32, h *host)) bool {
-	s := r.shards.of(w.host)
+func (f *Frontier) withWait(w *robotsWait, fn func(s *shard, i int32, h *host)) bool {
+	s := f.shards.of(w.host)
 	s.lock()
 	defer s.unlock()
 	i, ok := s.hosts.find(w.host)
@@ -293,13 +285,13 @@ func (r *askRouter) withWait(w *robotsWait, fn func(s *shard, i int32, h *host))
 	return true
 }
 
-// queue queues a question at the host of its URL. The patience of an origin counts
+// queueQuestion queues a question at the host of its URL. The patience of an origin counts
 // from when another host is asked first; it waits for its own host as long as it
 // takes.
-func (r *askRouter) queue(q question) {
-	id := r.hasher.HostID(q.url.Host())
+func (f *Frontier) queueQuestion(q question) {
+	id := f.hasher.HostID(q.url.Host())
 	q.waits = slices.DeleteFunc(q.waits, func(w *robotsWait) bool {
-		return !w.foreign && !r.withWait(w, func(s *shard, _ int32, _ *host) {
+		return !w.foreign && !f.withWait(w, func(s *shard, _ int32, _ *host) {
 			switch {
 			case w.host == id:
 				w.until = never
@@ -312,9 +304,9 @@ func (r *askRouter) queue(q question) {
 		return
 	}
 	_, name := originOf(q.url)
-	s := r.shards.of(id)
+	s := f.shards.of(id)
 	s.lock()
-	if r.parts.of(id).takesLinks() {
+	if f.parts.of(id).takesLinks() {
 		i, h := s.hostOf(id, name)
 		s.asks.queue(i, h, q)
 		s.touch(i)
@@ -328,17 +320,17 @@ func (r *askRouter) queue(q question) {
 	for _, w := range q.waits {
 		rec.Asked = append(rec.Asked, RobotsQuestion{Host: id, URL: q.url, Origin: w.origin, Hops: q.hops})
 	}
-	_, _ = r.store.Commit(rec)
+	_, _ = f.store.Commit(rec)
 }
 
 // ask queues a question of another machine.
-func (r *askRouter) ask(q RobotsQuestion) error {
+func (f *Frontier) ask(q RobotsQuestion) error {
 	root, err := ParseURL(q.Origin + "/")
 	if err != nil {
 		return err
 	}
 	at, _ := originOf(root)
-	r.queue(question{url: q.URL, hops: q.Hops, waits: []*robotsWait{{host: r.hasher.HostID(root.Host()), at: at,
+	f.queueQuestion(question{url: q.URL, hops: q.Hops, waits: []*robotsWait{{host: f.hasher.HostID(root.Host()), at: at,
 		origin: q.Origin, foreign: true}}})
 	return nil
 }

@@ -32,8 +32,10 @@ type shard struct {
 	now     int64   // see time; 0 when it was not read since the shard was locked
 	touched []int32 // hosts to settle; each has hostTouched
 	effects effects
-	draft   draft
 	count   counts
+	facts   []HostFact // of hosts, for the next record of the shard
+	rec     [1]Record  // the last one of commit, which must not allocate
+	key     [1]Key     // for commitLeased and commitReturned
 }
 
 // counts are the shard's part of the statistics.
@@ -57,8 +59,6 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s.schedule.init(&f.o.Pace, maxActive)
 	s.effects.observed = f.o.Observe != nil
 	s.sharing.init(s, f.o.Registry)
-	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run,
-		generation: f.o.Generation}
 	return s
 }
 
@@ -86,7 +86,7 @@ func (s *shard) lock() {
 
 // unlock ends what began with lock, if anything was changed. If nothing was, the
 // mutex can be unlocked by itself.
-func (s *shard) unlock() { s.f.unlocker.unlock(s.self) }
+func (s *shard) unlock() { s.f.unlock(s.self) }
 
 // hostOf finds the host of a URL, or makes it.
 func (s *shard) hostOf(id HostID, name string) (int32, *host) {
@@ -145,7 +145,7 @@ func (s *shard) push(l *Link) {
 	o, name := originOf(l.URL)
 	i, h := s.hostOf(l.Key.Host, name)
 	lv := s.queues.ensureLevel(&h.hostQueue, l.Priority, l.At.before())
-	if h.active >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved() && s.f.permits.Take(1) == 1 {
+	if h.active >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.jobs.Starved() && s.f.permits.Take(1) == 1 {
 		e := entryOf(l, o)
 		s.queues.add(&h.hostQueue, lv, &e)
 	} else {
@@ -193,14 +193,14 @@ func (s *shard) settle(i int32, now int64) {
 			h.flags |= hostEarly
 		} else {
 			key = never
-			s.f.loader.load(s, i, h, at)
+			s.load(i, h, at)
 		}
 	}
 	if h.flags&hostUnknown != 0 {
-		s.f.loader.ask(s, i, h)
+		s.ask(i, h)
 	}
 	s.schedule.set(i, h, key)
-	if h.inMemory > 0 && (load || at > now+soon) && s.f.loader.starved() {
+	if h.inMemory > 0 && (load || at > now+soon) && s.f.jobs.Starved() {
 		s.giveBack(h, 0) // what cannot be leased now must not keep others waiting
 	}
 	if s.schedule.shouldPark(at) && h.parkable() {
@@ -304,7 +304,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	}
 	if p.level >= 0 && at <= now+soon {
 		if lv := s.queues.level(p.level); lv.disk > 0 && lv.n < windowLow && s.f.permits.Plenty() {
-			s.f.loader.load(s, i, h, at+soon)
+			s.load(i, h, at+soon)
 		}
 	}
 	return at, why, false

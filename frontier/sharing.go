@@ -61,7 +61,7 @@ func (sh *sharing) merge(i int32, h *host) {
 // plan takes the time of a host and the reason for it, as they are without other
 // crawls, and returns them as they are with them.
 func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, Why) {
-	if sh.registry == nil || h.active < 0 || sh.s.f.life.closed() {
+	if sh.registry == nil || h.active < 0 || sh.s.f.closed() {
 		return at, why
 	}
 	wants := h.leases > 0 // a page that is being read may have links to its host

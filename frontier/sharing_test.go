@@ -174,7 +174,7 @@ func TestSharedPace(t *testing.T) {
 					if v := f.Stats().Violations; v != 0 {
 						t.Errorf("crawl %d: %d violations of in-flight limits", i, v)
 					}
-					wakeups += f.dispatcher.waiting.Wakeups()
+					wakeups += f.waiting.Wakeups()
 				}
 				for name, h := range web.hosts {
 					starts += h.starts

@@ -69,17 +69,17 @@ func (p Pages) Used() int64 { return p.f.tickets.Used() }
 // that no further page may be fetched. Pages that are being fetched are not stopped.
 func (p Pages) SetMost(n int64) {
 	p.f.tickets.SetLimit(n)
-	p.f.dispatcher.waiting.WakeAll()
+	p.f.waiting.WakeAll()
 }
 
 // Stats returns the figures of this moment.
 func (f *Frontier) Stats() Stats {
 	st := Stats{
 		InMemory: f.permits.Used(), Peak: f.permits.Peak(), Robots: f.robots.Used(),
-		Sources: f.totals.sources.Load(), Tickets: f.tickets.Used(), Level: depthOf(uint8(f.gate.open.Load())),
-		Idle: f.dispatcher.waiting.Len(), Starved: f.loader.starved(), Next: -1,
+		Sources: f.sources.Load(), Tickets: f.tickets.Used(), Level: depthOf(uint8(f.gate.open.Load())),
+		Idle: f.waiting.Len(), Starved: f.jobs.Starved(), Next: -1,
 	}
-	st.LookingUp, st.LookWaiting, st.LookWaited = f.recorder.lookups.Counts()
+	st.LookingUp, st.LookWaiting, st.LookWaited = f.lookups.Counts()
 	for _, s := range f.shards.all {
 		s.lock()
 		st.add(s)

@@ -1,9 +1,6 @@
 package frontier
 
 import (
-	"sync/atomic"
-
-	"github.com/mapwright/mapwright/frontier/internal/limit"
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
@@ -73,52 +70,21 @@ func (e *effects) moveTo(sum *effects) {
 	}
 }
 
-// totals count what is left to do in all shards.
-//
-// live counts everything that is work or may bring some: unfinished URLs of hosts
-// that are still crawled, pages and sitemaps, leases and source tokens. urls are the
-// URLs among them. busy are the leases, and the URLs that hold a ticket while they
-// wait. All that one call changes is added at once, before the shards that it
-// changed are unlocked: so the frontier is drained exactly when live is zero.
-type totals struct {
-	live, urls, busy atomic.Int64
-	sources          atomic.Int64 // source tokens
-}
-
-// add adds what one call changed, and reports whether the frontier is drained by it.
-func (t *totals) add(c *hostCounts) (drained bool) {
+// count adds what one call changed to the counters, and reports whether the frontier is drained by it.
+func (f *Frontier) count(c *hostCounts) (drained bool) {
 	if c.urls != 0 {
-		t.urls.Add(c.urls)
+		f.urls.Add(c.urls)
 	}
 	if c.busy != 0 {
-		t.busy.Add(c.busy)
+		f.busy.Add(c.busy)
 	}
-	return c.live != 0 && t.live.Add(c.live) == 0
+	return c.live != 0 && f.live.Add(c.live) == 0
 }
 
-// An unlocker unlocks shards, and makes what was changed in them take effect: first
-// on the counters that all shards share, while the shards are still locked, and then
+// unlock settles the touched hosts of the shards, which are locked, and unlocks them. What was
+// changed in them takes effect first on the counters that all shards share, while the shards are still locked, and then
 // on those who wait for it.
-type unlocker struct {
-	totals     *totals
-	gate       *gate
-	permits    *limit.Permits
-	loader     *loader
-	dispatcher *dispatcher
-	shards     *shardSet
-	asks       askRouter
-	observe    func(Notice)
-}
-
-func (u *unlocker) init(f *Frontier) {
-	*u = unlocker{
-		totals: &f.totals, gate: &f.gate, permits: &f.permits, loader: &f.loader, dispatcher: &f.dispatcher,
-		shards: &f.shards, asks: askRouter{&f.shards, &f.parts, f.hasher, f.store}, observe: f.o.Observe,
-	}
-}
-
-// unlock settles the touched hosts of the shards, which are locked, and unlocks them.
-func (u *unlocker) unlock(shards []*shard) {
+func (f *Frontier) unlock(shards []*shard) {
 	for _, s := range shards {
 		if len(s.touched) > 0 || s.schedule.hasParked() {
 			s.settleAll(s.time())
@@ -133,32 +99,32 @@ func (u *unlocker) unlock(shards []*shard) {
 		}
 		s.due.Store(s.schedule.due())
 	}
-	drained := u.totals.add(&sum.hostCounts)
+	drained := f.count(&sum.hostCounts)
 	if len(sum.gate) > 0 {
-		u.gate.apply(sum.gate)
+		f.gate.apply(sum.gate)
 	}
 	for _, s := range shards {
 		s.mu.Unlock()
 	}
 	if sum.permits > 0 {
-		u.permits.Release(sum.permits)
-		u.loader.jobs.Freed()
+		f.permits.Release(sum.permits)
+		f.jobs.Freed()
 	}
 	if len(sum.gate) > 0 {
-		u.gate.advance(u.shards)
+		f.gate.advance(&f.shards)
 	}
-	if d := u.dispatcher; drained || d.limitReached() {
-		d.waiting.WakeAll()
-	} else if d.waiting.Len() > 0 {
-		d.wakeNext(sum.returning)
+	if drained || f.limitReached() {
+		f.waiting.WakeAll()
+	} else if f.waiting.Len() > 0 {
+		f.wakeNext(sum.returning)
 	}
 	for _, crawl := range sum.wakes {
 		crawl.Wake()
 	}
 	if len(news) > 0 {
-		u.asks.deliver(news)
+		f.deliver(news)
 	}
 	for _, n := range sum.notices {
-		u.observe(n)
+		f.o.Observe(n)
 	}
 }
