@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 )
 
 // Bounds of regular expressions for URLs. The time of a match grows with the length of the URL and the size of the
@@ -43,6 +44,17 @@ func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Re
 	}
 	excluded, err = compile(exclude)
 	return included, excluded, err
+}
+
+// PatternSteps is how many steps the expressions have in all, so that the text for which they are run can be bounded.
+// Those that are not valid have none.
+func PatternSteps(include, exclude []string) (steps int) {
+	for _, text := range slices.Concat(include, exclude) {
+		if size, err := programSize(text); err == nil {
+			steps += size
+		}
+	}
+	return steps
 }
 
 var errProgram = fmt.Errorf("the regular expressions of include and exclude have more than %d steps in all, which "+

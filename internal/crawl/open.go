@@ -282,7 +282,15 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	return parser.New(parser.Options{
 		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors,
 		RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
+		MaxLinkBytes: linkBytes(s),
 	})
+}
+
+// linkBytes is how much text of links is kept of a page: 8 MiB, and less if the expressions that choose among them are
+// large. A step of an expression takes about 3 ns for each byte, so that the links of a page take at most about 6 s.
+func linkBytes(s *config.Settings) int {
+	const work, most = 2 << 30, 8 << 20
+	return min(most, work/max(1, config.PatternSteps(s.Include, s.Exclude)))
 }
 
 func parseExtractors(texts []string) ([]parser.Extractor, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -26,7 +27,7 @@ func (f *tellingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respon
 	return resp, err
 }
 
-// A stop ends the judging of a page's links, which may take minutes by the largest expressions that are accepted. The
+// A stop ends the judging of a page's links, which may take seconds by the largest expressions that are accepted. The
 // page goes back to the queue. Links that are too long are traps, and cost nothing.
 func TestStopWhileLinksAreJudged(t *testing.T) {
 	t.Parallel()
@@ -75,5 +76,19 @@ func TestLongLinksAreNotMatched(t *testing.T) {
 	if long := lines[root+"/no/"+strings.Repeat("a", 5000)]; long.trap() != "url_length" ||
 		lines[root+"/yes"].Outcome != "ok" || rep.SkippedLinks["excluded"] != 1 {
 		t.Errorf("the long URL is %s %s, skipped %v", long.Outcome, long.trap(), rep.SkippedLinks)
+	}
+}
+
+// The larger the expressions are, the less text of links is kept of a page.
+func TestLargePatternsKeepFewerLinks(t *testing.T) {
+	t.Parallel()
+	s := small()
+	if n := linkBytes(s); n != 8<<20 {
+		t.Errorf("%d bytes without expressions, want 8 MiB", n)
+	}
+	s.Include, s.Exclude = []string{`(?:a?){140}$`, "/plain/"}, []string{`[a-z]{100}!`}
+	steps := config.PatternSteps(s.Include, s.Exclude)
+	if n := linkBytes(s); steps < 400 || n != 2<<30/steps {
+		t.Errorf("%d bytes for %d steps", n, steps)
 	}
 }
