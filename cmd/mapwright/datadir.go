@@ -10,7 +10,6 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -103,7 +102,7 @@ func unusable(dir datadir.Dir, err error) error {
 	if other, ok := errors.AsType[*state.IdentityError](err); ok {
 		return refusal(other)
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs,
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, datadir.ErrNotOurs,
 		crawl.ErrNotAgain} {
 		if errors.Is(err, known) {
 			return refusal(err)

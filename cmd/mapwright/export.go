@@ -99,7 +99,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
 					"sitemap.jsonl says why for each"+removedText(res.Removed))
 			}
-			if slices.Contains(formats, "changes") && !slices.Contains(res.Files, export.ChangesName) {
+			if slices.Contains(formats, "changes") && !slices.Contains(res.Files, datadir.ChangesName) {
 				fmt.Fprintln(io.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
 			}
 			if asJSON {
@@ -171,7 +171,7 @@ func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Re
 	case err != nil:
 		return &exitError{exitFailed, err}
 	case made:
-		res.Files = append(res.Files, export.ReportHTMLName)
+		res.Files = append(res.Files, datadir.ReportHTMLName)
 	case len(formats) > 0:
 		fmt.Fprintln(io.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when "+
 			"its run ends")

@@ -27,7 +27,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -315,7 +314,7 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 	if err := datadir.Make(string(dir)); err != nil {
 		return id, fmt.Errorf("data directory %s %w: %w", dir, datadir.ErrUnusable, err)
 	}
-	return id, export.WriteFile(dir.Machine(), export.Private, []byte(id.String()+"\n"))
+	return id, datadir.WriteFile(dir.Machine(), datadir.Private, []byte(id.String()+"\n"))
 }
 
 // loadResumed lays flags over the settings of a crawl of several machines, and returns what that changes of it.

@@ -210,7 +210,7 @@ func fileNames(files []string, of export.Sitemaps) string {
 	index, parts := -1, 0
 	for _, name := range files {
 		switch {
-		case !export.IsSitemap(name):
+		case !datadir.IsSitemap(name):
 			names = append(names, name)
 		case index < 0 && strings.HasPrefix(name, "sitemap.xml"):
 			index = len(names)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -121,8 +120,8 @@ func remove(dir datadir.Dir, made, foreign []string, hasState bool) ([]string, e
 		return nil, &exitError{exitFailed, err}
 	}
 	defer root.Close()
-	made = slices.DeleteFunc(made, func(name string) bool { return name == export.RecordName })
-	for _, name := range append(made, export.RecordName) {
+	made = slices.DeleteFunc(made, func(name string) bool { return name == datadir.RecordName })
+	for _, name := range append(made, datadir.RecordName) {
 		if name == filepath.Base(dir.State()) {
 			if entries, err := os.ReadDir(dir.State()); err == nil && len(entries) > 0 {
 				foreign = append(foreign, name+string(filepath.Separator)+entries[0].Name())

@@ -7,7 +7,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // A crawl that fails before it begins leaves a directory that the next start can use.
@@ -27,7 +26,7 @@ func TestFailedStartLeavesNoCrawl(t *testing.T) {
 	if err := dir.CheckNew(); err != nil {
 		t.Error(err)
 	}
-	if made, _, err := dir.Made(); err != nil || len(made) != 1 || made[0] != export.RecordName {
+	if made, _, err := dir.Made(); err != nil || len(made) != 1 || made[0] != datadir.RecordName {
 		t.Errorf("left %v, %v", made, err)
 	}
 }

@@ -65,7 +65,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		}
 		// The export at the end would fail.
 		if err := cmp.Or(export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)),
-			export.CheckFile(o.Dir.Problems())); err != nil {
+			datadir.CheckFile(o.Dir.Problems())); err != nil {
 			return nil, err
 		}
 	}

@@ -294,10 +294,10 @@ func (r *run) writeReport(rep *report.Report) error {
 	r.hidePaths(rep.Warnings)
 	r.hidePaths(rep.Errors)
 	switch err := ui.Write(r.o.Dir, rep); {
-	case errors.Is(err, export.ErrNotOurs):
+	case errors.Is(err, datadir.ErrNotOurs):
 		rep.Warnings = append(rep.Warnings, err.Error())
 		r.hidePaths(rep.Warnings)
-		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == export.ReportHTMLName })
+		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == datadir.ReportHTMLName })
 		r.log.Warn(err.Error())
 	case err != nil:
 		return err

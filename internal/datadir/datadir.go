@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -25,10 +24,10 @@ func (d Dir) Plan() string       { return filepath.Join(string(d), "crawl.json")
 func (d Dir) JSONL() string      { return filepath.Join(string(d), "sitemap.jsonl") }
 func (d Dir) CSV() string        { return filepath.Join(string(d), "sitemap.csv") }
 func (d Dir) Links() string      { return filepath.Join(string(d), "links.jsonl") }
-func (d Dir) Changes() string    { return filepath.Join(string(d), export.ChangesName) }
-func (d Dir) Problems() string   { return filepath.Join(string(d), export.ProblemsName) }
+func (d Dir) Changes() string    { return filepath.Join(string(d), ChangesName) }
+func (d Dir) Problems() string   { return filepath.Join(string(d), ProblemsName) }
 func (d Dir) Report() string     { return filepath.Join(string(d), "report.json") }
-func (d Dir) ReportHTML() string { return filepath.Join(string(d), export.ReportHTMLName) }
+func (d Dir) ReportHTML() string { return filepath.Join(string(d), ReportHTMLName) }
 func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
 func (d Dir) Log() string        { return filepath.Join(string(d), "mapwright.log") }
 func (d Dir) Machine() string    { return filepath.Join(string(d), "machine") } // identifier of a machine of a cluster
@@ -49,12 +48,15 @@ func (d Dir) Command(name string) string {
 
 // Hide removes the path of the directory from a text, for readers who must not know where it is.
 func (d Dir) Hide(text string) string {
-	return strings.NewReplacer(string(d)+string(filepath.Separator), "", string(d), "the directory of the crawl").Replace(text)
+	paths := strings.NewReplacer(string(d)+string(filepath.Separator), "", string(d), "the directory of the crawl")
+	return paths.Replace(text)
 }
 
-// needsQuotes reports whether a shell may treat a character of a path specially. A backslash separates the parts of a path on Windows.
+// needsQuotes reports whether a shell may treat a character of a path specially. A backslash separates the parts of a
+// path on Windows.
 func needsQuotes(c rune) bool {
-	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c) && (c != '\\' || runtime.GOOS != "windows")
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c) &&
+		(c != '\\' || runtime.GOOS != "windows")
 }
 
 // Errors about data directories.
@@ -77,7 +79,8 @@ func (e *BusyError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("data directory %s is in use by %s: '%s' shows what it does", e.Dir, who, e.Dir.Command("status"))
+	return fmt.Sprintf("data directory %s is in use by %s: '%s' shows what it does", e.Dir, who,
+		e.Dir.Command("status"))
 }
 
 // Holds says whether there is a crawl in the directory, and whether a process has it open.
@@ -101,7 +104,8 @@ func (d Dir) CheckNew() error {
 		return err
 	}
 	if has {
-		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas, d.Command("resume"), d.Command("wipe"))
+		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas,
+			d.Command("resume"), d.Command("wipe"))
 	}
 	made, foreign, err := d.Made()
 	switch {
@@ -112,9 +116,13 @@ func (d Dir) CheckNew() error {
 	case len(foreign) > 0:
 		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, foreign[0])
 	}
-	// The state that an interrupted start left is completed by the next one. Outputs are a result that must not be lost.
-	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) || name == export.RecordName }); len(made) > 0 {
-		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with '%s'", d, made[0], d.Command("wipe"))
+	// The state that an interrupted start left is completed by the next one. Outputs are a result that must not be
+	// lost.
+	for _, name := range made {
+		if name != filepath.Base(d.State()) && name != RecordName {
+			return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete "+
+				"them with '%s'", d, name, d.Command("wipe"))
+		}
 	}
 	return checkWritable(string(d))
 }
@@ -154,15 +162,17 @@ func (d Dir) CheckFree() error {
 	return err
 }
 
-// Made lists what Mapwright made in the directory, and what it did not. Only in a directory with a crawl, or with what is left of one
-// (its record of files), is anything Mapwright's. Links never are.
+// Made lists what Mapwright made in the directory, and what it did not. Only a directory with a crawl, or with what is
+// left of one (its record of files), has files of Mapwright. Links never are its files.
 func (d Dir) Made() (made, foreign []string, err error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return nil, nil, err
 	}
 	stateName := filepath.Base(d.State())
-	holds := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == export.RecordName && e.Type().IsRegular() })
+	holds := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() == RecordName && e.Type().IsRegular()
+	})
 	hasState := false
 	if info, err := os.Lstat(d.State()); err == nil && info.IsDir() {
 		// Without a record of files an empty directory may be of another program.
@@ -172,8 +182,8 @@ func (d Dir) Made() (made, foreign []string, err error) {
 	holds = holds || hasState
 	for _, e := range entries {
 		name := e.Name()
-		unfinished := e.Type().IsRegular() && strings.HasSuffix(name, export.TempSuffix)
-		ours := holds && (d.isWorkFile(e) || export.Ours(string(d), name) || unfinished)
+		unfinished := e.Type().IsRegular() && strings.HasSuffix(name, TempSuffix)
+		ours := holds && (d.isWorkFile(e) || Ours(string(d), name) || unfinished)
 		if name == stateName {
 			ours = hasState
 		}
@@ -191,14 +201,15 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	switch e.Name() {
 	case filepath.Base(d.Socket()):
 		return e.Type() == fs.ModeSocket
-	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
+	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()),
+		filepath.Base(d.Log()), RecordName, LockName:
 		return e.Type().IsRegular()
 	}
 	return false
 }
 
-// Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a
-// directory that exists is left alone.
+// Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of
+// a directory that exists is left alone.
 func Make(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
 		return err
@@ -206,5 +217,5 @@ func Make(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return export.StartRecord(dir)
+	return StartRecord(dir)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -94,7 +93,7 @@ func (p *Plan) Write(dir Dir) error {
 	if err != nil {
 		return err
 	}
-	return export.WriteFile(dir.Plan(), export.Private, text)
+	return WriteFile(dir.Plan(), Private, text)
 }
 
 // RemovePlan deletes the plan of a crawl that did not begin, if it was written.

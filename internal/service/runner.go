@@ -24,7 +24,6 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
@@ -719,7 +718,7 @@ func (r *runner) keepReport(rep *report.Report) error {
 			return err
 		}
 	}
-	return export.WriteFile(path, export.Private, text)
+	return datadir.WriteFile(path, datadir.Private, text)
 }
 
 // reportFile is the report.json of one generation of a crawl.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -33,9 +34,9 @@ func theseChanges(failure error, urls ...string) Changes {
 
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, ChangesName)
+	path := filepath.Join(dir, datadir.ChangesName)
 	res := write(t, numbered(1), Options{Dir: dir, Changes: theseChanges(nil, "https://x.test/a")})
-	wantFiles(t, dir, res, "sitemap.jsonl", ChangesName, "sitemap.xml")
+	wantFiles(t, dir, res, "sitemap.jsonl", datadir.ChangesName, "sitemap.xml")
 	const line = `{"schema_version":1,"url":"https://x.test/a","generation":1,"change":"new","checked_at":"0001-01-01T00:00:00.000Z","fields":{"title":{"after":"<T>\u001b"}}}` + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != line || res.Changes != 1 {
 		t.Errorf("%d changes, %v: %s", res.Changes, err, text)
@@ -67,7 +68,7 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Dir: dir, Changes: theseChanges(nil)}
-	if err := CheckReplace(o); !errors.Is(err, ErrNotOurs) {
+	if err := CheckReplace(o); !errors.Is(err, datadir.ErrNotOurs) {
 		t.Errorf("%v", err)
 	}
 	o.Only = []string{"xml"}

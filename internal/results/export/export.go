@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
@@ -64,7 +65,7 @@ type Sitemaps struct {
 
 // Write makes one pass over the source and writes everything that was asked for.
 func Write(ctx context.Context, src Source, o Options) (res *Result, err error) {
-	unlock, err := Lock(ctx, o.Dir)
+	unlock, err := datadir.Lock(ctx, o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -84,7 +85,7 @@ func Write(ctx context.Context, src Source, o Options) (res *Result, err error) 
 	}
 	if o.Changes != nil && e.wants("changes") {
 		if e.changes, e.res.Changes, err = writeChanges(ctx, o.Dir, o.Changes); err != nil {
-			return nil, fmt.Errorf("export %s: %w", ChangesName, err)
+			return nil, fmt.Errorf("export %s: %w", datadir.ChangesName, err)
 		}
 	}
 	if err := e.close(); err != nil {
@@ -98,13 +99,13 @@ type exporter struct {
 	res *Result
 
 	fields  *page.Table
-	jsonl   *file
+	jsonl   *datadir.File
 	line    []byte // the last of jsonl
-	table   *file
+	table   *datadir.File
 	csv     *csv.Writer
-	graph   *file
+	graph   *datadir.File
 	edges   []byte // the last lines of graph
-	changes *file
+	changes *datadir.File
 	xml     *xmlFiles
 }
 
@@ -115,7 +116,7 @@ func (e *exporter) wants(what string) bool {
 	return len(e.o.Only) == 0 || slices.Contains(e.o.Only, what)
 }
 
-// CheckReplace returns ErrNotOurs if an export with these options would replace a file that Mapwright did not write.
+// CheckReplace returns datadir.ErrNotOurs if an export with these options would replace a file that Mapwright did not write.
 // Parts of a large sitemap after the first are checked by Write only, when it knows that there are so many.
 func CheckReplace(o Options) error {
 	e := &exporter{o: o}
@@ -131,11 +132,11 @@ func (e *exporter) checkReplace() error {
 		name   string
 		wanted bool
 	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")},
-		{"sitemap.csv", e.o.CSV && e.wants("csv")}, {ChangesName, e.o.Changes != nil && e.wants("changes")}} {
+		{"sitemap.csv", e.o.CSV && e.wants("csv")}, {datadir.ChangesName, e.o.Changes != nil && e.wants("changes")}} {
 		if !out.wanted {
 			continue
 		}
-		if err := checkReplace(filepath.Join(e.o.Dir, out.name)); err != nil {
+		if err := datadir.CheckFile(filepath.Join(e.o.Dir, out.name)); err != nil {
 			return err
 		}
 	}
@@ -148,13 +149,13 @@ func (e *exporter) open() error {
 		return err
 	}
 	if e.wants("jsonl") {
-		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public)
+		e.jsonl, err = datadir.Create(filepath.Join(e.o.Dir, "sitemap.jsonl"), datadir.Public)
 	}
 	if e.o.Links && e.wants("links") && err == nil {
-		e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public)
+		e.graph, err = datadir.Create(filepath.Join(e.o.Dir, "links.jsonl"), datadir.Public)
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
-		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public); err == nil {
+		if e.table, err = datadir.Create(filepath.Join(e.o.Dir, "sitemap.csv"), datadir.Public); err == nil {
 			e.csv = csv.NewWriter(e.table)
 			err = e.csv.Write(e.fields.Columns())
 		}
@@ -263,12 +264,12 @@ func (e *exporter) close() error {
 			return err
 		}
 	}
-	files := []**file{&e.jsonl, &e.table, &e.graph, &e.changes}
+	files := []**datadir.File{&e.jsonl, &e.table, &e.graph, &e.changes}
 	for _, f := range files {
 		if *f == nil {
 			continue
 		}
-		if err := (*f).seal(); err != nil {
+		if err := (*f).Seal(); err != nil {
 			return err
 		}
 	}
@@ -284,10 +285,10 @@ func (e *exporter) close() error {
 		if *f == nil {
 			continue
 		}
-		if err := (*f).publish(); err != nil {
+		if err := (*f).Publish(); err != nil {
 			return err
 		}
-		e.res.Files = append(e.res.Files, filepath.Base((*f).path))
+		e.res.Files = append(e.res.Files, filepath.Base((*f).Path))
 		*f = nil
 	}
 	if e.xml == nil {
@@ -303,9 +304,9 @@ func (e *exporter) close() error {
 const maxListed = 1000
 
 func (e *exporter) abort() {
-	for _, f := range []*file{e.jsonl, e.table, e.graph, e.changes} {
+	for _, f := range []*datadir.File{e.jsonl, e.table, e.graph, e.changes} {
 		if f != nil {
-			f.discard()
+			f.Discard()
 		}
 	}
 	if e.xml != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
@@ -64,7 +65,7 @@ func write(t *testing.T, src Source, o Options) *Result {
 		t.Fatal(err)
 	}
 	for _, name := range res.Files {
-		if IsSitemap(name) {
+		if datadir.IsSitemap(name) {
 			sitemaptest.Files(t, filepath.Join(o.Dir, name))
 		}
 	}
@@ -352,7 +353,7 @@ func TestExportsTakeTurns(t *testing.T) {
 	if n < 1000 || n > 1003 {
 		t.Errorf("%d lines", n)
 	}
-	unlock, err := Lock(t.Context(), dir)
+	unlock, err := datadir.Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

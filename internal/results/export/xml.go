@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
@@ -38,7 +39,7 @@ type xmlFiles struct {
 	recent map[string]int32
 	now    int32 // the set of the last entry
 	set    *sitemap.URLSet
-	file   *file // of set
+	file   *datadir.File // of set
 	buf    *bufio.Writer
 	zip    *gzip.Writer
 
@@ -90,7 +91,7 @@ func (x *xmlFiles) partName(n int) string { return fmt.Sprintf("sitemap-%05d%s",
 
 // add writes an entry, into the next part when the present one is full or another host's.
 func (x *xmlFiles) add(e *sitemap.Entry) error {
-	if host := hostOf(e.Loc); x.set == nil || host != x.sets[x.now].host {
+	if host := datadir.HostOf(e.Loc); x.set == nil || host != x.sets[x.now].host {
 		if err := x.endPart(); err != nil {
 			return err
 		}
@@ -143,7 +144,7 @@ func withoutPort(host string) string {
 // checkReplace checks the names that there are in any case, and that of the first part.
 func (x *xmlFiles) checkReplace() error {
 	for _, name := range []string{x.partName(1), "sitemap" + x.suffix()} {
-		if err := checkReplace(filepath.Join(x.dir, name)); err != nil {
+		if err := datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
 			return err
 		}
 	}
@@ -167,18 +168,14 @@ func (x *xmlFiles) next() (err error) {
 }
 
 // create opens a file under its temporary name. One file is open at a time, and all use the same buffers.
-func (x *xmlFiles) create(name string) (*file, error) {
-	f, err := openTemp(filepath.Join(x.dir, name), Public)
-	if err != nil {
-		return nil, err
-	}
+func (x *xmlFiles) create(name string) (*datadir.File, error) {
 	if x.buf == nil {
-		x.buf = bufio.NewWriterSize(nil, bufferSize)
+		x.buf = bufio.NewWriterSize(nil, datadir.BufferSize)
 		if x.gzip {
 			x.zip = gzip.NewWriter(nil)
 		}
 	}
-	return newFile(filepath.Join(x.dir, name), f, x.buf, x.zip), nil
+	return datadir.CreateWith(filepath.Join(x.dir, name), datadir.Public, x.buf, x.zip)
 }
 
 // endPart ends the part that is being written, if there is one.
@@ -192,9 +189,9 @@ func (x *xmlFiles) endPart() error {
 }
 
 // seal has a file made durable beside what follows. Prepare waits for that.
-func (x *xmlFiles) seal(f *file) error {
-	err := f.flush()
-	x.slow.Go(f.sync)
+func (x *xmlFiles) seal(f *datadir.File) error {
+	err := f.Flush()
+	x.slow.Go(f.Sync)
 	return err
 }
 
@@ -211,10 +208,10 @@ func (x *xmlFiles) names() iter.Seq2[int, string] {
 			case len(x.sets) == 1:
 				name = x.partName(i + 1)
 			case own.parts == 1:
-				name = stemOf(own.host) + x.suffix()
+				name = datadir.SitemapStem(own.host) + x.suffix()
 			default:
 				named[set]++
-				name = fmt.Sprintf("%s.%05d%s", stemOf(own.host), named[set], x.suffix())
+				name = fmt.Sprintf("%s.%05d%s", datadir.SitemapStem(own.host), named[set], x.suffix())
 			}
 			if !yield(i, name) {
 				return
@@ -230,7 +227,7 @@ func (x *xmlFiles) prepare() (err error) {
 		return err
 	}
 	for _, name := range x.names() {
-		if err := checkReplace(filepath.Join(x.dir, name)); err != nil {
+		if err := datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
 			return err
 		}
 	}
@@ -270,7 +267,7 @@ func (x *xmlFiles) writeHostIndexes() error {
 				}
 			}
 		}
-		if _, err := x.writeIndex(stemOf(own.host), parts); err != nil {
+		if _, err := x.writeIndex(datadir.SitemapStem(own.host), parts); err != nil {
 			return err
 		}
 		delete(several, set)
@@ -282,7 +279,7 @@ func (x *xmlFiles) writeHostIndexes() error {
 // another one, with a number: there is no index of indexes. It returns their names.
 func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names []string, err error) {
 	limits := sitemap.Options{MaxURLs: x.maxIndex}
-	var f *file
+	var f *datadir.File
 	var index *sitemap.Index
 	end := func() error {
 		if f == nil {
@@ -307,7 +304,7 @@ func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names 
 			if n := len(names) + 1; n > 1 {
 				name = fmt.Sprintf("%s.%d%s", stem, n, x.suffix())
 			}
-			if err = checkReplace(filepath.Join(x.dir, name)); err != nil {
+			if err = datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
 				return nil, err
 			}
 			if f, err = x.create(name); err != nil {
@@ -358,7 +355,7 @@ func (x *xmlFiles) publish() ([]string, error) {
 	return names, errors.Join(disk.SyncDir(x.dir), x.removeStale(names))
 }
 
-func (x *xmlFiles) temp(name string) string { return filepath.Join(x.dir, name+TempSuffix) }
+func (x *xmlFiles) temp(name string) string { return filepath.Join(x.dir, name+datadir.TempSuffix) }
 
 // removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed
 // left. A sitemap that another program made is not touched.
@@ -369,14 +366,14 @@ func (x *xmlFiles) removeStale(written []string) error {
 	}
 	keep := slices.Sorted(slices.Values(written))
 	for _, e := range entries {
-		name, unfinished := strings.CutSuffix(e.Name(), TempSuffix)
-		if !IsSitemap(name) || !e.Type().IsRegular() {
+		name, unfinished := strings.CutSuffix(e.Name(), datadir.TempSuffix)
+		if !datadir.IsSitemap(name) || !e.Type().IsRegular() {
 			continue
 		}
 		if _, kept := slices.BinarySearch(keep, e.Name()); kept {
 			continue
 		}
-		if path := filepath.Join(x.dir, e.Name()); unfinished || isOurs(path) {
+		if path := filepath.Join(x.dir, e.Name()); unfinished || datadir.Ours(x.dir, e.Name()) {
 			x.slow.Go(func() error { return os.Remove(path) })
 			if !unfinished {
 				x.removed = append(x.removed, e.Name())
@@ -389,7 +386,7 @@ func (x *xmlFiles) removeStale(written []string) error {
 // abort removes what was not published.
 func (x *xmlFiles) abort() {
 	if x.set != nil {
-		x.file.discard()
+		x.file.Discard()
 	}
 	_ = x.slow.Wait() // an error is returned by prepare
 	for i := range x.parts {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
@@ -123,7 +123,7 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 	if err := builder.Finish(Extra{ClickDepths: make([]uint16, n), Problems: found}); err != nil {
 		b.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, export.IndexName))
+	info, err := os.Stat(filepath.Join(dir, datadir.IndexName))
 	if err != nil {
 		b.Fatal(err)
 	}

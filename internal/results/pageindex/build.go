@@ -14,17 +14,17 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/clickdepth"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // Names of temporary files of Build: the index, and what is sorted.
 const (
-	buildPattern = export.IndexName + ".build-*" + export.TempSuffix
-	sortPattern  = export.IndexName + ".sort-*" + export.TempSuffix
+	buildPattern = datadir.IndexName + ".build-*" + datadir.TempSuffix
+	sortPattern  = datadir.IndexName + ".sort-*" + datadir.TempSuffix
 )
 
 // sortBytes is about how much memory each sort of Build may use.
@@ -33,7 +33,7 @@ const sortBytes = 32 << 20
 // Build makes the index of a directory again from its files: sitemap.jsonl, and what links.jsonl and problems.jsonl
 // add, if they are there. It waits for an export that writes to the directory.
 func Build(ctx context.Context, dir string) error {
-	unlock, err := export.Lock(ctx, dir)
+	unlock, err := datadir.Lock(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("page index: %w", err)
 	}

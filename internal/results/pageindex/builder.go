@@ -17,9 +17,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when
@@ -50,7 +50,7 @@ type run struct {
 const maxLine = math.MaxUint32
 
 // RunPattern is for the names of temporary files of the run that owns the data directory.
-const RunPattern = export.IndexName + ".run-*" + export.TempSuffix
+const RunPattern = datadir.IndexName + ".run-*" + datadir.TempSuffix
 
 // NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of
 // os.CreateTemp. What an earlier one left under such names is removed, so no other with the same pattern may be under
@@ -179,7 +179,7 @@ func (b *Builder) finish(x Extra) error {
 	if err := errors.Join(b.rows.Sync(), b.rows.Close()); err != nil {
 		return err
 	}
-	if err := export.Adopt(b.rows.Name(), filepath.Join(b.dir, export.IndexName)); err != nil {
+	if err := datadir.Adopt(b.rows.Name(), filepath.Join(b.dir, datadir.IndexName)); err != nil {
 		return err
 	}
 	return errors.Join(b.Close(), disk.SyncDir(b.dir))

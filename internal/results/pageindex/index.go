@@ -13,7 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/datadir"
 )
 
 // Index is an open index with its sitemap.jsonl. Both stay as they are when an export replaces the files. It is safe
@@ -54,7 +54,7 @@ func open(dir string) (x *Index, err error) {
 	if x.lines, err = os.Open(filepath.Join(dir, "sitemap.jsonl")); err != nil {
 		return x, err
 	}
-	if x.file, err = os.Open(filepath.Join(dir, export.IndexName)); err != nil {
+	if x.file, err = os.Open(filepath.Join(dir, datadir.IndexName)); err != nil {
 		return x, err
 	}
 	head := make([]byte, headerSize)

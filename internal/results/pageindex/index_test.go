@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/clickdepth"
 	"github.com/mapwright/mapwright/internal/results/export"
@@ -402,7 +403,7 @@ func TestBuildMakesTheSame(t *testing.T) {
 	for _, n := range []int{0, 4, 5000} {
 		s := newSite(t, random, n)
 		s.write(t)
-		path := filepath.Join(s.dir, export.IndexName)
+		path := filepath.Join(s.dir, datadir.IndexName)
 		first, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -423,7 +424,7 @@ func TestBuildMakesTheSame(t *testing.T) {
 func TestOpenMakesAgain(t *testing.T) {
 	s := newSite(t, rand.New(rand.NewPCG(9, 10)), 40)
 	s.write(t)
-	path, lines := filepath.Join(s.dir, export.IndexName), filepath.Join(s.dir, "sitemap.jsonl")
+	path, lines := filepath.Join(s.dir, datadir.IndexName), filepath.Join(s.dir, "sitemap.jsonl")
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -511,7 +512,7 @@ func flip(text []byte, at int) []byte {
 func TestBadQueries(t *testing.T) {
 	s := newSite(t, rand.New(rand.NewPCG(11, 12)), 40)
 	s.write(t)
-	for _, name := range []string{"links.jsonl", "problems.jsonl", export.IndexName} {
+	for _, name := range []string{"links.jsonl", "problems.jsonl", datadir.IndexName} {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
 			t.Fatal(err)
 		}

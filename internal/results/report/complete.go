@@ -121,7 +121,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	defer found.Close()
 	if !o.DryRun {
 		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths, Problems: found.Marks(ctx)}); errors.Is(err,
-			export.ErrNotOurs) {
+			datadir.ErrNotOurs) {
 			rep.Warnings = append(rep.Warnings, err.Error())
 		} else if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice)...)
 	rep.Sitemaps = res.Sitemaps
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
-		rep.Files = append(rep.Files, export.ProblemsName)
+		rep.Files = append(rep.Files, datadir.ProblemsName)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func Write(dir datadir.Dir, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	return export.WriteFile(dir.Report(), export.Public, page.AppendEscaped(nil, append(text, '\n')))
+	return datadir.WriteFile(dir.Report(), datadir.Public, page.AppendEscaped(nil, append(text, '\n')))
 }
 
 // Read reads report.json; the report is nil if there is none.

@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/state"
 )
@@ -164,7 +164,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	if dryRun {
 		err = write(io.Discard)
 	} else {
-		err = export.WriteStream(c.Dir.Problems(), export.Public, write)
+		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, write)
 	}
 	if err != nil {
 		if res != nil {

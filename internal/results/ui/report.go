@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -118,7 +117,7 @@ func Write(dir datadir.Dir, rep *report.Report) error {
 	if err != nil {
 		return err
 	}
-	return export.ReplaceFile(dir.ReportHTML(), export.Public, text)
+	return datadir.ReplaceFile(dir.ReportHTML(), datadir.Public, text)
 }
 
 // Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports

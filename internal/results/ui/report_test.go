@@ -15,7 +15,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
@@ -371,7 +370,7 @@ func TestRewrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !export.Ours(string(dir), filepath.Base(dir.ReportHTML())) {
+	if !datadir.Ours(string(dir), filepath.Base(dir.ReportHTML())) {
 		t.Error("the file does not begin as Mapwright's do")
 	}
 	if there, err := Rewrite(dir, dir); !there || err != nil {

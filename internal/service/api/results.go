@@ -15,7 +15,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
@@ -82,7 +81,7 @@ func (a resultRoutes) part(c *call) error {
 // mediaTypeOf is the media type of a file that a crawl writes for its users; empty if the name is not that of one.
 func mediaTypeOf(name string) string {
 	switch name {
-	case "sitemap.jsonl", "links.jsonl", export.ChangesName, export.ProblemsName:
+	case "sitemap.jsonl", "links.jsonl", datadir.ChangesName, datadir.ProblemsName:
 		return linesKind
 	case "report.json":
 		return jsonKind
@@ -90,7 +89,7 @@ func mediaTypeOf(name string) string {
 		return csvKind
 	}
 	switch {
-	case !export.IsSitemap(name):
+	case !datadir.IsSitemap(name):
 		return ""
 	case strings.HasSuffix(name, ".gz"):
 		return gzipKind
@@ -164,7 +163,7 @@ func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
 		detail += ": links are kept only by a crawl with the setting links"
 	case name == "sitemap.csv":
 		detail += ": it is written only by a crawl with the setting csv"
-	case name == export.ChangesName:
+	case name == datadir.ChangesName:
 		detail += ": there was no recrawl yet"
 	case strings.HasPrefix(name, "sitemap"):
 		detail += ": no page is indexable, or its parts or hosts are others; report.json lists the files"

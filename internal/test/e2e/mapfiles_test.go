@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
@@ -37,7 +37,7 @@ func exportTo(t *testing.T, dir, out string, args ...string) exported {
 	}
 	res := parse[exported](t, got.stdout)
 	for _, name := range res.Files {
-		if export.IsSitemap(name) {
+		if datadir.IsSitemap(name) {
 			sitemaptest.Files(t, filepath.Join(out, name))
 		}
 	}

@@ -1,4 +1,4 @@
-package export
+package datadir
 
 import (
 	"context"

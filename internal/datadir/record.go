@@ -1,4 +1,4 @@
-package export
+package datadir
 
 import (
 	"errors"
@@ -31,6 +31,9 @@ const (
 	IndexName = "pages.index"
 	indexMark = "MWPAGES"
 )
+
+// ChangesName is the file that lists what a recrawl found changed.
+const ChangesName = "changes.jsonl"
 
 // ProblemsName is the file with the problems of the site.
 const ProblemsName = "problems.jsonl"
@@ -128,11 +131,9 @@ func Ours(dir, name string) bool {
 	return err == nil && string(head) == mark
 }
 
-// CheckFile returns ErrNotOurs if there is a file at the path that Mapwright did not write.
-func CheckFile(path string) error { return checkReplace(path) }
-
-// checkReplace refuses to replace a file that Mapwright did not write. In an empty file nothing is lost.
-func checkReplace(path string) error {
+// CheckFile returns ErrNotOurs if there is a file at the path that Mapwright did not write. In an empty file nothing is
+// lost.
+func CheckFile(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

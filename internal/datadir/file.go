@@ -1,4 +1,4 @@
-package export
+package datadir
 
 import (
 	"bufio"
@@ -12,9 +12,9 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// file is a file on its way to its name. Once sealed it holds no buffers: a large export has hundreds of parts.
-type file struct {
-	path string
+// File is a file on its way to its name. Once sealed it holds no buffers: a large export has hundreds of parts.
+type File struct {
+	Path string
 	f    *os.File
 	buf  *bufio.Writer
 	zip  *gzip.Writer // nil if not compressed
@@ -25,43 +25,40 @@ type file struct {
 // behind. No user has files of such names, so they are replaced and deleted whatever they hold.
 const TempSuffix = ".mapwright.tmp"
 
-// create opens path under a temporary name, with buffers of its own.
-func create(path string, mode os.FileMode) (*file, error) {
-	f, err := openTemp(path, mode)
-	if err != nil {
-		return nil, err
-	}
-	return newFile(path, f, bufio.NewWriterSize(nil, bufferSize), nil), nil
+// Create opens path under a temporary name, with a buffer of its own.
+func Create(path string, mode os.FileMode) (*File, error) {
+	return CreateWith(path, mode, bufio.NewWriterSize(nil, BufferSize), nil)
 }
 
-// bufferSize is how much of a file is written at once.
-const bufferSize = 256 << 10
+// BufferSize is how much of a file is written at once.
+const BufferSize = 256 << 10
 
-// openTemp opens the temporary file of a path. What an interrupted export left under that name is removed. The file is
-// always a new one: if another user put a link or a file there, nothing is written through it.
-func openTemp(path string, mode os.FileMode) (*os.File, error) {
+// CreateWith is Create with buffers of the caller, which the file uses until it is flushed. Zip is nil if the file is
+// not compressed. What an interrupted export left under the temporary name is removed. The file is always a new one: if
+// another user put a link or a file there, nothing is written through it.
+func CreateWith(path string, mode os.FileMode, buf *bufio.Writer, zip *gzip.Writer) (*File, error) {
 	temp := path + TempSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-}
-
-// newFile writes to f through the buffers until it is flushed. Zip is nil if it is not compressed.
-func newFile(path string, f *os.File, buf *bufio.Writer, zip *gzip.Writer) *file {
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return nil, err
+	}
 	buf.Reset(f)
-	w := &file{path: path, f: f, buf: buf, zip: zip, out: buf}
+	w := &File{Path: path, f: f, buf: buf, zip: zip, out: buf}
 	if zip != nil {
 		zip.Reset(buf)
 		w.out = zip
 	}
-	return w
+	return w, nil
 }
 
-func (w *file) Write(p []byte) (int, error) { return w.out.Write(p) }
+// Write implements io.Writer.
+func (w *File) Write(p []byte) (int, error) { return w.out.Write(p) }
 
-// flush writes what is buffered, and gives the buffers up.
-func (w *file) flush() error {
+// Flush writes what is buffered, and gives the buffers up.
+func (w *File) Flush() error {
 	var err error
 	if w.zip != nil {
 		err = w.zip.Close()
@@ -71,24 +68,24 @@ func (w *file) flush() error {
 	return err
 }
 
-// sync makes what was flushed durable, and closes the file.
-func (w *file) sync() error { return errors.Join(w.f.Sync(), w.f.Close()) }
+// Sync makes what was flushed durable, and closes the file.
+func (w *File) Sync() error { return errors.Join(w.f.Sync(), w.f.Close()) }
 
-// seal makes the file's content durable, still under its temporary name.
-func (w *file) seal() error { return errors.Join(w.flush(), w.sync()) }
+// Seal makes the file's content durable, still under its temporary name.
+func (w *File) Seal() error { return errors.Join(w.Flush(), w.Sync()) }
 
-// publish gives a sealed file its name, which is recorded before if the directory has a record.
-func (w *file) publish() error {
-	if err := addToRecord(filepath.Dir(w.path), filepath.Base(w.path)); err != nil {
+// Publish gives a sealed file its name, which is recorded before if the directory has a record.
+func (w *File) Publish() error {
+	if err := addToRecord(filepath.Dir(w.Path), filepath.Base(w.Path)); err != nil {
 		return err
 	}
-	return os.Rename(w.path+TempSuffix, w.path)
+	return os.Rename(w.Path+TempSuffix, w.Path)
 }
 
-// discard removes a file that was not published. It may be called after seal.
-func (w *file) discard() {
+// Discard removes a file that was not published. It may be called after Seal.
+func (w *File) Discard() {
 	_ = w.f.Close() // it may be closed already
-	_ = os.Remove(w.path + TempSuffix)
+	_ = os.Remove(w.Path + TempSuffix)
 }
 
 // Modes of files, before the umask.
@@ -107,25 +104,25 @@ func WriteFile(path string, mode os.FileMode, content []byte) error {
 
 // WriteStream writes a file whole or not at all: what the function writes becomes its content if the function succeeds.
 func WriteStream(path string, mode os.FileMode, write func(io.Writer) error) error {
-	w, err := create(path, mode)
+	w, err := Create(path, mode)
 	if err != nil {
 		return err
 	}
 	if err := write(w); err != nil {
-		w.discard()
+		w.Discard()
 		return err
 	}
-	if err := w.seal(); err != nil {
-		w.discard()
+	if err := w.Seal(); err != nil {
+		w.Discard()
 		return err
 	}
-	return errors.Join(w.publish(), disk.SyncDir(filepath.Dir(path)))
+	return errors.Join(w.Publish(), disk.SyncDir(filepath.Dir(path)))
 }
 
 // ReplaceFile is WriteFile for a file that users may have replaced by their own: if Mapwright did not write it, it
 // returns ErrNotOurs.
 func ReplaceFile(path string, mode os.FileMode, content []byte) error {
-	if err := checkReplace(path); err != nil {
+	if err := CheckFile(path); err != nil {
 		return err
 	}
 	return WriteFile(path, mode, content)
@@ -134,7 +131,7 @@ func ReplaceFile(path string, mode os.FileMode, content []byte) error {
 // Adopt gives a file that is whole and durable its name in the same directory. If there is a file of that name which
 // Mapwright did not write, it returns ErrNotOurs.
 func Adopt(temp, path string) error {
-	if err := checkReplace(path); err != nil {
+	if err := CheckFile(path); err != nil {
 		return err
 	}
 	if err := addToRecord(filepath.Dir(path), filepath.Base(path)); err != nil {

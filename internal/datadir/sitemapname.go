@@ -1,4 +1,4 @@
-package export
+package datadir
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
-// hostOf is the host of a canonical URL, with its port if it has one.
-func hostOf(url string) string {
+// HostOf is the host of a canonical URL, with its port if it has one.
+func HostOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	return host
@@ -22,14 +22,14 @@ func hostOf(url string) string {
 // maxStem bounds the name of a host in names of files, which may have 255 bytes with all that is added to it.
 const maxStem = 200
 
-// stemOf begins the names of the sitemaps of a host: "sitemap-" and the host. Different hosts have different ones, also
+// SitemapStem begins the names of the sitemaps of a host: "sitemap-" and the host. Different hosts have different ones, also
 // where names of files are compared without case. No host is called like a part of the sitemaps of another, since the
 // last label of a host name is not a number.
 //
 // The port stands behind "_". An IPv6 address stands behind "~~", with "-" for each colon. Other bytes than lower-case
 // letters, digits, dots and hyphens are "~" and two digits in hexadecimal. Of a long name the end is replaced by a
 // hash.
-func stemOf(host string) string {
+func SitemapStem(host string) string {
 	b := []byte("sitemap-")
 	if address, port, ok := strings.Cut(host, "]"); ok {
 		b = append(b, "~~"+strings.ReplaceAll(strings.TrimPrefix(address, "["), ":", "-")...)
@@ -89,7 +89,7 @@ func isOfAll(stem string) bool {
 // isNumber reports whether a text has digits only.
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// isOurs reports whether a sitemap begins as those of this package do. What cannot be read does not. A sitemap of one
+// isOurs reports whether a sitemap begins as those of an export do. What cannot be read does not. A sitemap of one
 // host of several must be about that host: users keep copies of sitemaps under names such as sitemap-old.xml.
 func isOurs(file string) bool {
 	stem := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".gz"), ".xml")
@@ -112,8 +112,8 @@ func isOurs(file string) bool {
 		about = strings.TrimRight(about, "0123456789")
 		about = strings.TrimSuffix(about, ".")
 	} else if host, err := url.PathUnescape(strings.NewReplacer("&amp;", "&", "&apos;",
-		"'").Replace(hostOf(loc))); err == nil {
-		about = stemOf(host)
+		"'").Replace(HostOf(loc))); err == nil {
+		about = SitemapStem(host)
 	}
 	number, ok := strings.CutPrefix(stem, about)
 	return ok && about != "" && (number == "" || number[0] == '.' && isNumber(number[1:]))
