@@ -8,12 +8,12 @@ import (
 
 // A recordStore keeps the records that finish URLs or queue them again.
 type recordStore struct {
-	*MemStore
+	*memStore
 	recs []Record
 }
 
 func (s *recordStore) Commit(recs ...Record) (Position, error) {
-	at, err := s.MemStore.Commit(recs...)
+	at, err := s.memStore.Commit(recs...)
 	for _, r := range recs {
 		if r.Finish != nil || len(r.Visits) > 0 || len(r.Facts) > 0 {
 			f := r.Finish
@@ -31,7 +31,7 @@ func (s *recordStore) Commit(recs ...Record) (Position, error) {
 // A visit that Again queues is in the record of the finish, and knows how that ended.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &recordStore{MemStore: NewMemStore()}
+		store := &recordStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Generation: 3}, store)
 		add(t, f, Link{URL: mustURL("http://a.example/"), Source: 2, Hops: 1, Repeats: 4})
 		lease := next(t, f)
@@ -59,14 +59,14 @@ func TestAgain(t *testing.T) {
 		if fin := store.recs[1].Finish; fin.Visit != 2 || fin.Before != want || fin.Generation != 3 {
 			t.Errorf("%+v", fin)
 		}
-		checkEmpty(t, f, store.MemStore)
+		checkEmpty(t, f, store.memStore)
 	})
 }
 
 // A URL that goes back is not queued once more.
 func TestAgainOfAReturnedURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &recordStore{MemStore: NewMemStore()}
+		store := &recordStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		add(t, f, Link{URL: mustURL("http://a.example/")})
 		done(t, next(t, f), Result{Again: true, Facts: []CrawlFact{{Name: "fact"}}})
@@ -76,14 +76,14 @@ func TestAgainOfAReturnedURL(t *testing.T) {
 		}
 		startLease(t, lease)
 		done(t, lease, ok())
-		checkEmpty(t, f, store.MemStore)
+		checkEmpty(t, f, store.memStore)
 	})
 }
 
 // A lease is recorded as in flight when the caller says so, in the first visit and in later ones, and never otherwise.
 func TestRecordInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		add(t, f, Link{URL: mustURL("http://a.example/")})
 		again := ok()
@@ -131,7 +131,7 @@ func TestRecordInFlight(t *testing.T) {
 // The facts of Revisit are in its last record, also if there are no links.
 func TestFactsOfRevisit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &recordStore{MemStore: NewMemStore()}
+		store := &recordStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		links := make([]Link, batchMost+1)
 		for i := range links {
@@ -154,9 +154,9 @@ func TestFactsOfRevisit(t *testing.T) {
 
 // Pages of a host count towards its limit in their own generation only.
 func TestHostLimitIsOfOneGeneration(t *testing.T) {
-	for generation, want := range []Why{WhyHostLimit, WhyNothing} {
+	for generation, want := range []reason{whyHostLimit, whyNothing} {
 		synctest.Test(t, func(t *testing.T) {
-			store := NewMemStore()
+			store := newMemStore()
 			u := mustURL("http://a.example/")
 			o := Options{Pace: fast(1), IgnoreRobots: true, MaxURLsPerHost: 2, Generation: uint32(generation)}
 			f := newTest(t, o, store)

@@ -41,7 +41,7 @@ func perSecond() pace.Config {
 // not drained.
 func TestRobotsQuestionIsSharedByItsOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: perSecond(), Shards: 4, KeepTurn: 1}, store)
 		start := time.Now()
 		add(t, f, seeds("http://a.example/")...)
@@ -55,8 +55,8 @@ func TestRobotsQuestionIsSharedByItsOrigins(t *testing.T) {
 		origins := []string{"http://a.example", "http://b.example"}
 		l := wantRobots(t, f, 0, start, "http://rules.example/r", RobotsTask{Origins: origins, Hops: 1})
 		checkInvariants(t, f)
-		if st := f.Stats(); st.Hosts[WhyRobots] != 2 || st.Robots != 1 {
-			t.Errorf("%d hosts wait for robots.txt, %d robots leases, want 2 and 1", st.Hosts[WhyRobots], st.Robots)
+		if st := f.Stats(); st.Hosts["robots.txt"] != 2 || st.Robots != 1 {
+			t.Errorf("%d hosts wait for robots.txt, %d robots leases, want 2 and 1", st.Hosts["robots.txt"], st.Robots)
 		}
 		done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour)})
 		if err := crawl(t, f, 1, 0, func(l *Lease) Result { return ok() }); err != ErrDrained {
@@ -74,7 +74,7 @@ func TestRobotsQuestionIsSharedByItsOrigins(t *testing.T) {
 // as long as it takes.
 func TestRobotsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: perSecond()}, NewMemStore())
+		f := newTest(t, Options{Pace: perSecond()}, newMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		for attempt := 1; attempt <= 3; attempt++ {
 			l := next(t, f)
@@ -107,7 +107,7 @@ func TestRobotsOfABlockedHost(t *testing.T) {
 	for name, before := range map[string]bool{"before": true, "after": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := NewMemStore()
+				store := newMemStore()
 				o := Options{Pace: perSecond(), Shards: 4}
 				o.Pace.MaxFailures = 1
 				f := newTest(t, o, store)
@@ -149,7 +149,7 @@ func TestRobotsOfABlockedHost(t *testing.T) {
 // A host that rests longer than the patience of an origin: the origin goes on, and its question is not asked any more.
 func TestRobotsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: perSecond(), Shards: 4}, NewMemStore())
+		f := newTest(t, Options{Pace: perSecond(), Shards: 4}, newMemStore())
 		add(t, f, seeds("http://rests.example/")...)
 		rests := next(t, f)
 		startLease(t, rests)

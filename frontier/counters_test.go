@@ -8,7 +8,7 @@ import (
 
 // A hookedStore calls hook, once, before a batch of links is recorded. No lock is held then.
 type hookedStore struct {
-	*MemStore
+	*memStore
 	hook func()
 }
 
@@ -17,13 +17,13 @@ func (s *hookedStore) Ready(ctx context.Context) error {
 		s.hook = nil
 		hook()
 	}
-	return s.MemStore.Ready(ctx)
+	return s.memStore.Ready(ctx)
 }
 
 // Another page records the same links after the first page's links were looked up and before they are recorded. No
 // counter falls.
 func TestCountersNeverFall(t *testing.T) {
-	store := &hookedStore{MemStore: NewMemStore()}
+	store := &hookedStore{memStore: newMemStore()}
 	f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 	links := seeds("http://a.example/1", "http://a.example/2", "http://b.example/1")
 

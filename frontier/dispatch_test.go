@@ -11,7 +11,7 @@ import (
 // it to be free. Leases come out of the channel.
 func sleepers(t *testing.T, n int) (f *Frontier, first *Lease, leases chan *Lease) {
 	t.Helper()
-	f = newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+	f = newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, newMemStore())
 	for i := range 100 {
 		add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 	}

@@ -35,12 +35,12 @@ func (d *domain) tally(class pace.Class, v pace.Meaning) (kind EvidenceKind, cha
 			return 0, false
 		}
 		d.failures = 0
-		return EvidenceDomainAnswered, true
+		return evidenceDomainAnswered, true
 	case pace.MeaningRefused, pace.MeaningFailed:
 		if d.failures < math.MaxUint16 {
 			d.failures++
 		}
-		return EvidenceDomainFailed, true
+		return evidenceDomainFailed, true
 	}
 	return 0, false
 }
@@ -52,7 +52,7 @@ func (d *domain) fold(at Position, kind EvidenceKind) {
 		return
 	}
 	d.at = at
-	if kind == EvidenceDomainAnswered {
+	if kind == evidenceDomainAnswered {
 		d.failures = 0
 	} else if d.failures < math.MaxUint16 {
 		d.failures++
@@ -230,7 +230,7 @@ const domainSize = 18
 // called after RestoreFolds, in the order of positions, before Resume.
 func (f *Frontier) Fold(at Position, e Evidence) {
 	switch e.Kind {
-	case EvidenceDomainFailed, EvidenceDomainAnswered:
+	case evidenceDomainFailed, evidenceDomainAnswered:
 		f.shards.withDomain(e.Subject, func(d *domain) { d.fold(at, e.Kind) })
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := pace.Config{MinDelay: 5 * time.Second, MaxDelay: 5 * time.Second, MaxInflight: 1}
-		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: 3}, NewMemStore())
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: 3}, newMemStore())
 		add(t, f, seeds("http://a.example/1")...)
 		for attempt := 1; attempt <= 4; attempt++ {
 			start := time.Now()
@@ -41,7 +41,7 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 func TestFailedConnectionsCount(t *testing.T) {
 	for class, counts := range map[pace.Class]bool{pace.ClassNetwork: true, pace.ClassOK: true, pace.ClassNone: false} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newTest(t, Options{IgnoreRobots: true, MaxRetries: Off, MaxURLs: 1}, NewMemStore())
+			f := newTest(t, Options{IgnoreRobots: true, MaxRetries: Off, MaxURLs: 1}, newMemStore())
 			add(t, f, seeds("http://a.example/1", "http://b.example/2")...)
 			done(t, next(t, f), Result{Class: class, Finish: &Finish{}, Final: true})
 			_, err := f.Next(t.Context())

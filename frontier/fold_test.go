@@ -14,14 +14,14 @@ import (
 
 // evidenceStore keeps evidence with its positions.
 type evidenceStore struct {
-	*MemStore
+	*memStore
 	at       []Position
 	evidence []Evidence
 	skips    []Skip
 }
 
 func (s *evidenceStore) Commit(recs ...Record) (Position, error) {
-	at, err := s.MemStore.Commit(recs...)
+	at, err := s.memStore.Commit(recs...)
 	for i := range recs {
 		for _, e := range recs[i].Evidence {
 			s.at = append(s.at, at)
@@ -49,7 +49,7 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 	for saved := range 3 { // how many URLs before the kill the fold is saved
 		for killed := range threshold {
 			synctest.Test(t, func(t *testing.T) {
-				store := &evidenceStore{MemStore: NewMemStore()}
+				store := &evidenceStore{memStore: newMemStore()}
 				o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: threshold, Shards: 3}
 				o.Pace.MaxFailures = 255
 				f := newTest(t, o, store)
@@ -102,7 +102,7 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 // An answer ends the row, and a new run tries a domain again that was given up.
 func TestFoldOfADomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &evidenceStore{MemStore: NewMemStore()}
+		store := &evidenceStore{memStore: newMemStore()}
 		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: 3}
 		o.Pace.MaxFailures = 255
 		f := newTest(t, o, store)
@@ -156,7 +156,7 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 			// story is how the host stands after each request, of a crawl that is killed after some of them.
 			story := func(kills ...int) (all []string) {
 				synctest.Test(t, func(t *testing.T) {
-					store := &evidenceStore{MemStore: NewMemStore()}
+					store := &evidenceStore{memStore: newMemStore()}
 					o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 100, FailureThreshold: 5,
 						CancelOnThrottle: true, Run: 1, Continues: 1}
 					o.Pace.MaxFailures, o.Pace.MaxLearned = 4, time.Millisecond
@@ -222,7 +222,7 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 func TestRowsAreOverInANewRun(t *testing.T) {
 	for _, known := range []bool{false, true} { // whether the second run had links of the host
 		synctest.Test(t, func(t *testing.T) {
-			store := NewMemStore()
+			store := newMemStore()
 			o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off, Run: 1,
 				Continues: 1}
 			o.Pace.MaxFailures = 2

@@ -183,7 +183,7 @@ func (v *visited) check(t testing.TB, want int) {
 }
 
 // checkEmpty asserts that a drained frontier holds nothing.
-func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
+func checkEmpty(t testing.TB, f *Frontier, s *memStore) {
 	t.Helper()
 	st := f.Stats()
 	if st.Pending != 0 || st.InMemory != 0 || st.OnDisk != 0 || st.Leased != 0 || st.Waiting != 0 || st.Robots != 0 ||
@@ -204,7 +204,7 @@ func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 
 func TestDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{}, store)
 		if n := add(t, f, seeds("http://a.example/", "http://a.example/", "https://b.example/")...); n != 2 {
 			t.Errorf("added %d, want 2", n)
@@ -253,7 +253,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				if hosts > 1 || raceEnabled {
 					pages = 20_000
 				}
-				store := NewMemStore()
+				store := newMemStore()
 				f := newTest(t, Options{Pace: fast(8), MaxInMemory: 1000, Shards: 2, FilterCapacity: pages}, store)
 				add(t, f, seeds(treeURL(0, hosts))...)
 				var seen visited

@@ -17,7 +17,7 @@ import (
 // fits in memory.
 func TestLevelByLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(3), LevelByLevel: true, MaxInMemory: 50, MaxHosts: 10, Shards: 3, FailureThreshold: Off}
 		f := newTest(t, o, store)
 		add(t, f, seeds(treeURL(0, 40))...)
@@ -59,7 +59,7 @@ func TestLevelByLevel(t *testing.T) {
 // A source that is open holds the next level closed, and a blocked host does not.
 func TestWhatHoldsTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: true, MaxRetries: Off}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: true, MaxRetries: Off}, newMemStore())
 		release := f.Source()
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 30 {
@@ -113,7 +113,7 @@ func TestDepthIsTheLeast(t *testing.T) {
 	want := map[string]uint16{"/": 0, "/a": 1, "/r": 1, "/s": 1, "/t": 1, "/b": 2, "/u": 2, "/v": 3}
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, LevelByLevel: true}, NewMemStore())
+			f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, LevelByLevel: true}, newMemStore())
 			add(t, f, seeds("http://a.example/")...)
 			var mu sync.Mutex
 			got := map[string]uint16{}

@@ -29,7 +29,7 @@ type host struct {
 
 	name   hostName
 	flags  hostFlags
-	why    Why
+	why    reason
 	active int32 // the index of its activeState, -1 if the host is parked
 
 	domain hostDomain
@@ -178,7 +178,7 @@ func (t *hostTable) all(p uint8) iter.Seq2[int32, *host] {
 func (t *hostTable) add(id HostID, name string) (int32, *host) {
 	i := t.records.Alloc()
 	h := t.at(i)
-	*h = host{id: id, flags: hostUnknown, why: WhyIdle, active: -1, hostQueue: emptyQueue(t.gone[id])}
+	*h = host{id: id, flags: hostUnknown, why: whyIdle, active: -1, hostQueue: emptyQueue(t.gone[id])}
 	delete(t.gone, id)
 	t.byID[id] = i
 	t.whys[h.why]++
@@ -230,7 +230,7 @@ func (t *hostTable) forgetPartition(p uint8) {
 }
 
 // setWhy sets what a host waits for.
-func (t *hostTable) setWhy(h *host, why Why) {
+func (t *hostTable) setWhy(h *host, why reason) {
 	t.whys[h.why]--
 	t.whys[why]++
 	h.why = why

@@ -404,7 +404,7 @@ func (e *ending) conclude(b *batch, rec *Record) {
 		if kind, changed := d.tally(e.class, e.meaning); changed {
 			e.domain = d
 			b.evidence = append(b.evidence, Evidence{Partition: h.id.Partition(), Kind: kind, Subject: d.id})
-			if kind == EvidenceDomainFailed && d.reached(s.f.o.FailureThreshold) {
+			if kind == evidenceDomainFailed && d.reached(s.f.o.FailureThreshold) {
 				waiting := h.pages() // the URL that ends here is still counted
 				if !e.again {
 					waiting--

@@ -18,7 +18,7 @@ func TestTicketsAreExact(t *testing.T) {
 	for _, limit := range []int64{1, 50, 1000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := NewMemStore()
+				store := newMemStore()
 				f := newTest(t, Options{Pace: fast(20), MaxURLs: limit, Shards: 3, FailureThreshold: Off}, store)
 				for i := range 3000 {
 					add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%100, i))...)
@@ -109,7 +109,7 @@ func TestLimitOrDrained(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true, MaxURLs: tt.limit, URLsUsed: tt.used},
-					NewMemStore())
+					newMemStore())
 				for i := range tt.urls {
 					add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
 				}
@@ -132,7 +132,7 @@ func TestLimitOrDrained(t *testing.T) {
 // left; but it is as soon as something is.
 func TestLimitAndSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true, MaxURLs: 1}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true, MaxURLs: 1}, newMemStore())
 		release := f.Source()
 		add(t, f, seeds("http://a.example/1")...)
 		l := next(t, f)
@@ -159,7 +159,7 @@ func TestLimitAndSources(t *testing.T) {
 
 func TestHostLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(4), IgnoreRobots: true, MaxURLsPerHost: 5}
 		f := newTest(t, o, store)
 		count := map[string]int{}
@@ -207,7 +207,7 @@ func TestHostLimit(t *testing.T) {
 // sitemap is queued; and at once when the last of them ends.
 func TestDrainedIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(3), IgnoreRobots: true}, newMemStore())
 		var ended atomic.Int64
 		waitAll := func(want int64) {
 			t.Helper()
@@ -249,7 +249,7 @@ func TestDrainedIsExact(t *testing.T) {
 // The lease of a worker that panics is released: the slot, the permit, the ticket.
 func TestPanicPaysBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxURLs: 1, MaxInMemory: 1}, store)
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 3 {
@@ -290,12 +290,12 @@ func TestPanicPaysBack(t *testing.T) {
 // The page limit can be raised and lowered while calls of Next wait for a ticket: it is exact each time.
 func TestPageLimitChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(20), MaxURLs: 3}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(20), MaxURLs: 3}, newMemStore())
 		for i := range 40 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%10, i))...)
 		}
 		for _, step := range []struct{ limit, want int64 }{{3, 3}, {10, 10}, {7, 10}, {-1, 10}, {12, 12}, {0, 0}} {
-			f.Pages().SetMost(step.limit)
+			f.SetMaxURLs(step.limit)
 			for {
 				l, err := f.Next(t.Context())
 				if err != nil {
@@ -306,7 +306,7 @@ func TestPageLimitChanges(t *testing.T) {
 				}
 				work(f, l, func() {})
 			}
-			if got := f.Pages().Used(); step.limit != 0 && got != step.want {
+			if got := f.PagesUsed(); step.limit != 0 && got != step.want {
 				t.Errorf("limit %d: %d pages were fetched, want %d", step.limit, got, step.want)
 			}
 		}

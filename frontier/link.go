@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -148,8 +149,11 @@ func ParseLink(raw string) (Link, error) {
 
 // checkURL refuses a URL that cannot be kept.
 func checkURL(u *URL) error {
-	if u.IsZero() || len(u.String()) > MaxURL || len(u.Host()) > MaxHost {
-		return &LinkError{URL: u.String()}
+	if u.IsZero() {
+		return errors.New("link without a url")
+	}
+	if len(u.String()) > MaxURL || len(u.Host()) > MaxHost {
+		return fmt.Errorf("url %.200q is too long", u.String())
 	}
 	return nil
 }
@@ -192,17 +196,6 @@ func (c Cursor) before() Cursor {
 		c.Position, c.Index = c.Position-1, math.MaxUint32
 	}
 	return c
-}
-
-// LinkError is a link that cannot be taken: it has no URL, or its URL or host name
-// is longer than can be kept.
-type LinkError struct{ URL string }
-
-func (e *LinkError) Error() string {
-	if e.URL == "" {
-		return "link without a url"
-	}
-	return fmt.Sprintf("url %.200q is too long", e.URL)
 }
 
 // MaxURL and MaxHost are how long, in bytes, a link's URL and its host name may be.

@@ -13,13 +13,13 @@ import (
 // lateStore does something after a queue has been read and before the answer
 // arrives.
 type lateStore struct {
-	*MemStore
+	*memStore
 	once sync.Once
 	late func()
 }
 
 func (s *lateStore) Pending(ctx context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
-	links, next, err := s.MemStore.Pending(ctx, host, after, n)
+	links, next, err := s.memStore.Pending(ctx, host, after, n)
 	if s.late != nil {
 		s.once.Do(s.late)
 	}
@@ -30,7 +30,7 @@ func (s *lateStore) Pending(ctx context.Context, host HostID, after Cursor, n in
 // though the read has not seen it.
 func TestLinkFoundWhileItsQueueIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &lateStore{MemStore: NewMemStore()}
+		store := &lateStore{memStore: newMemStore()}
 		o := Options{Pace: fast(2), IgnoreRobots: true, FailureThreshold: Off}
 		f := newTest(t, o, store)
 		for i := range 5 {

@@ -11,7 +11,7 @@ import (
 // A start that may not be made now returns the URL without an attempt.
 func TestMayStart(t *testing.T) {
 	may := false
-	f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MayStart: func() bool { return may }}, NewMemStore())
+	f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MayStart: func() bool { return may }}, newMemStore())
 	add(t, f, seeds("http://a.example/1")...)
 	l := next(t, f)
 	if err := l.Start(); err != ErrNotNow {
@@ -31,7 +31,7 @@ func TestMayStart(t *testing.T) {
 // to do.
 func TestGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Closed: true, Grants: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Closed: true, Grants: true}, newMemStore())
 		m := MemberOf(f)
 		p := f.hasher.HostID("a.example").Partition()
 		if err := f.OpenPartition(t.Context(), p, Opening{At: time.Unix(1, 0), Granted: 5, Used: 3}); err != nil {
@@ -92,7 +92,7 @@ func TestGrants(t *testing.T) {
 // Levels of a member are opened by its caller, and Hold keeps it from being drained.
 func TestOpenLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Closed: true, LevelByLevel: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Closed: true, LevelByLevel: true}, newMemStore())
 		m := MemberOf(f)
 		release := m.Hold()
 		p := f.hasher.HostID("a.example").Partition()

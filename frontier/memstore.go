@@ -9,11 +9,8 @@ import (
 	"sync"
 )
 
-var _ PartitionStore = (*MemStore)(nil)
-
-// A MemStore is a [Store] in memory, for tests and for crawls that need not
-// outlive their process. It is safe for concurrent use.
-type MemStore struct {
+// A memStore is what NewMemStore returns.
+type memStore struct {
 	mu   sync.Mutex
 	last Position // guarded by mu
 	// every link ever committed: its last visit that is finished, 0 for none; guarded by mu
@@ -31,13 +28,16 @@ type memHost struct {
 	low    Cursor   // the last cursor committed
 }
 
-// NewMemStore returns an empty store.
-func NewMemStore() *MemStore {
-	return &MemStore{finished: map[Key]uint32{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
+// NewMemStore returns an empty store in memory, for tests and for crawls that need not
+// outlive their process.
+func NewMemStore() Store { return newMemStore() }
+
+func newMemStore() *memStore {
+	return &memStore{finished: map[Key]uint32{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
 }
 
 // Commit implements [Store].
-func (m *MemStore) Commit(recs ...Record) (Position, error) {
+func (m *memStore) Commit(recs ...Record) (Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range recs {
@@ -47,7 +47,7 @@ func (m *MemStore) Commit(recs ...Record) (Position, error) {
 	return m.last, nil
 }
 
-func (m *MemStore) applyLocked(r *Record) {
+func (m *memStore) applyLocked(r *Record) {
 	for i := range r.Links {
 		l := &r.Links[i]
 		l.At = Cursor{Priority: l.Priority, Position: m.last, Index: uint32(i)}
@@ -90,7 +90,7 @@ func (m *MemStore) applyLocked(r *Record) {
 	}
 }
 
-func (m *MemStore) enqueueLocked(l Link) {
+func (m *memStore) enqueueLocked(l Link) {
 	h := m.hostLocked(l.Key.Host)
 	for len(h.levels) <= int(l.Priority) {
 		h.levels = append(h.levels, nil)
@@ -101,7 +101,7 @@ func (m *MemStore) enqueueLocked(l Link) {
 	h.levels[l.Priority] = append(h.levels[l.Priority], l)
 }
 
-func (m *MemStore) hostLocked(id HostID) *memHost {
+func (m *memStore) hostLocked(id HostID) *memHost {
 	h := m.hosts[id]
 	if h == nil {
 		h = &memHost{}
@@ -119,11 +119,11 @@ func indexAfter(level []Link, after Cursor) int {
 	return i
 }
 
-// Ready implements [Store]; a MemStore always is.
-func (m *MemStore) Ready(context.Context) error { return nil }
+// Ready implements [Store]; a memStore always is.
+func (m *memStore) Ready(context.Context) error { return nil }
 
 // Seen implements [Store].
-func (m *MemStore) Seen(_ context.Context, keys []Key, out []bool) error {
+func (m *memStore) Seen(_ context.Context, keys []Key, out []bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, k := range keys {
@@ -133,7 +133,7 @@ func (m *MemStore) Seen(_ context.Context, keys []Key, out []bool) error {
 }
 
 // Pending implements [Store].
-func (m *MemStore) Pending(_ context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
+func (m *memStore) Pending(_ context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := m.hosts[host]
@@ -160,7 +160,7 @@ func (m *MemStore) Pending(_ context.Context, host HostID, after Cursor, n int) 
 }
 
 // Host implements [Store].
-func (m *MemStore) Host(_ context.Context, host HostID) (HostFact, bool, error) {
+func (m *memStore) Host(_ context.Context, host HostID) (HostFact, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h := m.hosts[host]; h != nil && h.known {
@@ -169,8 +169,8 @@ func (m *MemStore) Host(_ context.Context, host HostID) (HostFact, bool, error) 
 	return HostFact{}, false, nil
 }
 
-// Keys implements [PartitionStore].
-func (m *MemStore) Keys(_ context.Context, first, last uint8) iter.Seq2[Key, error] {
+// Keys implements [Store].
+func (m *memStore) Keys(_ context.Context, first, last uint8) iter.Seq2[Key, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var keys []Key
@@ -189,19 +189,9 @@ func (m *MemStore) Keys(_ context.Context, first, last uint8) iter.Seq2[Key, err
 	}
 }
 
-// TakeSent returns the links that were sent to closed partitions, and forgets
-// them.
-func (m *MemStore) TakeSent() []Link {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	sent := m.sent
-	m.sent = nil
-	return sent
-}
-
-// Backlogs implements [PartitionStore]: it lists the hosts with queued links, in
+// Backlogs implements [Store]: it lists the hosts with queued links, in
 // the order of their IDs, also for [Frontier.Resume].
-func (m *MemStore) Backlogs(_ context.Context, first, last uint8) iter.Seq2[Backlog, error] {
+func (m *memStore) Backlogs(_ context.Context, first, last uint8) iter.Seq2[Backlog, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Backlog
@@ -231,23 +221,4 @@ func (m *MemStore) Backlogs(_ context.Context, first, last uint8) iter.Seq2[Back
 			}
 		}
 	}
-}
-
-// Len is how many links were ever committed, and how many of them are finished.
-func (m *MemStore) Len() (links, finished int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, visit := range m.finished {
-		if visit > 0 {
-			finished++
-		}
-	}
-	return len(m.finished), finished
-}
-
-// Inflight is how many URLs were leased and neither finished nor returned.
-func (m *MemStore) Inflight() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.inflight)
 }

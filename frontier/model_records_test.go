@@ -44,7 +44,7 @@ func admitSome(l *Link, e []Evidence) []Evidence {
 
 // A keptStore counts what records add to counts and folds.
 type keptStore struct {
-	*MemStore
+	*memStore
 	t          *testing.T
 	generation uint32
 
@@ -108,7 +108,7 @@ func (k *kept) count(skips []Skip, evidence []Evidence) {
 		k.skips[s.Reason] += s.Count
 	}
 	for _, e := range evidence {
-		if e.Kind < EvidenceDomainFailed {
+		if e.Kind < evidenceDomainFailed {
 			k.evidence[e.Kind]++
 		}
 	}
@@ -128,5 +128,5 @@ func (s *keptStore) Commit(recs ...Record) (Position, error) {
 			}
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }

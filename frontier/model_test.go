@@ -341,7 +341,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	if tight {
 		o.MaxInMemory, o.MaxHosts, o.MaxRobots = 1+r.IntN(8), 1+r.IntN(4), 1+r.IntN(2)
 	}
-	store := &keptStore{MemStore: NewMemStore(), t: t, generation: o.Generation, names: names{}}
+	store := &keptStore{memStore: newMemStore(), t: t, generation: o.Generation, names: names{}}
 	f := newTest(t, o, store)
 	f.NameLinks()
 	o = o.withDefaults()

@@ -14,7 +14,7 @@ import (
 // A namesStore keeps in one line for each record what it says of names: new links with their sources, names, facts and
 // marks.
 type namesStore struct {
-	*MemStore
+	*memStore
 	urls  map[Key]string
 	lines []string
 }
@@ -52,7 +52,7 @@ func (s *namesStore) Commit(recs ...Record) (Position, error) {
 			s.lines = append(s.lines, strings.Join(words, ", "))
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }
 
 // want compares what was recorded since the last call.
@@ -72,7 +72,7 @@ const (
 // A URL is named once in a run, with the record of its link, and only where the source of its first link does not tell.
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &namesStore{MemStore: NewMemStore(), urls: map[Key]string{}}
+		store := &namesStore{memStore: newMemStore(), urls: map[Key]string{}}
 		var f *Frontier
 		run := func(o Options) {
 			if f != nil {

@@ -18,7 +18,7 @@ import (
 func TestDelayCountsFromTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}
-		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
 		start := time.Now()
 		l := next(t, f)
@@ -44,7 +44,7 @@ func TestDelayCountsFromTheWire(t *testing.T) {
 func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
-		f := newTest(t, Options{Pace: profile}, NewMemStore())
+		f := newTest(t, Options{Pace: profile}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		start := time.Now()
 		done(t, next(t, f), Result{RobotsUntil: start.Add(time.Hour)}) // from a cache
@@ -61,7 +61,7 @@ func TestRefusedIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices []Notice
 		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true,
-			Observe: func(n Notice) { notices = append(notices, n) }}, NewMemStore())
+			Observe: func(n Notice) { notices = append(notices, n) }}, newMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		last := time.Now()
 		for i, want := range []time.Duration{0, 1, 2, 4} {
@@ -101,7 +101,7 @@ func TestRefusedIsRetried(t *testing.T) {
 func TestEveryRefusalIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const year = 365 * 24 * time.Hour
-		store := NewMemStore()
+		store := newMemStore()
 		var mu sync.Mutex // notices come from several goroutines
 		var refused []string
 		long := 0
@@ -168,7 +168,7 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 
 func TestRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/", "http://b.example/final", "http://c.example/ours")...)
 		leases, ours := map[string]int{}, 0
@@ -201,7 +201,7 @@ func TestRetriesEnd(t *testing.T) {
 // A cooperative host without a delay is kept busy with all it may have.
 func TestKeepsAHostBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(10), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(10), IgnoreRobots: true}, newMemStore())
 		for i := range 1000 {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 		}
@@ -225,7 +225,7 @@ func TestKeepsAHostBusy(t *testing.T) {
 // A host that is slow, one that rests and one that is full delay no other host.
 func TestHostsDoNotDelayEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}, newMemStore())
 		for i := range 100 {
 			for _, h := range []string{"slow", "rests", "quick"} {
 				add(t, f, seeds(fmt.Sprintf("http://%s.example/%d", h, i))...)
@@ -258,7 +258,7 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 func TestNobodySpins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true},
-			NewMemStore())
+			newMemStore())
 		for i := range 500 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/1", i), fmt.Sprintf("http://h%d.example/2", i))...)
 		}
@@ -293,7 +293,7 @@ func TestBlockedHostIsNotRetried(t *testing.T) {
 		kinds := map[NoticeKind]int{}
 		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 3, FailureThreshold: Off,
 			Observe: func(n Notice) { kinds[n.Kind]++ }}
-		f := newTest(t, o, NewMemStore())
+		f := newTest(t, o, newMemStore())
 		for i := range 20 {
 			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
 		}
@@ -316,7 +316,7 @@ func TestBlockedHostIsNotRetried(t *testing.T) {
 // its URLs stay pending without holding the crawl open.
 func TestBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		var blocked []Notice
 		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off,
 			Observe: func(n Notice) {
@@ -341,7 +341,7 @@ func TestBlocking(t *testing.T) {
 			t.Errorf("asked after %v seconds, want %v", at, want)
 		}
 		st := f.Stats()
-		if st.Pending != 90 || st.Held != 90 || st.GivenUp != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
+		if st.Pending != 90 || st.Held != 90 || st.GivenUp != 90 || st.InMemory != 0 || st.Hosts["blocked"] != 1 {
 			t.Errorf("%+v", st)
 		}
 		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" ||
@@ -363,7 +363,7 @@ func TestBlocking(t *testing.T) {
 // Twenty URLs in a row that fail for good abandon all hosts of the domain.
 func TestAbandonedDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off}, newMemStore())
 		for i := range 100 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.bad.example/", i), fmt.Sprintf("http://h%d.good.example/", i))...)
 		}
@@ -383,7 +383,7 @@ func TestAbandonedDomain(t *testing.T) {
 			t.Errorf("%d of the bad domain, %d of the good one: %v", bad, good, err)
 		}
 		add(t, f, seeds("http://new.bad.example/", "http://new.good.example/")...)
-		if st := f.Stats(); st.Held != 81 || st.Hosts[WhyAbandoned] != 101 {
+		if st := f.Stats(); st.Held != 81 || st.Hosts["abandoned"] != 101 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -391,7 +391,7 @@ func TestAbandonedDomain(t *testing.T) {
 
 func TestLearnedPaceIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(1), IgnoreRobots: true}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
@@ -426,7 +426,7 @@ func TestLearnedPaceIsKept(t *testing.T) {
 // over, though the earlier one had no chance to write anything down at its end.
 func TestRetryAfterOutlivesTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.test/")...)
 		l := next(t, f)
@@ -453,7 +453,7 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 // kept: a refusal of several in flight teaches no delay where they adapt.
 func TestRetryAfterOfAParkedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: pace.Config{Adaptive: true}.WithDefaults(), IgnoreRobots: true, Shards: 1}
 		f := newTest(t, o, store)
 		asked := time.Now()
@@ -495,7 +495,7 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 func TestKeepTurn(t *testing.T) {
 	for keep, want := range map[int]string{1: "abababababab", 3: "aaabbbaaabbb"} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, KeepTurn: keep, Shards: 1}, NewMemStore())
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, KeepTurn: keep, Shards: 1}, newMemStore())
 			for _, h := range "ab" {
 				for i := range 6 {
 					add(t, f, seeds(fmt.Sprintf("http://%c.example/%d", h, i))...)
@@ -520,7 +520,7 @@ func TestKeepTurn(t *testing.T) {
 
 func TestCloseWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{IgnoreRobots: true}, newMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		l := next(t, f)
 		ended := make(chan error, 10)
@@ -547,7 +547,7 @@ func TestCloseWakesAll(t *testing.T) {
 // A call of Next that is cancelled while it is being woken passes the lease on.
 func TestCancelledNextPassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, newMemStore())
 		release := f.Source()
 		var taken, cancelled atomic.Int64
 		for i := range 100 {

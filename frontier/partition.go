@@ -3,22 +3,11 @@ package frontier
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// A PartitionStore is a Store whose partitions can be read one by one.
-type PartitionStore interface {
-	Store
-	// Backlogs goes through the hosts with queued links of the partitions from first
-	// to last, both included.
-	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[Backlog, error]
-	// Keys goes through the keys of all links that were ever committed, likewise.
-	Keys(ctx context.Context, first, last uint8) iter.Seq2[Key, error]
-}
 
 // An Opening is how a partition is opened.
 type Opening struct {
@@ -128,7 +117,7 @@ func (p *partition) touch(s *shard) {
 
 // load takes in what the store has of the partition, unless it is closed meanwhile.
 // It locks the shard.
-func (p *partition) load(ctx context.Context, s *shard, store PartitionStore, opening uint32) error {
+func (p *partition) load(ctx context.Context, s *shard, store Store, opening uint32) error {
 	remember := func(keys []Key) error {
 		s.lock()
 		defer s.mu.Unlock()
@@ -292,10 +281,6 @@ func (ps *partitionSet) beginRun(shards *shardSet, since uint64) {
 // OpenPartition takes in a partition that is closed: what its links are, and what
 // is queued of them. The frontier is not drained meanwhile.
 func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error {
-	store, ok := f.store.(PartitionStore)
-	if !ok {
-		return fmt.Errorf("open partition %d: the store cannot read partitions", p)
-	}
 	defer f.Source()()
 	s := f.shards.ofPartition(p)
 	s.lock()
@@ -318,7 +303,7 @@ func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error 
 		part.notBefore = f.clock.at(o.NotBefore)
 	}
 	s.mu.Unlock()
-	err := part.load(ctx, s, store, opening)
+	err := part.load(ctx, s, f.store, opening)
 	s.lock()
 	defer s.unlock()
 	switch {

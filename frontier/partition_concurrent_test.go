@@ -18,7 +18,7 @@ import (
 // finishStore counts how often each URL is finished, and keeps the names of URLs, which must be of open partitions.
 // Records of several shards come at once.
 type finishStore struct {
-	*MemStore
+	*memStore
 	t        *testing.T
 	f        *Frontier // nil until it is made
 	mu       sync.Mutex
@@ -29,7 +29,7 @@ type finishStore struct {
 // Ready lets partitions change between the look at the links of a page and its record.
 func (s *finishStore) Ready(ctx context.Context) error {
 	time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
-	return s.MemStore.Ready(ctx)
+	return s.memStore.Ready(ctx)
 }
 
 func (s *finishStore) Commit(recs ...Record) (Position, error) {
@@ -46,7 +46,7 @@ func (s *finishStore) Commit(recs ...Record) (Position, error) {
 			}
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }
 
 // Partitions are closed, drained and opened while many workers lease and end pages and sitemaps whose links belong to
@@ -65,7 +65,7 @@ func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 }
 
 func crawlPartitions(t *testing.T, r *rand.Rand) {
-	store := &finishStore{MemStore: NewMemStore(), t: t, finishes: map[Key]int{}, names: names{}}
+	store := &finishStore{memStore: newMemStore(), t: t, finishes: map[Key]int{}, names: names{}}
 	f := newTest(t, Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(4), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 8, 500),
 		MaxHosts: oneOf(r, 2, 100),

@@ -37,7 +37,7 @@ func (w *savedBlobs) Keep(name string) bool {
 }
 
 // reopen is a new frontier with the filters of a checkpoint, or if there are none with all keys of the store.
-func (w *savedBlobs) reopen(t *testing.T, o Options, store PartitionStore) *Frontier {
+func (w *savedBlobs) reopen(t *testing.T, o Options, store Store) *Frontier {
 	t.Helper()
 	f := newTest(t, o, store)
 	var names []string
@@ -65,7 +65,7 @@ func (w *savedBlobs) reopen(t *testing.T, o Options, store PartitionStore) *Fron
 func TestFiltersOfAPartitionThatWasClosed(t *testing.T) {
 	const urls = 30_000 // several layers of the filter
 	for _, reopened := range []bool{false, true} {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(1), IgnoreRobots: true, Shards: 2, FilterCapacity: 1, HotSetBytes: 1}
 		f := newTest(t, o, store)
 		var links []Link
@@ -99,14 +99,14 @@ func TestFiltersOfAPartitionThatWasClosed(t *testing.T) {
 
 // betweenHosts calls a function between two hosts of a backlog.
 type betweenHosts struct {
-	*MemStore
+	*memStore
 	fn func()
 }
 
 func (s *betweenHosts) Backlogs(ctx context.Context, first, last uint8) iter.Seq2[Backlog, error] {
 	return func(yield func(Backlog, error) bool) {
 		n := 0
-		for b, err := range s.MemStore.Backlogs(ctx, first, last) {
+		for b, err := range s.memStore.Backlogs(ctx, first, last) {
 			if n++; n == 2 && s.fn != nil {
 				s.fn()
 			}
@@ -119,7 +119,7 @@ func (s *betweenHosts) Backlogs(ctx context.Context, first, last uint8) iter.Seq
 
 // A partition that is closed while it is being opened is closed.
 func TestPartitionIsClosedWhileItIsOpened(t *testing.T) {
-	store := &betweenHosts{MemStore: NewMemStore()}
+	store := &betweenHosts{memStore: newMemStore()}
 	f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}, store)
 	links := seeds("http://a.example/1", "http://b.a.example/1", "http://c.a.example/1")
 	add(t, f, links...)
@@ -145,7 +145,7 @@ func TestPartitionIsClosedWhileItIsOpened(t *testing.T) {
 // A partition that is closed while it is being drained is not waited for.
 func TestPartitionIsClosedWhileItIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, newMemStore())
 		add(t, f, seeds("http://a.example/1")...)
 		p := f.hasher.HostID("a.example").Partition()
 		l := next(t, f)
@@ -168,7 +168,7 @@ func TestOpenPartitionOfAnAbandonedDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: 2}
 		o.Pace.MaxFailures = 255
-		f := newTest(t, o, NewMemStore())
+		f := newTest(t, o, newMemStore())
 		for i := range 6 {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 		}
@@ -199,7 +199,7 @@ func TestOpenPartitionOfAnAbandonedDomain(t *testing.T) {
 func TestFoldBeyondTheThreshold(t *testing.T) {
 	for _, saved := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &evidenceStore{MemStore: NewMemStore()}
+			store := &evidenceStore{memStore: newMemStore()}
 			o := Options{Pace: fast(8), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: 3}
 			o.Pace.MaxFailures = 255
 			f := newTest(t, o, store)

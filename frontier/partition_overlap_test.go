@@ -14,7 +14,7 @@ import (
 
 // blockingStore lets a test decide when a call of the store goes on.
 type blockingStore struct {
-	*MemStore
+	*memStore
 	seen, pending, keys chan struct{} // nil, or what the call waits for
 	links, sent         []Link        // of all records
 	finished            int
@@ -28,7 +28,7 @@ func (s *blockingStore) Commit(recs ...Record) (Position, error) {
 			s.finished++
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }
 
 func pass(gate chan struct{}) {
@@ -39,17 +39,17 @@ func pass(gate chan struct{}) {
 
 func (s *blockingStore) Seen(ctx context.Context, keys []Key, out []bool) error {
 	pass(s.seen)
-	return s.MemStore.Seen(ctx, keys, out)
+	return s.memStore.Seen(ctx, keys, out)
 }
 
 func (s *blockingStore) Pending(ctx context.Context, h HostID, after Cursor, n int) ([]Link, Cursor, error) {
 	pass(s.pending)
-	return s.MemStore.Pending(ctx, h, after, n)
+	return s.memStore.Pending(ctx, h, after, n)
 }
 
 func (s *blockingStore) Keys(ctx context.Context, first, last uint8) iter.Seq2[Key, error] {
 	pass(s.keys)
-	return s.MemStore.Keys(ctx, first, last)
+	return s.memStore.Keys(ctx, first, last)
 }
 
 // urlsOf are the texts of links, in order.
@@ -96,7 +96,7 @@ func TestPartitionChangesWhileLinksAreLookedUp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &blockingStore{MemStore: NewMemStore()}
+				store := &blockingStore{memStore: newMemStore()}
 				f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 				partition := func(url string) uint8 { return f.hasher.HostID(mustURL(url).Host()).Partition() }
 				add(t, f, seeds(page, "http://b.example/", "http://c.example/")...)
@@ -141,7 +141,7 @@ func TestPartitionChangesWhileLinksAreLookedUp(t *testing.T) {
 // What was being read for a host when its partition was closed is not given to the host that has its memory then.
 func TestPartitionClosesWhileAWindowIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &blockingStore{MemStore: NewMemStore()}
+		store := &blockingStore{memStore: newMemStore()}
 		o := Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2", "http://b.example/1", "http://b.example/2")...)
@@ -179,7 +179,7 @@ func TestPartitionClosesWhileAWindowIsLoaded(t *testing.T) {
 // A partition that is being opened keeps the frontier from being drained, and then knows what is recorded of it.
 func TestOpenPartitionKnowsItsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &blockingStore{MemStore: NewMemStore()}
+		store := &blockingStore{memStore: newMemStore()}
 		o := Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}, IgnoreRobots: true}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
@@ -224,7 +224,7 @@ func TestOpenPartitionKnowsItsLinks(t *testing.T) {
 func TestOpenPartitionKeepsBlocks(t *testing.T) {
 	for _, newRun := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := NewMemStore()
+			store := newMemStore()
 			o := Options{Pace: pace.Config{MaxInflight: 1, MaxFailures: 1}, IgnoreRobots: true, MaxRetries: Off}
 			f := newTest(t, o, store)
 			add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
@@ -237,8 +237,8 @@ func TestOpenPartitionKeepsBlocks(t *testing.T) {
 			if err := f.OpenPartition(t.Context(), p, Opening{NewRun: newRun}); err != nil {
 				t.Fatal(err)
 			}
-			if st := f.Stats(); (st.Hosts[WhyBlocked] == 1) == newRun || st.Pending != 1 {
-				t.Errorf("new run %v: %d hosts are blocked, %d URLs pending", newRun, st.Hosts[WhyBlocked], st.Pending)
+			if st := f.Stats(); (st.Hosts["blocked"] == 1) == newRun || st.Pending != 1 {
+				t.Errorf("new run %v: %d hosts are blocked, %d URLs pending", newRun, st.Hosts["blocked"], st.Pending)
 			}
 			checkInvariants(t, f)
 		})

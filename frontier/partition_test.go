@@ -54,7 +54,7 @@ func partLinks(host, page int) []Link {
 // partitionStore notes in which visit URLs are finished, and what records add. While a partition is drained, two
 // goroutines commit.
 type partitionStore struct {
-	*MemStore
+	*memStore
 	mu       sync.Mutex // held by Commit; the test reads when nothing commits
 	finishes map[Key][]uint32
 	vouchers map[Key]int
@@ -76,7 +76,7 @@ func (s *partitionStore) Commit(recs ...Record) (Position, error) {
 			s.finishes[f.Key] = append(s.finishes[f.Key], f.Visit)
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }
 
 // partitionDriver opens and closes partitions of a frontier at random while it crawls, and knows what must come of it.
@@ -122,7 +122,7 @@ func TestPartitions(t *testing.T) {
 
 func runPartitions(t *testing.T, r *rand.Rand) {
 	d := &partitionDriver{
-		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{},
+		t: t, r: r, store: &partitionStore{memStore: newMemStore(), finishes: map[Key][]uint32{},
 			vouchers: map[Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
 		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
 		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]Link{},

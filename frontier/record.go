@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
@@ -11,8 +12,8 @@ import (
 // each partition; there may be gaps.
 type Position uint64
 
-// A Store keeps what the frontier must not forget. [MemStore] is one for tests
-// and small crawls, package state has one on disk.
+// A Store keeps what the frontier must not forget. [NewMemStore] makes one
+// for tests and small crawls, package state has one on disk.
 //
 // The frontier calls Commit with its locks held and everything else without any,
 // so Commit must neither block nor call back. It must not keep the records, nor
@@ -35,6 +36,11 @@ type Store interface {
 	Pending(ctx context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error)
 	// Host returns what was last committed about a host.
 	Host(ctx context.Context, host HostID) (HostFact, bool, error)
+	// Backlogs goes through the hosts of the partitions from first to last, both included, that have queued links
+	// or of which a HostFact was committed.
+	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[Backlog, error]
+	// Keys goes through the keys of all links of these partitions that were ever committed.
+	Keys(ctx context.Context, first, last uint8) iter.Seq2[Key, error]
 }
 
 // A Record is one event of the crawl: all of it is kept, or nothing. The frontier
@@ -234,8 +240,8 @@ type Skip struct {
 type EvidenceKind uint8
 
 const (
-	EvidenceDomainFailed   EvidenceKind = 4 // a URL of a domain failed for good
-	EvidenceDomainAnswered EvidenceKind = 5 // a URL of a domain was answered after failures
+	evidenceDomainFailed   EvidenceKind = 4 // a URL of a domain failed for good
+	evidenceDomainAnswered EvidenceKind = 5 // a URL of a domain was answered after failures
 )
 
 // A CrawlFact is a named fact about the crawl.

@@ -122,10 +122,6 @@ const (
 	NoticeDenied                      // Block was called for the host
 )
 
-func (k NoticeKind) String() string {
-	return [...]string{"pace", "retry", "blocked", "abandoned", "host limit", "denied"}[k]
-}
-
 // A Notice is one thing that happened to a host.
 type Notice struct {
 	Kind NoticeKind
@@ -143,33 +139,33 @@ type Notice struct {
 	Waiting int64
 }
 
-// Why is what a host waits for.
-type Why uint8
+// A reason is what a host waits for.
+type reason uint8
 
 const (
-	WhyNothing    Why = iota // it does not wait: it may be leased now
-	WhyIdle                  // it has nothing queued
-	WhyDelay                 // the delay between two requests
-	WhyRest                  // a rest after a refusal
-	WhyBackoff               // a backoff after failures
-	WhyRetry                 // the time of its only URL's next attempt
-	WhyFull                  // as many requests are out as it may have
-	WhyStarting              // a request that was leased is not on the wire yet
-	WhyRobots                // its robots.txt is being asked for
-	WhyRobotsSlot            // too many robots.txt are being asked for at once
-	WhyLoading               // its URLs or its facts are being read from the store
-	WhyTicket                // all page tickets are taken
-	WhyHostLimit             // it has had all its pages
-	WhyLevel                 // its level is not open yet
-	WhyBlocked               // it failed too often in a row
-	WhyAbandoned             // its domain had too many failed URLs in a row
-	WhyParked                // too many hosts are active
-	WhyClosing               // its partition is being opened or closed
-	WhyOtherCrawl            // another crawl of the process asks it, or is to ask it first
+	whyNothing    reason = iota // it does not wait: it may be leased now
+	whyIdle                     // it has nothing queued
+	whyDelay                    // the delay between two requests
+	whyRest                     // a rest after a refusal
+	whyBackoff                  // a backoff after failures
+	whyRetry                    // the time of its only URL's next attempt
+	whyFull                     // as many requests are out as it may have
+	whyStarting                 // a request that was leased is not on the wire yet
+	whyRobots                   // its robots.txt is being asked for
+	whyRobotsSlot               // too many robots.txt are being asked for at once
+	whyLoading                  // its URLs or its facts are being read from the store
+	whyTicket                   // all page tickets are taken
+	whyHostLimit                // it has had all its pages
+	whyLevel                    // its level is not open yet
+	whyBlocked                  // it failed too often in a row
+	whyAbandoned                // its domain had too many failed URLs in a row
+	whyParked                   // too many hosts are active
+	whyClosing                  // its partition is being opened or closed
+	whyOtherCrawl               // another crawl of the process asks it, or is to ask it first
 	whyCount
 )
 
-func (w Why) String() string {
+func (w reason) String() string {
 	return [whyCount]string{
 		"ready", "idle", "delay", "rest", "backoff", "retry", "in flight", "starting", "robots.txt",
 		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked",

@@ -20,7 +20,7 @@ func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		const pages, hosts = 5000, 50
-		store := &countingStore{MemStore: NewMemStore(), finished: map[Key]int{}}
+		store := &countingStore{memStore: newMemStore(), finished: map[Key]int{}}
 		b := &blobs{new: map[string][]byte{}}
 		runs := 0
 		for drained := false; !drained; runs++ {
@@ -115,7 +115,7 @@ func TestResume(t *testing.T) {
 // countingStore counts how often each URL is finished, and knows which links are
 // newer than a record.
 type countingStore struct {
-	*MemStore
+	*memStore
 	finished map[Key]int
 	saved    Position
 	named    []Key
@@ -123,7 +123,7 @@ type countingStore struct {
 }
 
 func (s *countingStore) Commit(recs ...Record) (Position, error) {
-	seq, err := s.MemStore.Commit(recs...)
+	seq, err := s.memStore.Commit(recs...)
 	for _, r := range recs {
 		if r.Finish != nil {
 			s.finished[r.Finish.Key]++
@@ -149,7 +149,7 @@ func (s *countingStore) since(seq Position) map[Key]bool {
 // then: the earlier run may have asked just before it ended.
 func TestResumeWaitsADelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}, IgnoreRobots: true}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/", "http://a.example/2", "http://b.example/")...)
@@ -178,7 +178,7 @@ func TestResumeWaitsADelay(t *testing.T) {
 // Checkpoints let the store throw away what is finished, and never more.
 func TestCheckpointCursors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, MaxInMemory: 100}, store)
 		queued := func() (n int) {
 			if err := f.Checkpoint(t.Context()); err != nil {
@@ -244,7 +244,7 @@ func TestCheckpointCursors(t *testing.T) {
 // left, whichever host comes first.
 func TestResumeLevelByLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: true}
 		f := newTest(t, o, store)
 		for i := range 100 {

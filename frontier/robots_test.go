@@ -17,7 +17,7 @@ import (
 // such lease per origin at a time.
 func TestRobotsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(4)}, store)
 		origins := []string{"http://a.example", "https://a.example", "https://a.example:8443", "http://b.example",
 			"http://a.example."}
@@ -79,7 +79,7 @@ func TestRobotsComeFirst(t *testing.T) {
 
 func TestRobotsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}}, newMemStore())
 		for i := range 5 {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 		}
@@ -106,7 +106,7 @@ func TestRobotsExpire(t *testing.T) {
 // Crawl-delay spaces requests, and of several origins of a host the longest does.
 func TestCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(2)}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(2)}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "https://a.example/2", "http://a.example/3")...)
 		start := time.Now()
 		var at []int
@@ -138,7 +138,7 @@ func TestCrawlDelay(t *testing.T) {
 // them is not forgotten, and no other host waits with it.
 func TestRobotsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), MaxRobots: 3, Shards: 2}, store)
 		for i := range 30 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
@@ -181,7 +181,7 @@ func TestRobotsSlots(t *testing.T) {
 // A robots lease that comes back without an answer is tried again.
 func TestRobotsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1)}, newMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		start := time.Now()
 		if d := done(t, next(t, f), Result{Class: pace.ClassOurs, Delay: 5 * time.Second}); d != Returned {
@@ -205,7 +205,7 @@ func TestRobotsReturned(t *testing.T) {
 
 func TestSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
 		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/")...)
@@ -247,7 +247,7 @@ func TestSitemaps(t *testing.T) {
 // Crawl-delay is known.
 func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}}, store)
 		add(t, f, seeds("http://a.example/")...)
 		robots := next(t, f)
@@ -274,7 +274,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 // A sitemap that takes long to read does not keep the first pages of a host waiting, of which nothing else is known.
 func TestPagesBesideASitemap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, newMemStore())
 		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		sitemap := next(t, f)
 		startLease(t, sitemap)

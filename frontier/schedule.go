@@ -275,7 +275,7 @@ func (sc *schedule) takeIdle(hosts *hostTable) (int32, bool) {
 			continue
 		}
 		h.flags &^= hostIdle
-		if h.active >= 0 && h.why == WhyIdle && h.parkable() && h.pending == 0 {
+		if h.active >= 0 && h.why == whyIdle && h.parkable() && h.pending == 0 {
 			return i, true
 		}
 	}
@@ -315,12 +315,12 @@ func (st *activeState) release(started bool) {
 func (st *activeState) noteSaved(now int64) { st.saved, st.savedAt = st.pace.Saved(), now }
 
 // whyNot is what of the pace makes the host wait.
-func (st *activeState) whyNot(now int64) Why {
+func (st *activeState) whyNot(now int64) reason {
 	switch ready := st.pace.ReadyAt(); {
 	case ready.IsZero() || ready.UnixNano() <= now:
-		return WhyDelay
+		return whyDelay
 	case st.pace.Failures() > 0:
-		return WhyBackoff
+		return whyBackoff
 	}
-	return WhyRest
+	return whyRest
 }

@@ -167,7 +167,7 @@ func (s *shard) giveBack(h *host, keep uint32) {
 func (s *shard) settle(i int32, now int64) {
 	h := s.hosts.at(i)
 	if h.flags&hostClosed != 0 {
-		s.sharing.plan(i, h, never, WhyClosing, now)
+		s.sharing.plan(i, h, never, whyClosing, now)
 		s.f.parts.of(h.id).settleHost(s, i, h)
 		return
 	}
@@ -205,7 +205,7 @@ func (s *shard) settle(i int32, now int64) {
 	}
 	if s.schedule.shouldPark(at) && h.parkable() {
 		s.park(i, now)
-	} else if why == WhyIdle {
+	} else if why == whyIdle {
 		s.schedule.addIdle(i, &s.hosts)
 	}
 }
@@ -249,30 +249,30 @@ func (s *shard) park(i int32, now int64) {
 
 // next decides when a host's next lease may be given out, why not now, and
 // whether what it would be for must be loaded first.
-func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool) {
+func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bool) {
 	switch {
 	case s.f.parts.of(h.id).state != partitionOpen:
-		return never, WhyClosing, false
+		return never, whyClosing, false
 	case h.flags&hostBlocked != 0:
-		return never, WhyBlocked, false
+		return never, whyBlocked, false
 	case h.flags&hostAbandoned != 0:
-		return never, WhyAbandoned, false
+		return never, whyAbandoned, false
 	case h.active < 0:
 		at := max(s.schedule.nextStart(i, h), h.parkedAt)
 		p := s.pick(i, h, at)
 		if p.at == never {
 			return never, p.why, false
 		}
-		return max(at, p.at), WhyParked, false
+		return max(at, p.at), whyParked, false
 	case h.flags&hostUnknown != 0:
-		return never, WhyLoading, false
+		return never, whyLoading, false
 	}
 	st := s.schedule.stateOf(h)
 	if int(st.inflight) >= s.schedule.limit(h, st) {
-		return never, WhyFull, false
+		return never, whyFull, false
 	}
 	if st.unstarted > 0 && st.pace.Delay(&s.f.o.Pace) > 0 {
-		return never, WhyStarting, false
+		return never, whyStarting, false
 	}
 	start := s.schedule.nextStart(i, h)
 	p := s.pick(i, h, max(start, now))
@@ -280,11 +280,11 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 		return never, p.why, false
 	}
 	at = max(start, p.at)
-	why = WhyNothing
+	why = whyNothing
 	if at > now {
-		why = WhyRetry
+		why = whyRetry
 		if p.late {
-			why = WhyRobots
+			why = whyRobots
 		}
 		if start >= p.at {
 			why = st.whyNot(now)
@@ -298,7 +298,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	}
 	if p.load {
 		if at <= now {
-			why = WhyLoading
+			why = whyLoading
 		}
 		return at, why, true
 	}
@@ -312,11 +312,11 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 
 // A pick is what a host's next lease would be for.
 type pick struct {
-	at    int64 // when the URL may be fetched, whatever the pace says; never if there is no URL
-	why   Why   // why there is none
-	load  bool  // it must be read from the store first
-	wait  int32 // index or -1
-	level int32 // index or -1
+	at    int64  // when the URL may be fetched, whatever the pace says; never if there is no URL
+	why   reason // why there is none
+	load  bool   // it must be read from the store first
+	wait  int32  // index or -1
+	level int32  // index or -1
 	// question means the host's first question, late an origin that waits no longer.
 	question, late bool
 }
@@ -324,7 +324,7 @@ type pick struct {
 // pick chooses among what a host has at the given time: questions, then URLs that are
 // due for another attempt, then the best level.
 func (s *shard) pick(i int32, h *host, now int64) pick {
-	p := pick{at: never, why: WhyIdle, wait: -1, level: -1}
+	p := pick{at: never, why: whyIdle, wait: -1, level: -1}
 	if h.flags&(hostRobotsAsked|hostRobotsWait|hostRobotsOut) == hostRobotsAsked {
 		p.at, p.question = 0, true
 		return p
@@ -333,9 +333,9 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 		return p
 	}
 	if h.flags&(hostRobotsOut|hostRobotsWait|hostRobotsAway) != 0 {
-		p.why = WhyRobots
+		p.why = whyRobots
 		if h.flags&hostRobotsWait != 0 {
-			p.why = WhyRobotsSlot
+			p.why = whyRobotsSlot
 		} else if h.flags&hostRobotsOut == 0 {
 			if until := s.asks.away[i].until; until < p.at {
 				p.at, p.late = until, true
@@ -345,17 +345,17 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 	}
 	noPages, noSitemaps := h.limited(s.f.o.MaxURLsPerHost), s.f.o.SkipSitemaps
 	if noPages {
-		p.why = WhyHostLimit
+		p.why = whyHostLimit
 	}
 	if s.f.holding.Load() {
 		noSitemaps = true
 		if !noPages {
-			p.why = WhyTicket
+			p.why = whyTicket
 		}
 	}
 	if h.flags&hostTicketWait != 0 {
 		noPages, noSitemaps = true, true
-		p.why = WhyTicket
+		p.why = whyTicket
 	}
 	w := s.queues.firstWait(&h.hostQueue, noPages, noSitemaps)
 	if w >= 0 {
@@ -369,7 +369,7 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 		return p
 	}
 	if !noPages && h.pages() > int64(h.pageLeases) {
-		p.why = WhyLevel
+		p.why = whyLevel
 	}
 	if w >= 0 {
 		if at := s.queues.wait(w).until; at < p.at {

@@ -60,18 +60,18 @@ func (sh *sharing) merge(i int32, h *host) {
 
 // plan takes the time of a host and the reason for it, as they are without other
 // crawls, and returns them as they are with them.
-func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, Why) {
+func (sh *sharing) plan(i int32, h *host, at int64, why reason, now int64) (int64, reason) {
 	if sh.registry == nil || h.active < 0 || sh.s.f.closed() {
 		return at, why
 	}
 	wants := h.leases > 0 // a page that is being read may have links to its host
 	due := int64(never)
 	switch why {
-	case WhyNothing, WhyDelay, WhyRest, WhyBackoff:
+	case whyNothing, whyDelay, whyRest, whyBackoff:
 		wants, due = true, at
-	case WhyFull, WhyStarting:
+	case whyFull, whyStarting:
 		wants = true
-	case WhyLoading:
+	case whyLoading:
 		wants = wants || at != never // if it is never, the host's facts are not known
 	}
 	handle := sh.of(i)
@@ -86,7 +86,7 @@ func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, 
 	if ready <= now || at != never && ready <= at { // its own reason lasts as long
 		return at, why
 	}
-	return max(at, ready), WhyOtherCrawl
+	return max(at, ready), whyOtherCrawl
 }
 
 // terms are what the crawl demands for an active host.

@@ -139,11 +139,11 @@ func TestSharedPace(t *testing.T) {
 				registry := pace.NewRegistry()
 				web := &sharedWeb{t: t, hosts: map[string]*sharedWebHost{}}
 				var all []*Frontier
-				var stores []*MemStore
+				var stores []*memStore
 				for i := range crawls {
 					p := profiles[i%len(profiles)]
 					web.profiles = append(web.profiles, p)
-					store := NewMemStore()
+					store := newMemStore()
 					f := newTest(t, Options{Seed: uint64(i), Pace: p, IgnoreRobots: true, Registry: registry,
 						Shards: 1 + i%3}, store)
 					var urls []string
@@ -203,7 +203,7 @@ func sharedPair(t *testing.T, a, b Options, pages int) (*Frontier, *Frontier) {
 	var both [2]*Frontier
 	for i, o := range []Options{a, b} {
 		o.Seed, o.IgnoreRobots, o.Registry = uint64(i), true, registry
-		both[i] = newTest(t, o, NewMemStore())
+		both[i] = newTest(t, o, newMemStore())
 		for j := range pages {
 			add(t, both[i], seeds(fmt.Sprintf("http://a.example/%d", j))...)
 		}
@@ -289,11 +289,11 @@ func TestTurnIsNotHeld(t *testing.T) {
 func TestStricterCrawlJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := pace.NewRegistry()
-		b := newTest(t, Options{Seed: 1, Pace: fast(3), IgnoreRobots: true, Registry: registry}, NewMemStore())
+		b := newTest(t, Options{Seed: 1, Pace: fast(3), IgnoreRobots: true, Registry: registry}, newMemStore())
 		add(t, b, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
 		l1, l2 := next(t, b), next(t, b)
 		a := newTest(t, Options{Seed: 2, Pace: constant(time.Second, 3), IgnoreRobots: true, Registry: registry},
-			NewMemStore())
+			newMemStore())
 		add(t, a, seeds("http://a.example/1")...)
 		synctest.Wait()
 		startLease(t, l1)
@@ -400,13 +400,13 @@ func TestClosedPartitionFreesOtherCrawls(t *testing.T) {
 // A host that backs off says so, and not that another crawl asks it, if no other one does.
 func TestReasonWithoutOtherCrawls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Registry: pace.NewRegistry()}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Registry: pace.NewRegistry()}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		synctest.Wait()
 		l := next(t, f)
 		startLease(t, l)
 		done(t, l, Result{Class: pace.ClassNetwork, Finish: &Finish{}})
-		if st := f.Stats(); st.Hosts[WhyBackoff] != 1 || st.Hosts[WhyOtherCrawl] != 0 {
+		if st := f.Stats(); st.Hosts["backoff"] != 1 || st.Hosts["other crawl"] != 0 {
 			t.Errorf("why hosts wait: %v, want one that backs off", st.Hosts)
 		}
 	})

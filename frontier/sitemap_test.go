@@ -27,7 +27,7 @@ func sitemaps(n int) []Link {
 func TestPagesAndSitemapsTakeTurns(t *testing.T) {
 	for _, memory := range []int{1, 100} {
 		synctest.Test(t, func(t *testing.T) {
-			store := NewMemStore()
+			store := newMemStore()
 			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: memory}, store)
 			add(t, f, sitemaps(4)...)
 			add(t, f, Link{URL: mustURL("http://a.example/deep"), Depth: 5},
@@ -63,7 +63,7 @@ func TestPagesAndSitemapsTakeTurns(t *testing.T) {
 // A sitemap and a page with the same URL are two links, each recorded once.
 func TestSitemapAndPageWithOneURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, newMemStore())
 		page, sitemap := Link{URL: mustURL("http://a.example/x")},
 			Link{URL: mustURL("http://a.example/x"), Sitemap: true}
 		for i, want := range []int{2, 0} {
@@ -84,7 +84,7 @@ func TestSitemapAndPageWithOneURL(t *testing.T) {
 // Sitemaps cost no page tickets. When all tickets are used, no further sitemap is read: the crawl is at its limit.
 func TestSitemapsAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), MaxURLs: 2}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), MaxURLs: 2}, newMemStore())
 		add(t, f, sitemaps(10)...)
 		add(t, f, seeds("http://a.example/1")...)
 		add(t, f, Link{URL: mustURL("http://a.example/2"), Priority: 3})
@@ -115,7 +115,7 @@ func TestSitemapsAtTheLimit(t *testing.T) {
 // A host that has had all its pages still has its sitemaps read: they may name pages of other hosts.
 func TestSitemapsOfALimitedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxURLsPerHost: 1}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxURLsPerHost: 1}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		add(t, f, sitemaps(3)...)
 		var kinds []Kind
@@ -142,7 +142,7 @@ func TestSitemapsOfALimitedHost(t *testing.T) {
 func TestSkipSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, levels := range []bool{false, true} {
-			store := NewMemStore()
+			store := newMemStore()
 			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, SkipSitemaps: true, LevelByLevel: levels}, store)
 			add(t, f, sitemaps(3)...)
 			add(t, f, seeds("http://a.example/1")...)
@@ -171,7 +171,7 @@ func TestSkipSitemaps(t *testing.T) {
 func TestHoldSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, levels := range []bool{false, true} {
-			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: levels}, NewMemStore())
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: levels}, newMemStore())
 			f.HoldSitemaps(true)
 			add(t, f, sitemaps(2)...)
 			add(t, f, seeds("http://a.example/1")...)
@@ -194,7 +194,7 @@ func TestHoldSitemaps(t *testing.T) {
 			leased := make(chan *Lease)
 			go func() { leased <- next(t, f) }()
 			synctest.Wait()
-			if st := f.Stats(); st.Open != 0 || st.Idle != 1 || st.Hosts[WhyTicket] != 1 {
+			if st := f.Stats(); st.Open != 0 || st.Idle != 1 || st.Hosts["page limit"] != 1 {
 				t.Errorf("%+v", st)
 			}
 			f.HoldSitemaps(false)
@@ -218,7 +218,7 @@ func TestHoldSitemaps(t *testing.T) {
 // Sitemaps that were queued when a run ended are leased by the next one, in flight or not.
 func TestResumeSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		o := Options{Pace: fast(1), IgnoreRobots: true, Seed: 5}
 		f := newTest(t, o, store)
 		add(t, f, sitemaps(5)...)
@@ -247,7 +247,7 @@ func TestResumeSitemaps(t *testing.T) {
 
 // vouchedStore notes the vouchers that are committed.
 type vouchedStore struct {
-	*MemStore
+	*memStore
 	vouchers []Voucher
 	alone    bool // some came without a link or visit of their sitemap
 }
@@ -260,13 +260,13 @@ func (s *vouchedStore) Commit(recs ...Record) (Position, error) {
 			s.alone = s.alone || !slices.ContainsFunc(recs[i].Links, has) && !slices.ContainsFunc(recs[i].Visits, has)
 		}
 	}
-	return s.MemStore.Commit(recs...)
+	return s.memStore.Commit(recs...)
 }
 
 // Vouchers are in the record that queues the sitemap, for the visit that it queues.
 func TestVouchersAreRecordedWithTheirVisit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &vouchedStore{MemStore: NewMemStore()}
+		store := &vouchedStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		l := sitemaps(1)[0]
 		l.Vouchers = []HostID{3, 4}
@@ -290,6 +290,6 @@ func TestVouchersAreRecordedWithTheirVisit(t *testing.T) {
 		}
 		startLease(t, lease)
 		done(t, lease, ok())
-		checkEmpty(t, f, store.MemStore)
+		checkEmpty(t, f, store.memStore)
 	})
 }

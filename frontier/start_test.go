@@ -19,7 +19,7 @@ func TestStartAfterTheEnd(t *testing.T) {
 		"close":   {func(f *Frontier, _ *Lease) { f.Close() }, ErrClosed},
 	} {
 		for _, before := range []bool{false, true} { // the lease has sent a request
-			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, newMemStore())
 			add(t, f, seeds("http://a.example/1")...)
 			l := next(t, f)
 			if before {
@@ -39,7 +39,7 @@ func TestFurtherStartWaitsForThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 5 * time.Second
 		profile := pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 2}
-		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l := next(t, f)
 		startLease(t, l)
@@ -74,7 +74,7 @@ func TestFurtherStartOfABlockedHost(t *testing.T) {
 		profile := fast(2)
 		profile.MaxFailures = 1
 		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off},
-			NewMemStore())
+			newMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l, other := next(t, f), next(t, f)
 		startLease(t, l)
@@ -97,7 +97,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 		profile := pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 1}
 		o := Options{Pace: profile, IgnoreRobots: true, MaxURLs: 1,
 			Observe: func(n Notice) { notices = append(notices, n) }}
-		f := newTest(t, o, NewMemStore())
+		f := newTest(t, o, newMemStore())
 		add(t, f, seeds("http://a.example/1")...)
 		paceOf := func(l *Lease) pace.Pace {
 			l.s.lock()
@@ -140,7 +140,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 // A lease of every kind is given out again after a request that was not sent.
 func TestEveryKindIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
+		f := newTest(t, Options{Pace: fast(1)}, newMemStore())
 		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		add(t, f, seeds("http://a.example/")...)
 		for _, kind := range []Kind{KindRobots, KindPage, KindSitemap} {

@@ -29,11 +29,16 @@ type Stats struct {
 	Finished int64 // pages finished, in this run
 	Level    int   // under LevelByLevel: the depth that is open
 
-	Active int             // active hosts: the used part of Options.MaxHosts
-	Parked int             // hosts that are not
-	Hosts  [whyCount]int64 // hosts by what they wait for, as of when they were last looked at
-	Next   time.Duration   // until the first host may be leased; negative if none will by itself
-	Idle   int64           // calls of Next that wait
+	// Hosts are hosts by what they wait for, as of when they were last looked at: "ready" (nothing), "idle" (no URLs),
+	// "delay", "rest" (after a refusal), "backoff" (after failures), "retry", "in flight" (its limit is reached),
+	// "starting" (a leased request is not sent yet), "robots.txt", "robots.txt slot", "loading" (from the store),
+	// "page limit", "host page limit", "level", "blocked", "abandoned", "parked", "partition" (it opens or closes),
+	// "other crawl" (of the process). All of them are in the map.
+	Hosts  map[string]int64
+	Active int           // active hosts: the used part of Options.MaxHosts
+	Parked int           // hosts that are not
+	Next   time.Duration // until the first host may be leased; negative if none will by itself
+	Idle   int64         // calls of Next that wait
 
 	// The counts of the dedup only grow: each is counted where it happens. A link that another page records while this
 	// page's links are looked up counts in both Filtered and HotHits, so Filtered is not Links minus HotHits.
@@ -56,20 +61,14 @@ type Stats struct {
 	Violations int64 // times that a host had more in flight than its limit: always 0
 }
 
-// Pages are the page tickets of a frontier.
-type Pages struct{ f *Frontier }
+// PagesUsed is Stats.Tickets alone, without taking a lock.
+func (f *Frontier) PagesUsed() int64 { return f.tickets.Used() }
 
-// Pages are the frontier's page tickets.
-func (f *Frontier) Pages() Pages { return Pages{f} }
-
-// Used is Stats.Tickets alone, without taking a lock.
-func (p Pages) Used() int64 { return p.f.tickets.Used() }
-
-// SetMost changes Options.MaxURLs while the frontier runs. Zero means no limit, and a negative number
+// SetMaxURLs changes Options.MaxURLs while the frontier runs. Zero means no limit, and a negative number
 // that no further page may be fetched. Pages that are being fetched are not stopped.
-func (p Pages) SetMost(n int64) {
-	p.f.tickets.SetLimit(n)
-	p.f.waiting.WakeAll()
+func (f *Frontier) SetMaxURLs(n int64) {
+	f.tickets.SetLimit(n)
+	f.waiting.WakeAll()
 }
 
 // Stats returns the figures of this moment.
@@ -78,6 +77,7 @@ func (f *Frontier) Stats() Stats {
 		InMemory: f.permits.Used(), Peak: f.permits.Peak(), Robots: f.robots.Used(),
 		Sources: f.sources.Load(), Tickets: f.tickets.Used(), Level: depthOf(uint8(f.gate.open.Load())),
 		Idle: f.waiting.Len(), Starved: f.jobs.Starved(), Next: -1,
+		Hosts: make(map[string]int64, whyCount),
 	}
 	st.LookingUp, st.LookWaiting, st.LookWaited = f.lookups.Counts()
 	for _, s := range f.shards.all {
@@ -117,7 +117,7 @@ func (st *Stats) add(s *shard) {
 	st.Parked += s.hosts.len() - s.schedule.activeCount()
 	st.WindowBytes += s.queues.text.Bytes() + s.hosts.names.Bytes()
 	for w, n := range s.hosts.whys {
-		st.Hosts[w] += n
+		st.Hosts[reason(w).String()] += n
 	}
 	s.known.addStats(st)
 }
@@ -125,7 +125,7 @@ func (st *Stats) add(s *shard) {
 // A HostView is one host at one moment.
 type HostView struct {
 	Host     string
-	Why      Why
+	Why      string        // what it waits for; see Stats.Hosts
 	Left     time.Duration // until it may be leased, if that is known
 	Inflight int
 	Limit    int
@@ -157,7 +157,7 @@ func (f *Frontier) Busy(n int) []HostView {
 			add(l.host)
 		}
 		for _, node := range s.schedule.soonest(most) {
-			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.active >= 0 &&
+			if h := s.hosts.at(node.Item); (h.why == whyDelay || h.why == whyNothing) && h.active >= 0 &&
 				s.schedule.stateOf(h).crawled > 0 {
 				add(node.Item)
 			}
@@ -179,7 +179,7 @@ func (f *Frontier) Resting(n int) []HostView {
 		s.lock()
 		now := f.clock.now()
 		for _, node := range s.schedule.soonest(most) {
-			if why := s.hosts.at(node.Item).why; node.At > now && (why == WhyRest || why == WhyBackoff) {
+			if why := s.hosts.at(node.Item).why; node.At > now && (why == whyRest || why == whyBackoff) {
 				all = append(all, s.view(node.Item, now))
 			}
 		}
@@ -196,7 +196,7 @@ func (s *shard) view(i int32, now int64) HostView {
 	h := s.hosts.at(i)
 	st, c := s.schedule.stateOf(h), &s.f.o.Pace
 	v := HostView{
-		Host: string(s.hosts.name(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.schedule.limit(h, st),
+		Host: string(s.hosts.name(h)), Why: h.why.String(), Inflight: int(st.inflight), Limit: s.schedule.limit(h, st),
 		Pending: h.pages(),
 		Leases:  st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),
 	}

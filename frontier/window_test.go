@@ -89,7 +89,7 @@ func TestWindow(t *testing.T) {
 // one that is ready: it is served at once, and again and again.
 func TestRestingHostsGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: 1000, Shards: 2}, store)
 		rest := func() {
 			l := next(t, f)
@@ -135,7 +135,7 @@ func TestRestingHostsGiveBack(t *testing.T) {
 // there is no room for more, and it lies before what was read from the store.
 func TestBetterPriorityComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: 20}, store)
 		var links []Link
 		for i := range 200 {
@@ -168,7 +168,7 @@ func TestBetterPriorityComesFirst(t *testing.T) {
 // One permit is enough to crawl everything.
 func TestOnePermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(2), MaxInMemory: 1, MaxHosts: 1, Shards: 1, FailureThreshold: Off}, store)
 		add(t, f, seeds(treeURL(0, 20))...)
 		var seen visited
@@ -194,7 +194,7 @@ func TestOnePermit(t *testing.T) {
 // than its turn.
 func TestParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: pace.Config{MinDelay: 10 * time.Second, MaxDelay: 10 * time.Second,
 			MaxInflight: 1}, MaxHosts: 10, Shards: 2}, store)
 		const hosts, pages = 1000, 5
@@ -240,7 +240,7 @@ func TestParking(t *testing.T) {
 func TestParkedHostsAreBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxHosts: 2, Shards: 1, MaxRetries: Off,
-			FailureThreshold: Off}, NewMemStore())
+			FailureThreshold: Off}, newMemStore())
 		for i := range 50 * 20 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%50, i))...)
 		}
@@ -257,7 +257,7 @@ func TestParkedHostsAreBlocked(t *testing.T) {
 				t.Errorf("%s was asked %d times", h, n)
 			}
 		}
-		if st := f.Stats(); st.Hosts[WhyBlocked] != 50 || st.Held != 500 {
+		if st := f.Stats(); st.Hosts["blocked"] != 50 || st.Held != 500 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -266,7 +266,7 @@ func TestParkedHostsAreBlocked(t *testing.T) {
 // Hosts without work are forgotten when others need their places.
 func TestIdleHostsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemStore()
+		store := newMemStore()
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxHosts: 10, Shards: 1}, store)
 		for i := range 1000 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-var _ frontier.PartitionStore = (*Store)(nil)
+var _ frontier.Store = (*Store)(nil)
 
 // A SharedJournal is one that several machines share. The store over it is a view that
 // belongs to one session: no partition is open at first, Follow brings one up from the

@@ -232,13 +232,13 @@ func (q *quota) extend(ctx context.Context) bool {
 	if q.over || q.limitReachedLocked() {
 		return false
 	}
-	return q.frontier.Pages().Used() < q.total || q.askLocked(ctx)
+	return q.frontier.PagesUsed() < q.total || q.askLocked(ctx)
 }
 
 // limitReachedLocked says whether the limit of the settings is used up, which no grant extends.
 func (q *quota) limitReachedLocked() bool {
 	pages := q.limits.pages.Load()
-	return pages > 0 && q.frontier.Pages().Used() >= pages
+	return pages > 0 && q.frontier.PagesUsed() >= pages
 }
 
 // isUsedUp says whether the quota ended the run.
@@ -274,7 +274,7 @@ func (q *quota) askLocked(ctx context.Context) bool {
 	if !q.grantLocked(ctx) {
 		return false
 	}
-	if q.over = q.total <= q.frontier.Pages().Used(); q.over {
+	if q.over = q.total <= q.frontier.PagesUsed(); q.over {
 		q.endings.set(ending{paused: ErrQuota})
 	}
 	return !q.over
@@ -283,7 +283,7 @@ func (q *quota) askLocked(ctx context.Context) bool {
 // grantLocked asks for more pages and sets the frontier's limit. It says whether there was an answer; without one the
 // run pauses when what it has is used.
 func (q *quota) grantLocked(ctx context.Context) bool {
-	used := q.frontier.Pages().Used()
+	used := q.frontier.PagesUsed()
 	total, err := q.grants.Grant(ctx, used)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -309,7 +309,7 @@ func (q *quota) setLimitLocked() {
 	if most == 0 {
 		most = -1 // for the frontier, 0 is no limit
 	}
-	q.frontier.Pages().SetMost(most)
+	q.frontier.SetMaxURLs(most)
 }
 
 // room says whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list pages
@@ -331,7 +331,7 @@ type room struct {
 // left is how many pages may still be fetched, and whether that is limited.
 func (r *room) left() (pages int64, limited bool) {
 	most := r.limits.pages.Load()
-	return most - r.frontier.Pages().Used(), most > 0
+	return most - r.frontier.PagesUsed(), most > 0
 }
 
 // has reports whether there is room.

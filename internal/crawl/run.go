@@ -107,7 +107,7 @@ func (r *run) capSafe() { r.limitsChanged(r.workers.limits.capSafe()) }
 // limitsChanged makes changed limits hold.
 func (r *run) limitsChanged(pages int64) {
 	if r.workers.quota == nil {
-		r.frontier.Pages().SetMost(pages)
+		r.frontier.SetMaxURLs(pages)
 	} else {
 		r.workers.quota.setLimit()
 	}

@@ -92,7 +92,7 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			return fmt.Errorf("take a lease: %w", err)
 		}
 		if lease.Kind() == frontier.KindPage {
-			used := w.frontier.Pages().Used()
+			used := w.frontier.PagesUsed()
 			w.limits.pagesUsed(used)
 			w.quota.pagesUsed(leasing, used)
 		}

@@ -2,8 +2,9 @@ package monitor
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
@@ -84,9 +85,9 @@ func (m *Monitor) figures() []figure {
 			func(s *sample) int64 { return s.frontier.Violations }),
 		labelled("hosts", "Hosts that have anything pending, by what they wait for.", "waiting_for",
 			func(s *sample, put sink) {
-				for why, n := range s.frontier.Hosts {
-					if frontier.Why(why) != frontier.WhyIdle {
-						put(float64(n), metrics.LabelOf(frontier.Why(why).String()))
+				for _, why := range slices.Sorted(maps.Keys(s.frontier.Hosts)) {
+					if why != "idle" {
+						put(float64(s.frontier.Hosts[why]), metrics.LabelOf(why))
 					}
 				}
 			}),
@@ -147,11 +148,11 @@ func (m *Monitor) controlFigures() []figure {
 		of := func(c ControlUse) use { return use{int64(c.Limit), int64(c.InUse), int64(c.Waiting)} }
 		return map[string]use{
 			"workers":           of(s.live.Workers),
-			"inflight_per_host": {int64(cfg.MaxInflightPerHost), most, fs.Hosts[frontier.WhyFull]},
+			"inflight_per_host": {int64(cfg.MaxInflightPerHost), most, fs.Hosts["in flight"]},
 			"frontier_urls":     {int64(cfg.GlobalFrontierSizeLimit), fs.InMemory, fs.OnDisk},
 			"dedup_filter":      {int64(cfg.BloomCapacity), int64(fs.FilterKeys), 0},
 			"parsers":           of(s.parsing),
-			"robots_fetches":    {int64(cfg.RobotsFetchSemaphoreLimit), fs.Robots, fs.Hosts[frontier.WhyRobotsSlot]},
+			"robots_fetches":    {int64(cfg.RobotsFetchSemaphoreLimit), fs.Robots, fs.Hosts["robots.txt slot"]},
 			"dedup_lookups":     {int64(cfg.FPCheckSemaphoreLimit), fs.LookingUp, fs.LookWaiting},
 			"ready_hosts":       {int64(cfg.ReadyHeapSizeLimit), int64(fs.Active), int64(fs.Parked)},
 		}

@@ -165,8 +165,8 @@ func (m *Monitor) take() *sample {
 		live.StartURLs = append(live.StartURLs, st.URL.String())
 	}
 	for why, n := range fs.Hosts {
-		if n > 0 && frontier.Why(why) != frontier.WhyIdle {
-			live.Hosts[frontier.Why(why).String()] = n
+		if n > 0 && why != "idle" {
+			live.Hosts[why] = n
 		}
 	}
 	// A worker waits for its lease with a permit in hand; it is at work when it has one.
@@ -201,7 +201,7 @@ func hostUses(hosts []frontier.HostView) (uses []HostUse) {
 		uses = append(uses, HostUse{
 			Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending,
 			DelayMS:   milliseconds(h.Delay),
-			LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals,
+			LatencyMS: milliseconds(h.Latency), Why: h.Why, Left: h.Left.Seconds(), Refusals: h.Refusals,
 			Failures: h.Failures,
 		})
 	}

@@ -72,26 +72,26 @@ func idleReason(c *Cluster) string {
 func hostReasons(fs *frontier.Stats) string {
 	var parts []string
 	for _, k := range []struct {
-		why       frontier.Why
+		why       string
 		one, more string
 	}{
-		{frontier.WhyRest, "host rests after a refusal", "hosts rest after refusals"},
-		{frontier.WhyBackoff, "host backs off after a failure", "hosts back off after failures"},
-		{frontier.WhyRetry, "host has only URLs that wait for their next try",
+		{"rest", "host rests after a refusal", "hosts rest after refusals"},
+		{"backoff", "host backs off after a failure", "hosts back off after failures"},
+		{"retry", "host has only URLs that wait for their next try",
 			"hosts have only URLs that wait for their next try"},
-		{frontier.WhyDelay, "host waits for its delay", "hosts wait for their delay"},
-		{frontier.WhyRobots, "host waits for its robots.txt", "hosts wait for their robots.txt"},
-		{frontier.WhyRobotsSlot, "host waits until fewer robots.txt are being fetched",
+		{"delay", "host waits for its delay", "hosts wait for their delay"},
+		{"robots.txt", "host waits for its robots.txt", "hosts wait for their robots.txt"},
+		{"robots.txt slot", "host waits until fewer robots.txt are being fetched",
 			"hosts wait until fewer robots.txt are being fetched"},
-		{frontier.WhyLoading, "host's URLs are being read from disk", "hosts' URLs are being read from disk"},
-		{frontier.WhyTicket, "host waits for the page limit", "hosts wait for the page limit"},
-		{frontier.WhyHostLimit, "host has had all its pages", "hosts have had all their pages"},
-		{frontier.WhyLevel, "host waits until its depth is opened", "hosts wait until their depth is opened"},
-		{frontier.WhyBlocked, "host is blocked", "hosts are blocked"},
-		{frontier.WhyAbandoned, "host is abandoned", "hosts are abandoned"},
-		{frontier.WhyOtherCrawl, "host is asked by another crawl of this process",
+		{"loading", "host's URLs are being read from disk", "hosts' URLs are being read from disk"},
+		{"page limit", "host waits for the page limit", "hosts wait for the page limit"},
+		{"host page limit", "host has had all its pages", "hosts have had all their pages"},
+		{"level", "host waits until its depth is opened", "hosts wait until their depth is opened"},
+		{"blocked", "host is blocked", "hosts are blocked"},
+		{"abandoned", "host is abandoned", "hosts are abandoned"},
+		{"other crawl", "host is asked by another crawl of this process",
 			"hosts are asked by other crawls of this process"},
-		{frontier.WhyParked, "host is parked on disk", "hosts are parked on disk"},
+		{"parked", "host is parked on disk", "hosts are parked on disk"},
 	} {
 		if n := fs.Hosts[k.why]; n > 0 {
 			parts = append(parts, words.Count(n, k.one, k.more))

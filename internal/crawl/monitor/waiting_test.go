@@ -9,7 +9,7 @@ import (
 
 func TestWaitingReason(t *testing.T) {
 	resting := func(fs *frontier.Stats) {
-		fs.Hosts[frontier.WhyRest], fs.Hosts[frontier.WhyBackoff] = 3, 1
+		fs.Hosts = map[string]int64{"rest": 3, "backoff": 1}
 		fs.Next = 4200 * time.Millisecond
 	}
 	for _, tt := range []struct {

@@ -22,7 +22,7 @@ func TestLinkageIsRecorded(t *testing.T) {
 		{Kind: evidencePageLinks, Subject: hash("both")}, {Kind: evidencePageLinks, Subject: hash("later")},
 		{Kind: evidenceSitemapLists, Subject: hash("found")}, {Kind: evidencePageLinks, Subject: hash("found")},
 		{Kind: evidenceSitemapLists, Subject: hash("unknown")},
-		{Kind: frontier.EvidenceDomainFailed, Subject: hash("none")},
+		{Kind: 4, Subject: hash("none")},
 	}
 	backwards := slices.Clone(evidence)
 	slices.Reverse(backwards)

@@ -19,8 +19,7 @@ import (
 // Seed is the hash seed of all keys that the tests commit.
 const Seed = 42
 
-// Run runs all tests. Open makes an empty store, which it closes itself when its test ends. If the store is a
-// [frontier.PartitionStore], that is tested too.
+// Run runs all tests. Open makes an empty store, which it closes itself when its test ends.
 func Run(t *testing.T, open func(t *testing.T) frontier.Store) {
 	for _, c := range []struct {
 		name string
@@ -215,10 +214,8 @@ func testCursor(c *checker) {
 	if got := c.pending(a.Key.Host, links[1].At, 10); !slices.EqualFunc(got, []frontier.Link{d}, isSame) {
 		c.Errorf("after the second link, pending are %v", urls(got))
 	}
-	if s, ok := c.store.(frontier.PartitionStore); ok {
-		if all := collect(c, s.Backlogs(c.Context(), 0, math.MaxUint8)); len(all) != 1 || all[0].Low != links[0].At {
-			c.Errorf("the backlogs are %+v, want one with the cursor %v", all, links[0].At)
-		}
+	if all := collect(c, c.store.Backlogs(c.Context(), 0, math.MaxUint8)); len(all) != 1 || all[0].Low != links[0].At {
+		c.Errorf("the backlogs are %+v, want one with the cursor %v", all, links[0].At)
 	}
 }
 
@@ -237,10 +234,7 @@ func testHost(c *checker) {
 }
 
 func testPartitions(c *checker) {
-	store, ok := c.store.(frontier.PartitionStore)
-	if !ok {
-		return
-	}
+	store := c.store
 	keys := map[uint8][]frontier.Key{}
 	names := map[uint8][]string{}
 	for i := range 40 {
