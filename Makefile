@@ -67,7 +67,7 @@ browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pict
 	BROWSER=$(BROWSER) ./scripts/need-chromium.sh
 	$(GO) vet -tags browser ./internal/...
 ifeq ($(BROWSER),short)
-	$(GO) test -tags browser -count=1 -timeout 5m $(TESTFLAGS) -run '^TestBrowserStory$$/^1200-light$$' ./internal/service/web
+	$(GO) test -tags browser -count=1 -timeout 5m $(TESTFLAGS) -run '^TestBrowserStory$$/^1200-light$$' ./internal/service/serve
 else
 	MAPWRIGHT_SCREENSHOTS=$(abspath $(SCREENSHOTS)) $(GO) test -tags browser -p 1 -count=1 -timeout 60m $(TESTFLAGS) -run Browser $$(git grep -l '^//go:build browser' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 endif

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/api"
 	"github.com/mapwright/mapwright/internal/service/db"
+	"github.com/mapwright/mapwright/internal/service/serve"
 )
 
 // keys are the commands below 'mapwright keys'. They work on the database of a server, whether or not it runs.
@@ -194,7 +194,7 @@ func (k *keys) login(environ []string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(k.io.out, api.LoginLink(address, token))
+				_, err = fmt.Fprintln(k.io.out, serve.LoginLink(address, token))
 				return err
 			})
 		},

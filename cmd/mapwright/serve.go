@@ -23,11 +23,10 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/api"
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
-	"github.com/mapwright/mapwright/internal/service/web"
+	"github.com/mapwright/mapwright/internal/service/serve"
 	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -124,7 +123,7 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the key of the certificate")
 	fs.BoolVar(&f.insecureHTTP, "insecure-http", false,
 		"allow plain HTTP on addresses beyond this machine: keys can be read on the way")
-	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate,
+	fs.Float64Var(&f.rateLimit, "rate-limit", serve.DefaultRate,
 		"requests per second of one key; all keys of an account have four times as many (0 is no limit)")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -266,12 +265,12 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	if err != nil {
 		return refusal(err)
 	}
-	c.connections = min(api.DefaultConnections, sockets/4) // the rest is for crawls
+	c.connections = min(serve.DefaultConnections, sockets/4) // the rest is for crawls
 	listener, err := f.listenFor(dir)
 	if err != nil {
 		return err
 	}
-	figures := api.NewFigures()
+	figures := serve.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
 		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers,
 		Connections: c.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
@@ -314,7 +313,7 @@ func servedAlready(dir string, pid int) error {
 // serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their
 // grace time, then the server closes. The second ends the process at once.
 func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked,
-	figures *api.Figures) error {
+	figures *serve.Figures) error {
 	scheme, rate := "http", cmp.Or(f.rateLimit, -1)
 	if c.tls != nil {
 		scheme = "https"
@@ -323,21 +322,13 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	if err != nil {
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
+	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
 		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log,
 			Attempted: figures.Attempted})}
-	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen,
+	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: c.log, PublicURL: c.public, Listen: f.listen,
 		TLS: c.tls != nil, TrustedProxies: c.proxies,
 		Connections: c.connections, RatePerKey: rate, Figures: figures})
-	var dashboard *web.Server
 	if err == nil {
-		dashboard, err = web.New(web.Options{
-			Base: server.Base(), Version: version, Log: c.log, Sessions: server, Runs: svc.Crawls,
-			Service: svc, Schedules: parts.Schedules, Hooks: parts.Hooks, Hosts: parts.Hosts,
-		})
-	}
-	if err == nil {
-		server.SetPages(dashboard)
 		err = announce(ctx, io, svc, server, scheme+"://"+listener.Addr().String())
 	}
 	if err != nil {
@@ -369,14 +360,8 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 			return nil
 		})
 	}
-	answering, closed := context.WithCancel(context.WithoutCancel(ctx)) // ends when no request comes any more
-	group.Go(func() error {
-		dashboard.Run(answering)
-		return nil
-	})
 	group.Go(func() error {
 		defer drain()
-		defer closed()
 		err := svc.Run(running)
 		ctx, cancel := context.WithTimeout(hard, closeWithin)
 		defer cancel()
@@ -396,7 +381,7 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 const closeWithin = 5 * time.Second
 
 // announce prints where the data is and where the server listens. Before the first login, it prints a login link too.
-func announce(ctx context.Context, io stdio, svc *service.Service, server *api.Server, address string) error {
+func announce(ctx context.Context, io stdio, svc *service.Service, server *serve.Server, address string) error {
 	fmt.Fprintf(io.out, "data directory: %s\n", svc.Dir())
 	address += server.Base() + "/"
 	sessions := service.NewSessions(svc)

@@ -16,7 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
-	"github.com/mapwright/mapwright/internal/service/api"
+	"github.com/mapwright/mapwright/internal/service/serve"
 )
 
 // Transport sends requests and checks each exchange. It returns an error if an answer is not as the document says, or
@@ -50,7 +50,7 @@ func New(base string, inner http.RoundTripper) (*Transport, error) {
 // Load is the document of a server without a base path. Objects may have no properties that it does not name, so that
 // none is forgotten in it.
 func Load() (*openapi3.T, error) {
-	text, err := api.Document("")
+	text, err := serve.Document("")
 	if err != nil {
 		return nil, err
 	}

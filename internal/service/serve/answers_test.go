@@ -1,0 +1,211 @@
+package serve_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// lines takes a log while the test reads it.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// Answers about an ended crawl have lists where the document says lists, large ones are compressed for clients that
+// take that, a missing file has its reason, and the log of the server tells of the crawl.
+func TestAnswersOfAnEndedCrawl(t *testing.T) {
+	log := &lines{}
+	f := newFixture(t, func(o *service.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	key := f.key("one", service.ScopeAdmin)
+	c := f.client(key)
+	id := f.submit(c, f.submission(0, nil))
+	f.until(c, id, 0, service.CrawlFinished)
+	at := "/v1/crawls/" + id
+
+	if text := f.want(200, "GET", at+"/runs", key, ""); strings.Contains(text, "null") {
+		t.Errorf("runs: %s", text)
+	}
+	if text := f.want(404, "GET", at+"/sitemap.csv", key, ""); !strings.Contains(text, "the setting csv") {
+		t.Errorf("sitemap.csv: %s", text)
+	}
+	if text := f.want(422, "GET", at+"/pages?sort=-size", key, ""); !strings.Contains(text, "content_length") ||
+		!strings.Contains(text, "response_time") {
+		t.Errorf("a wrong order: %s", text)
+	}
+	f.http = &http.Client{} // the other one compares answers with the document, and does not know compressed ones
+	for _, path := range []string{at + "/pages.jsonl", at + "/pages", "/openapi.json"} {
+		plain := f.want(200, "GET", path, key, "", "Accept-Encoding", "identity")
+		_, header, text := f.do("GET", path, key, "", "Accept-Encoding", "br;q=1, gzip;q=0.5")
+		unzipped, err := gzip.NewReader(strings.NewReader(text))
+		if header.Get("Content-Encoding") != "gzip" || err != nil || len(text) >= len(plain) {
+			t.Fatalf("%s: encoding %q, %d of %d bytes, %v", path, header.Get("Content-Encoding"), len(text), len(plain),
+				err)
+		}
+		if got, err := io.ReadAll(unzipped); err != nil || string(got) != plain {
+			t.Errorf("%s: %d bytes unzipped, want %d: %v", path, len(got), len(plain), err)
+		}
+		if _, header, _ := f.do("GET", path, key, "", "Accept-Encoding",
+			"gzip;q=0"); header.Get("Content-Encoding") != "" {
+			t.Errorf("%s is compressed for a client that refuses it", path)
+		}
+		if etag := header.Get("ETag"); etag != "" {
+			f.want(304, "GET", path, key, "", "Accept-Encoding", "gzip", "If-None-Match", etag)
+		}
+	}
+	if _, header, _ := f.do("GET", at+"/runs", key, "", "Accept-Encoding",
+		"gzip"); header.Get("Content-Encoding") != "" {
+		t.Error("a short answer is compressed")
+	}
+	for _, want := range []string{"msg=crawl.started crawl=" + id, "msg=crawl.finished crawl=" + id,
+		`\"state\":\"complete\"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, log)
+		}
+	}
+}
+
+// A text that is no cursor is refused by every list, and cursors of lists lead through them.
+func TestCursors(t *testing.T) {
+	f := newFixture(t, nil)
+	key := f.key("one", service.ScopeAdmin)
+	hook := f.want(201, "POST", "/v1/webhooks", key, `{"url":"https://hooks.example.net/"}`)
+	var made struct{ ID string }
+	if err := json.Unmarshal([]byte(hook), &made); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"crawls", "queue", "schedules", "webhooks", "webhooks/" + made.ID + "/deliveries",
+		"keys", "accounts", "plans", "hosts", "audit"} {
+		for _, cursor := range []string{"none", "Zm9v", "06gudk50ia9ifbtmihiakii3", "%00", "~"} {
+			if text := f.want(422, "GET", "/v1/"+name+"?cursor="+cursor, key, ""); !strings.Contains(text,
+				`"field":"cursor"`) {
+				t.Errorf("%s?cursor=%s: %s", name, cursor, text)
+			}
+		}
+	}
+	for range 4 {
+		f.want(201, "POST", "/v1/keys", key, `{"name":"k","scopes":["read"]}`)
+	}
+	seen, next := map[string]bool{}, ""
+	for range 10 {
+		var part service.List[service.Key]
+		if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/keys?limit=2&cursor="+next, key, "")),
+			&part); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range part.Items {
+			seen[k.ID] = true
+		}
+		if next = part.NextCursor; next == "" {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d keys in parts, want 5", len(seen))
+	}
+}
+
+// Allow has exactly the methods that the address has.
+func TestAllow(t *testing.T) {
+	f := newFixture(t, nil)
+	key := f.key("one", service.ScopeAdmin)
+	id := "06gudk50ia9ifbtmihiakii3"
+	f.http = &http.Client{} // the document does not name HEAD
+	for path, want := range map[string]string{
+		"/v1/crawls": "GET, HEAD, POST", "/v1/crawls/" + id: "GET, HEAD, PATCH, DELETE", "/v1/crawls/" + id +
+			"/pause": "POST",
+		"/v1/crawls/" + id + "/recrawl": "POST", "/v1/crawls/" + id + "/report": "GET, HEAD", "/v1/crawls/" + id +
+			"/sitemap.csv": "GET, HEAD",
+		"/v1/hosts/a.test/deny": "PUT, DELETE", "/healthz": "GET, HEAD",
+	} {
+		allowed := strings.Split(want, ", ")
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+			status, header, text := f.do(method, path, key, "")
+			if slices.Contains(allowed, method) {
+				if status == http.StatusMethodNotAllowed {
+					t.Errorf("%s %s is refused: %s", method, path, text)
+				}
+				continue
+			}
+			if status != http.StatusMethodNotAllowed || header.Get("Allow") != want {
+				t.Errorf("%s %s: status %d, Allow %q, want %q", method, path, status, header.Get("Allow"), want)
+			}
+		}
+	}
+}
+
+// The type of every error leads to a page that explains it.
+func TestProblemTypes(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, path := range []string{"/v1/me", "/v1/none", "/problems/none"} {
+		var problem struct{ Type, Title string }
+		_, _, text := f.do("GET", path, "", "")
+		if err := json.Unmarshal([]byte(text), &problem); err != nil {
+			t.Fatal(err)
+		}
+		if page := f.want(200, "GET", problem.Type, "", ""); !strings.HasPrefix(page, problem.Title+"\n") {
+			t.Errorf("%s leads to %q", problem.Type, page)
+		}
+	}
+	for _, code := range []service.ErrorCode{
+		service.ErrInvalid, service.ErrNotFound, service.ErrState, service.ErrUnauthorized, service.ErrForbidden,
+		service.ErrReused,
+		service.ErrExists, service.ErrInUse, service.ErrPlanLimit, service.ErrRateLimit, service.ErrUnavailable,
+		service.ErrMethod,
+		service.ErrMediaType, service.ErrTooLarge, service.ErrHost, service.ErrBody, service.ErrTimeout,
+		service.ErrRange, service.ErrInternal,
+	} {
+		if code.Title() == "" || code.Explanation() == "" {
+			t.Errorf("%s has no title or explanation", code)
+		}
+	}
+}
+
+// A fault of a start URL has the place that the URL has in the request, whatever stands before it.
+func TestPlaceOfAStartURL(t *testing.T) {
+	f := newFixture(t, nil)
+	key := f.key("one", service.ScopeWrite)
+	text := f.want(422, "POST", "/v1/crawls", key,
+		`{"start_urls":["https://a.example/","https://a.example/","http://[","https://a.example/","http://10.0.0.1/"]}`)
+	for _, want := range []string{`"start_urls[2]"`, `"start_urls[4]"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Count(text, `"start_urls[`) != 2 {
+		t.Errorf("other faults: %s", text)
+	}
+}
+
+// Tenants are not told of the operator's settings.
+func TestSettingsOfTenants(t *testing.T) {
+	f := newFixture(t, nil)
+	tenant, admin := f.want(200, "GET", "/v1/settings", f.key("one", service.ScopeWrite), ""),
+		f.want(200, "GET", "/v1/settings", f.key("two", service.ScopeAdmin), "")
+	if strings.Contains(tenant, `"operator"`) || !strings.Contains(tenant, `"max_urls"`) ||
+		!strings.Contains(admin, `"operator"`) {
+		t.Errorf("a tenant sees %s", tenant)
+	}
+}

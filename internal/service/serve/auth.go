@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// cookieName is the name of the cookie of a session.
+const cookieName = "mapwright_session"
+
+// credential is what a request proves its caller with: a key, or a session of the web pages.
+type credential struct {
+	secret  string
+	session bool
+	csrf    string // of a session: what requests that change something carry in a header. Other sites cannot read it
+}
+
+// credentialOf is the credential of a request. An Authorization header counts more than a cookie.
+func credentialOf(r *http.Request) (credential, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, secret, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+			return credential{}, refuse(service.ErrUnauthorized, "the Authorization header must be 'Bearer KEY'")
+		}
+		return credential{secret: strings.TrimSpace(secret)}, nil
+	}
+	if cookie, err := r.Cookie(cookieName); err == nil && cookie.Value != "" {
+		return credential{secret: cookie.Value, session: true}, nil
+	}
+	return credential{}, refuse(service.ErrUnauthorized,
+		"send a key as 'Authorization: Bearer KEY'; 'mapwright keys create' makes one")
+}
+
+// caller finds the account and the scopes of a credential.
+func (s *Server) caller(r *http.Request, c *credential) (*service.Caller, error) {
+	if !c.session {
+		return s.service.Accounts.Authenticate(r.Context(), c.secret)
+	}
+	session, err := s.sessions.Get(r.Context(), c.secret)
+	if err != nil {
+		return nil, err
+	}
+	c.csrf = session.CSRF
+	return session.Caller, nil
+}
+
+// authenticate finds the caller of a request, within the rate limits: those of the key or, without a valid one, those
+// of the address. A valid key is not held back by others behind the same address.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.Caller, credential, error) {
+	remote := s.remote(r)
+	cred, err := credentialOf(r)
+	var caller *service.Caller
+	if err == nil {
+		caller, err = s.caller(r, &cred)
+	}
+	if err != nil {
+		if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
+			if wait, ok := s.limits.failures.take(remote); !ok {
+				err = tooMany(w, wait)
+			}
+		}
+		return nil, cred, err
+	}
+	caller.Remote = remote
+	wait, ok := s.limits.keys.take(caller.Key)
+	if ok {
+		wait, ok = s.limits.accounts.take(caller.Account.ID)
+	}
+	if !ok {
+		return nil, cred, tooMany(w, wait)
+	}
+	return caller, cred, nil
+}
+
+const maxForm = 1 << 20 // bytes of a form; it may have many start URLs
+
+// checkOrigin refuses a request of a session that changes something, unless it comes from our own pages. A form has the
+// token of the session in its field csrf, other requests have it in a header.
+func (c *call) checkOrigin() error {
+	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead || !c.page && !c.cred.session {
+		return nil
+	}
+	what, token, reason := "request", "", "the header X-CSRF-Token is missing or wrong: load the page again"
+	if c.page {
+		c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxForm)
+		if err := c.r.ParseForm(); err != nil {
+			return refuse(service.ErrInvalid, "The form cannot be read: it is too long or did not arrive whole.")
+		}
+		what, token, reason = "form", c.r.PostFormValue("csrf"), "the form is not of this session: load the page again"
+	} else {
+		token = c.r.Header.Get("X-CSRF-Token")
+	}
+	if err := c.server.origins.Check(c.r); err != nil {
+		return refuse(service.ErrForbidden, "the "+what+" comes from another site")
+	}
+	if c.cred.csrf == "" || subtle.ConstantTimeCompare([]byte(token), []byte(c.cred.csrf)) != 1 {
+		return refuse(service.ErrForbidden, reason)
+	}
+	return nil
+}
+
+// endSession ends the session of the request, if it has one.
+func (c *call) endSession() error {
+	cookie, err := c.r.Cookie(cookieName)
+	if err != nil {
+		return nil // there is none
+	}
+	http.SetCookie(c.w, c.server.cookie("", -1))
+	return c.server.sessions.End(c.r.Context(), cookie.Value)
+}
+
+// cookie is the cookie of a session. Scripts cannot read it, and requests of other sites do not carry it.
+func (s *Server) cookie(value string, age int) *http.Cookie {
+	return &http.Cookie{Name: cookieName, Value: value, Path: s.base + "/", MaxAge: age, HttpOnly: true,
+		Secure: s.secure, SameSite: http.SameSiteStrictMode}
+}

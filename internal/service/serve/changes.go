@@ -1,0 +1,139 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/results/ui"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// changesView is what the page of changes shows.
+type changesView struct {
+	crawlFrame
+	Change      string // the filter
+	Generation  string // likewise
+	Changes     []string
+	Generations []string
+	Counts      *ui.Table // of the last recrawl
+	Fields      *ui.Table
+	Rows        []changeRow
+	Next, First string
+	None        bool // there was no recrawl yet
+}
+
+// changeRow is a page that changed.
+type changeRow struct {
+	URL, Change string
+	Generation  uint32
+	CheckedAt   page.Time
+	Fields      []changedField
+}
+
+// changedField is a fact before and after.
+type changedField struct{ Name, Before, After string }
+
+const shownChanges = 100
+
+func (c *call) showChanges(crawl *service.Crawl) error {
+	get := c.r.URL.Query()
+	v := &changesView{crawlFrame: c.crawlFrame(crawl, "changes", "Changes"), Change: get.Get("change"),
+		Generation: get.Get("generation")}
+	for _, change := range page.Changes() {
+		if change != page.Unchanged {
+			v.Changes = append(v.Changes, change.String())
+		}
+	}
+	for g := crawl.Generation; g > 0 && len(v.Generations) < 50; g-- {
+		v.Generations = append(v.Generations, strconv.FormatUint(uint64(g), 10))
+	}
+	if v.Change != "" && !slices.Contains(v.Changes, v.Change) {
+		return &service.Error{Code: service.ErrInvalid, Detail: "There is no such change."}
+	}
+	dir := c.server.service.Crawls.DataDir(crawl.ID)
+	rep, err := report.Read(dir)
+	if err != nil {
+		return err
+	}
+	if rep != nil && len(rep.Changes) > 0 {
+		v.Counts = ui.Counts("What the last recrawl found", "Change", "URLs", rep.Changes,
+			func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
+		if len(rep.ChangedFields) > 0 {
+			v.Fields = ui.ChangedFields(rep)
+		}
+	}
+	f, err := os.Open(dir.Changes())
+	if missing(err) {
+		v.None = true
+		return c.render(http.StatusOK, "changes", v)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := v.read(c.r.Context(), f, get.Get("from")); err != nil {
+		return err
+	}
+	return c.render(http.StatusOK, "changes", v)
+}
+
+// read reads the next changes of the file from a place on.
+func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) error {
+	at, _ := strconv.ParseInt(from, 10, 64) // what is no number is the beginning
+	at = max(at, 0)
+	if at > 0 {
+		v.First = v.address("")
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	for in := bufio.NewReaderSize(f, 256<<10); ; {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = cmp.Or(err, ctx.Err()) // the client may have gone
+		if err != nil {
+			return err
+		}
+		var l recrawl.Line
+		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil && (v.Change == "" || l.Change == v.Change) &&
+			(v.Generation == "" || strconv.FormatUint(uint64(l.Generation), 10) == v.Generation) {
+			if len(v.Rows) == shownChanges {
+				v.Next = v.address(strconv.FormatInt(at, 10))
+				return nil
+			}
+			v.Rows = append(v.Rows, v.row(&l))
+		}
+		at += int64(len(text))
+	}
+}
+
+func (v *changesView) row(l *recrawl.Line) changeRow {
+	row := changeRow{URL: l.URL, Change: l.Change, Generation: l.Generation, CheckedAt: l.CheckedAt}
+	for _, name := range slices.Sorted(maps.Keys(l.Fields)) {
+		row.Fields = append(row.Fields, changedField{strings.ReplaceAll(name, "_", " "),
+			settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
+	}
+	return row
+}
+
+func (v *changesView) address(from string) string {
+	return v.Path + "/changes?" + encode(map[string]string{"change": v.Change, "generation": v.Generation,
+		"from": from})
+}

@@ -1,0 +1,362 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/problems"
+	"github.com/mapwright/mapwright/internal/results/ui"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+func (c *call) listCrawls() error {
+	q := c.query()
+	f := service.CrawlFilter{Label: q.text("label"), Name: q.text("q"), Schedule: q.text("schedule"),
+		Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
+	f.Account = c.account(q)
+	for name := range strings.SplitSeq(q.text("state"), ",") {
+		if state := service.State(name); slices.Contains(service.States(), state) {
+			f.States = append(f.States, state)
+		} else if name != "" {
+			q.fault("state", "invalid", "there is no state "+shorten(name))
+		}
+	}
+	if err := q.done(); err != nil {
+		return err
+	}
+	return c.crawlList(c.server.service.Crawls.List(c.r.Context(), c.caller, f))
+}
+
+// account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or
+// name. Empty means all.
+func (c *call) account(q *query) string {
+	text := q.text("account")
+	switch {
+	case text == "" || text == c.caller.Account.ID:
+		return c.caller.Account.ID
+	case !c.caller.Has(service.ScopeAdmin):
+		q.fault("account", "not_allowed", "other accounts need the scope admin")
+		return c.caller.Account.ID
+	case text == "*":
+		return ""
+	}
+	account, err := c.server.service.Accounts.Get(c.r.Context(), text)
+	if err != nil {
+		q.fault("account", "unknown", err.Error())
+	}
+	return account.ID
+}
+
+// crawlList answers with crawls, unless there is an error.
+func (c *call) crawlList(list *service.List[*service.Crawl], err error) error {
+	if err != nil {
+		return err
+	}
+	for _, crawl := range list.Items {
+		c.addLinks(crawl)
+	}
+	return c.json(http.StatusOK, list)
+}
+
+func (c *call) listQueue() error {
+	q := c.query()
+	f := service.CrawlFilter{Account: c.account(q), Cursor: q.text("cursor"),
+		Limit: q.number("limit", 1, mostItems, someItems)}
+	if err := q.done(); err != nil {
+		return err
+	}
+	return c.crawlList(c.server.service.Crawls.Queue(c.r.Context(), c.caller, f))
+}
+
+func (c *call) submit() error {
+	var s service.Submission
+	if err := c.body(&s); err != nil {
+		return err
+	}
+	const most = 255
+	key := c.r.Header.Get("Idempotency-Key")
+	if len(key) > most {
+		return refuse(service.ErrInvalid, "the request has faults",
+			service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
+	}
+	return c.accepted(c.server.service.Crawls.Submit(c.r.Context(), c.caller, s, key))
+}
+
+// accepted answers with a crawl that a command acts on, unless there is an error.
+func (c *call) accepted(crawl *service.Crawl, err error) error {
+	if err != nil {
+		return err
+	}
+	c.addLinks(crawl)
+	c.w.Header().Set("Location", c.link("/v1/crawls/"+crawl.ID))
+	return c.json(http.StatusAccepted, crawl)
+}
+
+// addLinks names the addresses of what there is of a crawl.
+func (c *call) addLinks(crawl *service.Crawl) {
+	self := c.link("/v1/crawls/" + crawl.ID)
+	crawl.Links = map[string]string{"self": self}
+	for _, name := range []string{"pages", "events", "log", "runs", "problems", "report", "report.html", "pages.jsonl",
+		"sitemap.xml", "links", "changes"} {
+		crawl.Links[name] = self + "/" + name
+	}
+}
+
+func (c *call) getCrawl() error {
+	return c.crawl(c.find())
+}
+
+// crawl answers with a crawl, unless there is an error.
+func (c *call) crawl(crawl *service.Crawl, err error) error {
+	if err != nil {
+		return err
+	}
+	c.addLinks(crawl)
+	return c.json(http.StatusOK, crawl)
+}
+
+// find reads the crawl that the path names.
+func (c *call) find() (*service.Crawl, error) {
+	return c.server.service.Crawls.Get(c.r.Context(), c.caller, c.id())
+}
+
+func (c *call) editCrawl() error {
+	var e service.Edit
+	if err := c.body(&e); err != nil {
+		return err
+	}
+	return c.crawl(c.server.service.Crawls.Edit(c.r.Context(), c.caller, c.id(), e))
+}
+
+// command is the handler of a command without a body.
+func command(command service.Command) func(*call) error {
+	return func(c *call) error {
+		var recrawl service.Recrawl
+		if command == service.CommandRecrawl {
+			if err := c.optionalBody(&recrawl); err != nil {
+				return err
+			}
+		}
+		return c.accepted(c.server.service.Crawls.Command(c.r.Context(), c.caller, c.id(), command, &recrawl))
+	}
+}
+
+func (c *call) listRuns() error {
+	all, err := c.server.service.Crawls.Runs(c.r.Context(), c.caller, c.id())
+	return items(c, all, err)
+}
+
+// crawlsView is what the list shows.
+type crawlsView struct {
+	frame
+	Query  crawlsQuery
+	States []service.State
+	Groups []crawlGroup
+	Next   string // address of the next part of the last group
+	First  string // address of its first part, if this is another one
+}
+
+// crawlsQuery are the filters of the list, as the URL has them.
+type crawlsQuery struct{ Name, State, Label, Cursor string }
+
+// crawlGroup is a table of crawls.
+type crawlGroup struct {
+	ID, Title, Empty string
+	Queue            bool // has positions and reasons
+	Ended            bool // has what was found, and no rate
+	Rows             []crawlRow
+	More             string // address of all crawls of the group, if some are not shown
+}
+
+// crawlRow is a crawl in a table.
+type crawlRow struct {
+	*service.Crawl
+	Path, Label string
+	Badge       ui.Cell
+	Why         string    // why it waits or how it ended
+	Site        string    // how many problems of the site were found
+	At          page.Time // the last thing that happened to it
+	Live        bool
+}
+
+// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others. The template is
+// that of the page, or of its tables only, for the script.
+func showCrawls(template string) func(*call) error {
+	return func(c *call) error {
+		v, err := c.listing()
+		if err != nil {
+			return err
+		}
+		return c.render(http.StatusOK, template, v)
+	}
+}
+
+const (
+	shownAttention = 10
+	shownQueue     = 50
+	shownRunning   = 100
+	shownRecent    = 50
+)
+
+func (c *call) listing() (*crawlsView, error) {
+	get := c.r.URL.Query()
+	v := &crawlsView{frame: c.frame("Crawls", "crawls"), States: service.States(),
+		Query: crawlsQuery{get.Get("q"), get.Get("state"), get.Get("label"), get.Get("cursor")}}
+	filter := service.CrawlFilter{Name: v.Query.Name, Label: v.Query.Label, Cursor: v.Query.Cursor, Limit: shownRecent}
+	if v.Query.State != "" {
+		if !slices.Contains(v.States, service.State(v.Query.State)) {
+			return nil, &service.Error{Code: service.ErrInvalid, Detail: "There is no such state of a crawl."}
+		}
+		filter.States = []service.State{service.State(v.Query.State)}
+	}
+	last := crawlGroup{ID: "found", Title: "Crawls found", Empty: "No crawl matches these filters."}
+	if (v.Query == crawlsQuery{Cursor: v.Query.Cursor}) {
+		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled,
+			service.Paused, service.Deleting}
+		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet.", Ended: true}
+		if v.Query.Cursor == "" {
+			if err := v.addNow(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	list, err := c.server.service.Crawls.List(c.r.Context(), c.caller, filter)
+	if err != nil {
+		return nil, err
+	}
+	v.add(c, last, list.Items)
+	if list.NextCursor != "" {
+		v.Next = v.address(list.NextCursor)
+	}
+	if v.Query.Cursor != "" {
+		v.First = v.address("")
+	}
+	return v, nil
+}
+
+// address is that of this list at another place.
+func (v *crawlsView) address(cursor string) string {
+	return v.Base + "/?" + encode(map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label,
+		"cursor": cursor})
+}
+
+// addNow adds the crawls that need attention, run and wait.
+func (v *crawlsView) addNow(c *call) error {
+	find := func(limit int, states ...service.State) (*service.List[*service.Crawl], error) {
+		return c.server.service.Crawls.List(c.r.Context(), c.caller,
+			service.CrawlFilter{States: states, Limit: limit})
+	}
+	stopped, err := find(shownRecent, service.Failed, service.Partial, service.Paused)
+	if err != nil {
+		return err
+	}
+	attention := slices.DeleteFunc(slices.Clone(stopped.Items),
+		func(crawl *service.Crawl) bool { return !needsAttention(crawl) })
+	more := ""
+	if len(attention) > shownAttention {
+		attention, more = attention[:shownAttention], v.Base+"/?state="+string(service.Failed)
+	}
+	if len(attention) > 0 {
+		v.add(c, crawlGroup{ID: "attention", Title: "Needs attention", More: more, Ended: true}, attention)
+	}
+	running, err := find(shownRunning, service.Running, service.Pausing, service.Finishing)
+	if err != nil {
+		return err
+	}
+	v.add(c, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
+	queue, err := c.server.service.Crawls.Queue(c.r.Context(), c.caller, service.CrawlFilter{Limit: shownQueue})
+	if err != nil {
+		return err
+	}
+	if more = ""; queue.NextCursor != "" {
+		more = v.Base + "/?state=" + string(service.Queued)
+	}
+	v.add(c, crawlGroup{ID: "queue", Title: "Queue", Empty: "No crawl waits.", Queue: true, More: more}, queue.Items)
+	return nil
+}
+
+// needsAttention says whether a person should look at a crawl: it failed, a limit ended it, or something other than a
+// person paused it.
+func needsAttention(crawl *service.Crawl) bool {
+	switch crawl.State {
+	case service.Failed, service.Partial:
+		return true
+	case service.Paused:
+		return crawl.Waiting != nil && crawl.Waiting.Code != service.WaitOperator
+	}
+	return false
+}
+
+func (v *crawlsView) add(c *call, g crawlGroup, crawls []*service.Crawl) {
+	for _, crawl := range crawls {
+		c.server.watch(crawl)
+		g.Rows = append(g.Rows, rowOf(&v.frame, crawl))
+	}
+	v.Groups = append(v.Groups, g)
+}
+
+func rowOf(f *frame, crawl *service.Crawl) crawlRow {
+	return crawlRow{Crawl: crawl, Path: f.crawlPath(crawl.ID, ""), Label: label(crawl), Badge: stateBadge(crawl.State), Why: why(crawl),
+		Site: siteText(crawl.Problems), At: lastAt(crawl),
+		Live: crawl.State == service.Running || crawl.State == service.Pausing}
+}
+
+// label names a crawl: by its name, or by its first start URL.
+func label(crawl *service.Crawl) string {
+	if crawl.Name != "" {
+		return crawl.Name
+	}
+	if len(crawl.StartURLs) == 0 {
+		return crawl.ID
+	}
+	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(crawl.StartURLs[0], "https://"), "http://"), "/")
+	if more := crawl.StartURLCount - 1; more > 0 {
+		name += " and " + humanize.Comma(int64(more)) + " more"
+	}
+	return name
+}
+
+// why says why a crawl waits, or how it ended.
+func why(crawl *service.Crawl) string {
+	switch {
+	case crawl.Waiting != nil && !crawl.State.Ended():
+		return crawl.Waiting.Detail
+	case crawl.State.Ended():
+		return crawl.Reason
+	}
+	return ""
+}
+
+// siteText says how many errors and warnings a crawl found; empty if none.
+func siteText(p *problems.Totals) string {
+	var parts []string
+	if p != nil && p.Errors > 0 {
+		parts = append(parts, words.Count(p.Errors, "error"))
+	}
+	if p != nil && p.Warnings > 0 {
+		parts = append(parts, words.Count(p.Warnings, "warning"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func lastAt(crawl *service.Crawl) page.Time {
+	for _, t := range []page.Time{crawl.EndedAt, crawl.StartedAt} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return crawl.CreatedAt
+}
+
+// stateBadge shows a state. Colours only repeat what the word says.
+func stateBadge(s service.State) ui.Cell {
+	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good",
+		service.Partial: "warn", service.Paused: "warn",
+		service.Pausing: "warn", service.Failed: "bad"}
+	return ui.Badge(string(s), tones[s], slices.Index(service.States(), s))
+}

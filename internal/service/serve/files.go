@@ -1,0 +1,265 @@
+package serve
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// Results of a crawl are files of its directory. They are replaced as a whole, so a file that is being sent stays as it
+// was when the answer began.
+
+// dir is the directory of the crawl that the path names.
+func (c *call) dir() (*service.Crawl, datadir.Dir, error) {
+	crawl, err := c.find()
+	if err != nil {
+		return nil, "", err
+	}
+	return crawl, c.server.service.Crawls.DataDir(crawl.ID), nil
+}
+
+// file is the handler of a result that is a file of the crawl's directory.
+func file(path func(datadir.Dir) string, kind string) func(*call) error {
+	return func(c *call) error {
+		crawl, dir, err := c.dir()
+		if err != nil {
+			return err
+		}
+		return c.sendFile(crawl, path(dir), kind)
+	}
+}
+
+// getSitemap sends sitemap.xml, or the compressed form of it that the crawl was asked for.
+func (c *call) getSitemap() error {
+	crawl, dir, err := c.dir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(string(dir), "sitemap.xml")
+	if _, err := os.Stat(path + ".gz"); err == nil {
+		return c.sendFile(crawl, path+".gz", gzipKind)
+	}
+	return c.sendFile(crawl, path, xmlKind)
+}
+
+const (
+	xmlKind   = "application/xml"
+	gzipKind  = "application/gzip"
+	linesKind = "application/jsonl"
+	jsonKind  = "application/json"
+	csvKind   = "text/csv; charset=utf-8"
+	htmlKind  = "text/html; charset=utf-8"
+)
+
+// getPart sends a part of the XML sitemap, or another file by the name that it has on disk.
+func (c *call) getPart() error {
+	name := c.r.PathValue("part")
+	kind := mediaTypeOf(name)
+	if kind == "" {
+		return refuse(service.ErrNotFound, "there is no such result of a crawl; /openapi.json lists what there is")
+	}
+	crawl, dir, err := c.dir()
+	if err != nil {
+		return err
+	}
+	return c.sendFile(crawl, filepath.Join(string(dir), name), kind)
+}
+
+// mediaTypeOf is the media type of a file that a crawl writes for its users; empty if the name is not that of one.
+func mediaTypeOf(name string) string {
+	switch name {
+	case "sitemap.jsonl", "links.jsonl", datadir.ChangesName, datadir.ProblemsName:
+		return linesKind
+	case "report.json":
+		return jsonKind
+	case "sitemap.csv":
+		return csvKind
+	}
+	switch {
+	case !datadir.IsSitemap(name):
+		return ""
+	case strings.HasSuffix(name, ".gz"):
+		return gzipKind
+	}
+	return xmlKind
+}
+
+// sendFile sends a file of a crawl, or the part of it that the client asks for.
+func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return notThere(crawl, filepath.Base(path))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return notThere(crawl, filepath.Base(path))
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
+	h.Set("Content-Disposition", fmt.Sprintf(`inline; filename="%s-%s"`, crawl.ID, filepath.Base(path)))
+	if kind == htmlKind {
+		// The page is made of text that crawled servers chose: its own policy allows its one script, and this one lets
+		// it have no origin.
+		h.Set("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'")
+	}
+	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
+	if kind != gzipKind && info.Size() >= gzipFrom {
+		h.Add("Vary", "Accept-Encoding")
+		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the
+		// same.
+		plain := c.r.Header.Get("Range") != "" || strings.Contains(c.r.Header.Get("If-None-Match"), h.Get("ETag"))
+		if takesGzip(c.r) && !plain {
+			h.Set("ETag", fmt.Sprintf(`"%x-%x-gzip"`, info.ModTime().UnixNano(), info.Size()))
+			h.Set("Content-Encoding", "gzip")
+			h.Del("Content-Length")
+			defer out.compress()()
+		}
+	}
+	http.ServeContent(out, c.r, "", info.ModTime(), f)
+	if out.badRange {
+		h.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
+		return refuse(service.ErrRange, "the file does not have this range")
+	}
+	return nil
+}
+
+// notThere is the error for a result that does not exist, or not yet.
+func notThere(crawl *service.Crawl, name string) error {
+	detail := fmt.Sprintf("the crawl has no %s", name)
+	switch {
+	case name == "log":
+		detail += ": it has not begun"
+	case crawl.State == service.Paused:
+		detail += " yet: it is paused, and files are written when it ends. Resume it, or cancel it to have the files " +
+			"of what was found; /pages lists the pages that are recorded"
+	case !crawl.State.Ended():
+		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends; /pages lists the pages that are "+
+			"recorded", crawl.State)
+	case crawl.StartedAt.IsZero():
+		detail += ": it ended before it began"
+	case name == "links.jsonl":
+		detail += ": links are kept only by a crawl with the setting links"
+	case name == "sitemap.csv":
+		detail += ": it is written only by a crawl with the setting csv"
+	case name == datadir.ChangesName:
+		detail += ": there was no recrawl yet"
+	case strings.HasPrefix(name, "sitemap"):
+		detail += ": no page is indexable, or its parts or hosts are others; report.json lists the files"
+	}
+	return &service.Error{Code: service.ErrNotFound, Detail: detail, State: crawl.State}
+}
+
+const fileTime = 30 * time.Second // for a client to take one piece of a file
+
+// slowWriter lets an answer take any time as long as the client goes on reading.
+type slowWriter struct {
+	http.ResponseWriter
+	control  *http.ResponseController
+	badRange bool         // http.ServeContent refused the range: nothing was sent
+	gzip     *gzip.Writer // nil if the answer is not compressed
+	began    bool         // something was written to gzip
+}
+
+// compress makes what is written compressed. The result ends that.
+func (s *slowWriter) compress() (end func()) {
+	s.gzip = newGzip(writerFunc(s.send))
+	return func() {
+		if s.began {
+			_ = s.gzip.Close() // a client that has gone
+		}
+	}
+}
+
+func (s *slowWriter) WriteHeader(status int) {
+	if status == http.StatusRequestedRangeNotSatisfiable {
+		s.badRange = true
+		return
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *slowWriter) Write(p []byte) (int, error) {
+	if s.badRange {
+		return len(p), nil
+	}
+	if s.gzip != nil {
+		s.began = true
+		return s.gzip.Write(p)
+	}
+	return s.send(p)
+}
+
+func (s *slowWriter) send(p []byte) (int, error) {
+	_ = s.control.SetWriteDeadline(time.Now().Add(fileTime)) // not supported by recorders of tests
+	return s.ResponseWriter.Write(p)
+}
+
+// getLog sends the last lines of the crawl's log.
+func (c *call) getLog() error {
+	q := c.query()
+	lines := q.number("lines", 1, 10000, 1000)
+	if err := q.done(); err != nil {
+		return err
+	}
+	crawl, dir, err := c.dir()
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(dir.Log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return notThere(crawl, "log")
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := tail(f, lines)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = c.w.Write(text) // a client that has gone
+	return nil
+}
+
+// tail reads the last lines of a file, at most 4 MiB of them.
+func tail(f *os.File, lines int) ([]byte, error) {
+	const most = 4 << 20
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, size-most)
+	text := make([]byte, size-from)
+	if n, err := f.ReadAt(text, from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	} else if text = text[:n]; from > 0 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	at := len(bytes.TrimSuffix(text, []byte("\n")))
+	for ; lines > 0 && at >= 0; lines-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	return text[at+1:], nil
+}

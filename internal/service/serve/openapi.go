@@ -1,0 +1,34 @@
+package serve
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mapwright/mapwright/internal/config"
+)
+
+//go:embed openapi.yaml
+var openapiYAML []byte
+
+// Document is the OpenAPI document as JSON, for a server below a base path. The settings of a crawl are those of the
+// program's table.
+func Document(base string) ([]byte, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(openapiYAML, &doc); err != nil {
+		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	if base != "" {
+		doc["servers"] = []any{map[string]any{"url": base}}
+	}
+	properties := map[string]any{config.ProfileName: map[string]any{"type": "string", "enum": config.Profiles()}}
+	for _, e := range config.Defaults(config.Polite).Table() {
+		properties[config.FileKey(e.Name)] = map[string]any{"type": []string{"string", "number", "boolean", "array",
+			"null"}, "description": e.Usage, "default": config.JSONValue(e.Value)}
+	}
+	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	schemas["Settings"].(map[string]any)["properties"] = properties
+	return json.Marshal(doc)
+}

@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"testing"
+)
+
+// A web page must not be able to use the API by a name of its own that it makes resolve to this machine.
+func TestHostNames(t *testing.T) {
+	check := newHostCheck("127.0.0.1:8080", &url.URL{Scheme: "https", Host: "crawls.example.com:8443"})
+	for host, want := range map[string]bool{
+		"127.0.0.1:8080": true, "127.0.0.1": true, "[::1]:8080": true, "localhost": true, "LOCALHOST:1": true,
+		"localhost.": true, "crawls.example.com": true, "Crawls.Example.com:443": true,
+		"": false, "evil.test": false, "evil.test:8080": false, "localhost.evil.test": false,
+		"127.0.0.1.evil.test": false, "example.com": false, "x crawls.example.com": false,
+	} {
+		if got := check.allows(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
+}
+
+// X-Forwarded-For counts only as far as trusted proxies wrote it.
+func TestRemoteAddress(t *testing.T) {
+	s := &Server{proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
+	for _, c := range []struct{ peer, forwarded, want string }{
+		{"192.0.2.1:5", "", "192.0.2.1"},
+		{"192.0.2.1:5", "198.51.100.7", "192.0.2.1"}, // not trusted
+		{"10.0.0.1:5", "198.51.100.7", "198.51.100.7"},
+		{"10.0.0.1:5", "203.0.113.9, 198.51.100.7", "198.51.100.7"}, // the client made the first up
+		{"10.0.0.1:5", "198.51.100.7, 10.0.0.2", "198.51.100.7"},
+		{"10.0.0.1:5", "", "10.0.0.1"},
+		{"10.0.0.1:5", "nonsense", "10.0.0.1"},
+		{"[::1]:5", "2001:db8::1", "2001:db8::1"},
+		{"[::ffff:10.0.0.1]:5", "198.51.100.7", "198.51.100.7"},
+	} {
+		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{}}
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := s.remote(r); got != c.want {
+			t.Errorf("%s with %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"cmp"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+const (
+	keysOfAccount     = 4  // an account has so many times the rate of a key
+	failuresPerSecond = 1  // requests without a valid key, of one address
+	failuresBurst     = 30 // of them at once
+	mostLimiters      = 20_000
+)
+
+// rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
+type rateLimits struct {
+	keys     limiters
+	accounts limiters
+	failures limiters
+}
+
+func newRateLimits(perKey float64) *rateLimits {
+	r := cmp.Or(rate.Limit(perKey), DefaultRate)
+	if r < 0 {
+		r = rate.Inf
+	}
+	of := func(r rate.Limit) limiters {
+		burst := 1
+		if r != rate.Inf {
+			burst = int(math.Ceil(2 * float64(r)))
+		}
+		return limiters{rate: r, burst: burst, all: map[string]*rate.Limiter{}}
+	}
+	return &rateLimits{
+		keys: of(r), accounts: of(min(rate.Inf, keysOfAccount*r)),
+		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
+	}
+}
+
+// limiters are one limiter for each name.
+type limiters struct {
+	rate  rate.Limit
+	burst int
+
+	mu  sync.Mutex
+	all map[string]*rate.Limiter // guarded by mu; a limiter that is full may be missing
+}
+
+// take takes one of a name's tokens, or says how long it has to wait for one.
+func (l *limiters) take(name string) (wait time.Duration, ok bool) {
+	now := time.Now()
+	reservation := l.of(name, now).ReserveN(now, 1)
+	if wait = reservation.DelayFrom(now); wait > 0 {
+		reservation.CancelAt(now)
+		return wait, false
+	}
+	return 0, true
+}
+
+func (l *limiters) of(name string, now time.Time) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.all[name]; one != nil {
+		return one
+	}
+	if len(l.all) >= mostLimiters {
+		for other, one := range l.all {
+			if one.TokensAt(now) >= float64(l.burst) {
+				delete(l.all, other)
+			}
+		}
+		if len(l.all) >= mostLimiters {
+			clear(l.all) // rather than to grow without bound
+		}
+	}
+	one := rate.NewLimiter(l.rate, l.burst)
+	l.all[name] = one
+	return one
+}
+
+// tooMany is the error for a caller that has to wait.
+func tooMany(w http.ResponseWriter, wait time.Duration) error {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	return refuse(service.ErrRateLimit, "too many requests: wait as long as Retry-After says")
+}

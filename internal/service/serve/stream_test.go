@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// bubbleStream runs a test in a bubble, with a server and a connection on which an event stream was asked for.
+func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.Key, conn net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{Parts: Parts{Service: svc}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := svc.Accounts.CreateKey(t.Context(), &service.Caller{System: "test",
+			Scopes: []service.Scope{service.ScopeAdmin}}, service.Key{Scopes: []service.Scope{service.ScopeRead}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, h, ended := &pipes{make(chan net.Conn), make(chan struct{})}, s.HTTP(), make(chan error)
+		go func() { ended <- h.Serve(p) }()
+		conn := p.dial()
+		if _, err := fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+			key.Secret); err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, key, conn)
+		err = errors.Join(conn.Close(), h.Close())
+		if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
+			t.Error(end)
+		}
+		synctest.Wait()
+		if err := errors.Join(err, svc.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A stream on which nothing happens has a heartbeat every 15 seconds, and ends with the first one after its key was
+// revoked.
+func TestHeartbeat(t *testing.T) {
+	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, conn net.Conn) {
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%v, %v", res, err)
+		}
+		began, lines := time.Now(), bufio.NewScanner(res.Body)
+		for lines.Scan() && lines.Text() != "" { // where the stream begins
+		}
+		for beat := 1; beat <= 3; beat++ {
+			if !lines.Scan() || strings.TrimSpace(lines.Text()) != ":" || !lines.Scan() || lines.Text() != "" {
+				t.Fatalf("beat %d is %q, %v", beat, lines.Text(), lines.Err())
+			}
+			if at := time.Since(began); at != time.Duration(beat)*15*time.Second {
+				t.Errorf("beat %d comes after %s", beat, at)
+			}
+		}
+		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test",
+			Scopes: []service.Scope{service.ScopeAdmin}}, "", key.ID); err != nil {
+			t.Fatal(err)
+		}
+		if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 || time.Since(began) != time.Minute {
+			t.Errorf("after the key was revoked: %q, %v, after %s", rest, err, time.Since(began))
+		}
+	})
+}
+
+// A client that does not read its stream is left, and costs nothing from then on.
+func TestStreamThatIsNotRead(t *testing.T) {
+	bubbleStream(t, func(t *testing.T, s *Server, _ service.Key, _ net.Conn) {
+		synctest.Wait()
+		if n := s.streams.count(); n != 1 {
+			t.Fatalf("%d streams", n)
+		}
+		time.Sleep(heartbeat + eventTime + time.Second)
+		synctest.Wait()
+		if n := s.streams.count(); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	})
+}
+
+// One account cannot take all streams.
+func TestStreamsOfOneAccount(t *testing.T) {
+	s := newStreams(&Server{most: DefaultConnections})
+	open := func(owner string) (n int) {
+		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
+			n++
+		}
+		return n
+	}
+	for i, want := range []int{250, 250, 250, 250, 0} {
+		if n := open(fmt.Sprint(i)); n != want {
+			t.Errorf("account %d has %d streams, want %d", i, n, want)
+		}
+	}
+}
