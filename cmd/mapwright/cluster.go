@@ -26,9 +26,6 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// redisName is another spelling of --cluster.
-const redisName = "redis-url"
-
 // clusterFlags say which crawl of several machines a command means.
 type clusterFlags struct {
 	cmd           *cobra.Command
@@ -38,10 +35,9 @@ type clusterFlags struct {
 func addCluster(cmd *cobra.Command) *clusterFlags {
 	c := &clusterFlags{cmd: cmd}
 	cmd.Flags().StringVar(&c.address, config.ClusterName, "",
-		"`address` of the database that several machines share, such as postgres://user@host/database (or "+config.EnvName(config.ClusterName)+")")
-	cmd.Flags().StringVar(&c.address, redisName, "", "another spelling of --cluster")
+		"`address` of the database that several machines share, such as postgres://user@host/database (or "+
+			config.EnvName(config.ClusterName)+")")
 	cmd.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
-	cmd.Flags().Lookup(redisName).Hidden = true
 	return c
 }
 
@@ -54,7 +50,7 @@ func (c *clusterFlags) hide() {
 
 // isGiven reports whether one of the flags was given.
 func (c *clusterFlags) isGiven() bool {
-	return slices.ContainsFunc([]string{config.ClusterName, redisName, config.CrawlName}, c.cmd.Flags().Changed)
+	return c.cmd.Flags().Changed(config.ClusterName) || c.cmd.Flags().Changed(config.CrawlName)
 }
 
 // given returns the address of the cluster, empty if the command is not about one. An address of the environment or of
@@ -62,10 +58,7 @@ func (c *clusterFlags) isGiven() bool {
 // none.
 func (c *clusterFlags) given(settings *settingFlags, environ []string, args []string) (string, error) {
 	flags := c.cmd.Flags()
-	flag := flags.Changed(config.ClusterName) || flags.Changed(redisName)
-	if flags.Changed(config.ClusterName) && flags.Changed(redisName) {
-		return "", usage("--redis-url is another spelling of --cluster: give one of them")
-	}
+	flag := flags.Changed(config.ClusterName)
 	if flag && c.address == "" { // such as a variable of a script that is not set
 		return "", usage("--cluster is empty")
 	}

@@ -143,9 +143,8 @@ func TestClusterFlags(t *testing.T) {
 		says string
 	}{
 		{"status --cluster redis://u:secret@127.0.0.1/0", "", 2, "Redis is not supported yet"},
-		{"export --redis-url redis://u:secret@127.0.0.1/0", "", 2, "Redis is not supported yet"},
+		{"export --redis-url redis://u:secret@127.0.0.1/0", "", 2, "unknown flag: --redis-url"},
 		{"status --cluster=", "", 2, "--cluster is empty"},
-		{"wipe --cluster postgres://u@127.0.0.1:1/a --redis-url redis://x", "", 2, "give one of them"},
 		{"wipe --name a", "", 2, "give --cluster too"},
 		{"wipe --force", "", 2, "give --cluster too"},
 		{"export dir --cluster postgres://u@127.0.0.1:1/a", "", 2, `give --name instead of "dir"`},

@@ -52,18 +52,4 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	if named < 100 || defaults < 3 {
 		t.Errorf("the documents name only %d flags and %d defaults: the search is broken", named, defaults)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "traps.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := regexp.MustCompile("(?m)^\\| `[a-z_]+` \\| `--([a-z-]+)` \\| ([0-9,]+) \\|").FindAllSubmatch(text, -1)
-	if len(rows) == 0 {
-		t.Error("docs/traps.md has no table of flags")
-	}
-	for _, row := range rows {
-		is, want := flags[string(row[1])].DefValue, string(bytes.ReplaceAll(row[2], []byte(","), nil))
-		if is != want {
-			t.Errorf("docs/traps.md says that --%s is %s, the program %s", row[1], want, is)
-		}
-	}
 }

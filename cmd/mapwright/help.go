@@ -140,6 +140,9 @@ func explain(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("'%s --help' lists the flags", cmd.CommandPath())
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := missing.GetSpecifiedName()
+		if gone := config.Removed(name); gone != "" {
+			return usage("--%s is refused: %s: leave it out", name, gone)
+		}
 		if known := otherCrawlers()[name]; known != "" && cmd.Flags().Lookup("max-urls") != nil {
 			hint = known
 		} else if near := nearest(cmd.Flags(), name); near != "" {

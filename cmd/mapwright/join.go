@@ -76,7 +76,7 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 // toJoin returns the address of the cluster for a command that crawls, empty for a crawl of this machine alone.
 func (c *clusterFlags) toJoin(settings *settingFlags) (string, error) {
 	address, err := c.given(settings, nil, nil)
-	if err == nil && address == "" && !c.cmd.Flags().Changed(config.ClusterName) && !c.cmd.Flags().Changed(redisName) {
+	if err == nil && address == "" && !c.cmd.Flags().Changed(config.ClusterName) {
 		if texts := settings.outside(config.ClusterName); len(texts) > 0 {
 			address = texts[len(texts)-1] // also with a data directory: a machine has one
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,9 +37,10 @@ const (
 	CrawlName    = "name"
 )
 
-// outside are the names that are not in the table.
-func outside() []string {
-	return []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
+// otherNames are the names that files and the environment may give beside those of the table.
+func otherNames() []string {
+	names := []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
+	return slices.AppendSeq(names, maps.Keys(removed()))
 }
 
 // Origins that are not a Given's From.
@@ -79,6 +81,7 @@ func Load(layers ...Layer) (*Loaded, error) {
 		errs = append(errs, faults...)
 	}
 	out.clampSafe()
+	out.Warnings = append(out.Warnings, removedIn(layers)...)
 	errs = append(errs, out.Settings.contradictions(bad)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -107,6 +110,7 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 	if err != nil {
 		return nil, err
 	}
+	loaded.Warnings = append(loaded.Warnings, removedIn(process)...)
 	if ignored := loaded.ignored(process); len(ignored) > 0 {
 		loaded.Warnings = append(loaded.Warnings,
 			fmt.Sprintf("the crawl keeps its settings: ignored %s; flags given to resume change them",

@@ -85,23 +85,12 @@ type Settings struct {
 	StructuredLinks bool
 	Images          bool
 	Extract         []string
-	MaxURLLength    int
-	TrapRepeats     int
-	TrapParams      int
-	TrapVariants    int
-	TrapReorders    int
-	TrapValues      int
-	TrapBarren      int
+	Traps           bool
 
 	// Seeding.
 	SeedingStrategy    []string
 	CTBaseURL          string
 	CommonCrawlBaseURL string
-	MaxSitemapDepth    int // index files and redirects that may lead to a sitemap
-	MaxSitemapChildren int // sitemaps that one index may name
-	MaxSitemapsPerHost int // 0 is no limit
-	MaxForeignSitemaps int // sitemaps of one host that is not in scope
-	MaxSitemaps        int // 0 is no limit
 	Since              string
 
 	// Output.
@@ -118,10 +107,7 @@ type Settings struct {
 
 	// Memory, workers and other limits of the program itself.
 	Shards       int
-	HotSetMB     int
 	SaveInterval time.Duration
-	CommitBatch  int
-	CommitEvery  time.Duration
 
 	// Seeing it run.
 	LogFormat                string

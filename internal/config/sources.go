@@ -44,7 +44,7 @@ func FromEnv(environ []string) (Layer, error) {
 		layer[setting] = Given{Texts: []string{text}, From: "environment " + name}
 		return true
 	}
-	for _, name := range outside() {
+	for _, name := range otherNames() {
 		take(name, EnvName(name))
 	}
 	var bad error
@@ -71,7 +71,7 @@ func FromEnv(environ []string) (Layer, error) {
 // UnknownEnv lists the variables with the prefix of this program that name no setting, in order.
 func UnknownEnv(environ []string) []string {
 	known := map[string]bool{EnvName("config"): true}
-	for _, name := range outside() {
+	for _, name := range otherNames() {
 		known[EnvName(name)] = true
 	}
 	for _, e := range new(Settings).Table() {
@@ -115,7 +115,7 @@ func FromFile(path string) (Layer, error) {
 			root.Line)
 	}
 	r := fileReader{path: path, lists: map[string]bool{StartURLName: true}, names: map[string]string{}, layer: Layer{}}
-	for _, name := range outside() {
+	for _, name := range otherNames() {
 		r.names[FileKey(name)] = name
 	}
 	for _, e := range new(Settings).Table() {

@@ -212,6 +212,10 @@ func (r *submissionReader) read(text json.RawMessage) {
 
 // readSetting takes one key with its value. Null is as if the setting were not given.
 func (r *submissionReader) readSetting(table []Entry, key string, value any) {
+	if gone := strings.ReplaceAll(key, "_", "-"); Removed(gone) != "" {
+		r.layer[gone] = Given{From: "settings." + key} // Load warns
+		return
+	}
 	name, list, advice := settingOf(table, key)
 	if name == "" {
 		r.fault("settings."+key, FaultUnknown, "there is no such setting%s", advice)

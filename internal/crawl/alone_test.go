@@ -52,7 +52,7 @@ type mortal struct {
 
 func newMortal(t *testing.T, takes time.Duration) *mortal {
 	s := config.Defaults(config.OwnSite)
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.SeedingStrategy = 8, 1, 100_000, []string{"none"}
+	s.MaxWorkers, s.BloomCapacity, s.SeedingStrategy = 8, 100_000, []string{"none"}
 	s.Scope, s.IgnoreRobots = "any", true
 	return &mortal{
 		Handler: testLog(t, slog.LevelInfo).Handler(), t: t, settings: s, start: "http://a.test/",

@@ -148,7 +148,7 @@ func frontierOptions(s *config.Settings) frontier.Options {
 		Shards: s.Shards, Pace: paceConfig(s),
 		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit,
 		MaxRobots:      s.RobotsFetchSemaphoreLimit,
-		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
+		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate,
 		MaxURLs: int64(s.PageCap()), MaxURLsPerHost: int64(s.MaxURLsPerHost),
 		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
 		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !s.Seeds("sitemap"),
@@ -160,8 +160,8 @@ func frontierOptions(s *config.Settings) frontier.Options {
 }
 
 // newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission,
-	hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, hotSet int, generation uint32,
+	a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
 	counters := store.Counters()
 	if counters.Generation < generation {
 		counters.Counted = 0 // page limits count one generation
@@ -169,7 +169,7 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	o := frontierOptions(s)
 	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(),
 		began(store)
-	o.Generation, o.Admit, o.Names, o.Observe = generation, a.admit, namesOf, hosts.observe
+	o.HotSetBytes, o.Generation, o.Admit, o.Names, o.Observe = hotSet, generation, a.admit, namesOf, hosts.observe
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0

@@ -37,7 +37,7 @@ func viewOf(o *Options, so *state.Options) error {
 		}
 	}
 	so.Journal, so.Seed = o.Cluster.Journal(), o.Cluster.Crawl().Seed
-	so.BatchDelay = max(so.BatchDelay, clusterBatch)
+	so.BatchDelay = clusterBatch
 	return nil
 }
 

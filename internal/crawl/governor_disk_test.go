@@ -54,7 +54,6 @@ func testGovernorOnASlowDisk(t *testing.T) {
 		Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
 	s := quick(web.Server)
 	s.Scope = "any"
-	s.CommitEvery = 2 * time.Millisecond
 	s.ThrottleThresholdMS, s.UnthrottleThresholdMS = 200, 100
 	disk := &slowDisk{FS: wal.OS()}
 	disk.rate.Store(400 << 10)

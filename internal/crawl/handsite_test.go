@@ -76,7 +76,7 @@ func (s *handSite) requests() map[string]int {
 // settings crawl the site as fast as it goes.
 func (s *handSite) settings(change func(*config.Settings)) *config.Settings {
 	o := config.Defaults(config.OwnSite)
-	o.MaxWorkers, o.HotSetMB, o.BloomCapacity = 8, 1, 10_000
+	o.MaxWorkers, o.BloomCapacity = 8, 10_000
 	o.Resolve = []string{"*:80:" + s.srv.Listener.Addr().String()}
 	if change != nil {
 		change(o)

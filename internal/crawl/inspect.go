@@ -139,7 +139,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		return nil, err
 	}
 	var pg parser.Page
-	known := traps.New(trapRules(s), 0)
+	known := traps.New(traps.DefaultRules(s.Traps), 0)
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
 	f.facts = headerFacts(in.Header, in.Type, in.Length, f.at)
 	if in.Err != nil {

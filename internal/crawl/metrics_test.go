@@ -36,7 +36,7 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings),
 	defer web.Close()
 	s := config.Defaults(config.OwnSite)
 	s.Resolve = []string{web.Resolve()}
-	s.Scope, s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.AdaptiveStepMS, s.MaxHostBackoffSecs = "any", 32, 1, 100_000,
+	s.Scope, s.MaxWorkers, s.BloomCapacity, s.AdaptiveStepMS, s.MaxHostBackoffSecs = "any", 32, 100_000,
 		1, 1
 	if set != nil {
 		set(s)

@@ -15,7 +15,7 @@ import (
 // ownSite are settings of a crawl in a bubble that asks as fast as the web answers.
 func ownSite() *config.Settings {
 	s := config.Defaults(config.OwnSite)
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.SeedingStrategy = 1, 1, 100_000, []string{"none"}
+	s.MaxWorkers, s.BloomCapacity, s.SeedingStrategy = 1, 100_000, []string{"none"}
 	return s
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/seed"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
@@ -151,7 +152,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return err
 		}
 	}
-	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
+	learned := &folds{rules: traps.DefaultRules(settings.Traps), seed: store.Seed()}
 	learned.reset()
 	generationBegan, err := sweep.Began(store.Facts())
 	if err != nil {
@@ -170,8 +171,8 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	}
 	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, notify: o.Managed.Notify,
 		starts: startHosts}
-	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts,
-		o.Cluster); err != nil {
+	if r.frontier, err = newFrontier(settings, store, shared.pace, o.Managed.HotSetBytes, visited.Generation(),
+		admission, hosts, o.Cluster); err != nil {
 		return err
 	}
 	r.checkpoints = &checkpoints{
@@ -200,7 +201,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		Settings: settings, Scope: within, History: &r.history, StartHosts: startHosts, Hasher: hasher,
 		Store: store, Frontier: r.frontier, Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add,
 		Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(),
-		Again: !swept,
+		Again: !swept, Limits: o.Sitemaps,
 	})
 	r.seeds = &seeds{
 		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
@@ -314,8 +315,8 @@ func openStore(o *Options) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
 	so := state.Options{
-		Mode: mode, Workers: o.Settings.MaxWorkers, BatchRecords: o.Settings.CommitBatch,
-		BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
+		Mode: mode, Workers: o.Settings.MaxWorkers, Logger: o.Log, Log: wal.Options{FS: o.LogFS},
+		FreeBytes:      o.FreeBytes,
 		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
 	}

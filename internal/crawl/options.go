@@ -11,6 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -47,6 +48,9 @@ type Options struct {
 	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
 	FreeBytes func(dir string) (int64, error)
 
+	// Sitemaps bounds the sitemaps that are read.
+	Sitemaps seeding.Limits
+
 	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a
 	// socket would keep the clock of a testing/synctest bubble from advancing.
 	NoControl bool
@@ -67,6 +71,8 @@ type Managed struct {
 	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any
 	// more.
 	Finishing func()
+	// HotSetBytes bounds the memory for recently seen URLs. Zero means the default of the frontier.
+	HotSetBytes int
 	// HasSlot means that the caller holds the slot of safe crawls.
 	HasSlot bool
 	// GuardStarts means that start URLs that name an address which is not public are refused like others.

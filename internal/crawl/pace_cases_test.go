@@ -21,7 +21,7 @@ import (
 func polite(web *testweb.Server) *config.Settings {
 	s := config.Defaults(config.Polite)
 	s.Resolve = resolveTo(web)
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity = 32, 1, 100_000
+	s.MaxWorkers, s.BloomCapacity = 32, 100_000
 	return s
 }
 

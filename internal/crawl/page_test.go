@@ -30,7 +30,7 @@ func serveSite(t *testing.T, handler http.Handler) (root string) {
 // small are settings for the crawl of a site on the loopback address.
 func small() *config.Settings {
 	s := config.Defaults(config.OwnSite)
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity = 16, 1, 100_000
+	s.MaxWorkers, s.BloomCapacity = 16, 100_000
 	return s
 }
 

@@ -90,7 +90,7 @@ func TestPoliteByTheLog(t *testing.T) {
 		web := newMemoryWeb(t, cfg)
 		s := config.Defaults(config.Polite)
 		s.MinDelayMS, s.MaxDelayMS = int(politeMinDelay/time.Millisecond), 2*int(politeMinDelay/time.Millisecond)
-		s.MaxInflightPerHost, s.MaxWorkers, s.HotSetMB, s.BloomCapacity = politeInflight, 256, 8, 1_000_000
+		s.MaxInflightPerHost, s.MaxWorkers, s.BloomCapacity = politeInflight, 256, 1_000_000
 		s.Timeout, s.MaxHostBackoffSecs = quickTimeout, 2
 
 		dir := newDir(t)

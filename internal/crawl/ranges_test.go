@@ -1,11 +1,14 @@
 package crawl
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 )
 
 // What the table of settings takes, the parts of a run take too: both ends of the range of every number, in each
@@ -48,7 +51,20 @@ func TestRangesAreAccepted(t *testing.T) {
 			}
 		}
 	}
-	if numbers < 3*40 {
+	if numbers < 3*31 {
 		t.Errorf("only %d numbers were tried", numbers)
+	}
+}
+
+// What config says of the settings that became constants is what the constants are.
+func TestConstantsOfRemovedSettings(t *testing.T) {
+	r := traps.DefaultRules(true)
+	for name, value := range map[string]int{
+		"max-url-length": traps.MaxURLLength, "trap-repeats": r.Repeats, "trap-params": r.Params,
+		"trap-variants": r.Variants, "trap-reorders": r.Reorders, "trap-values": r.Values, "trap-barren": r.Barren,
+	} {
+		if said, want := config.Removed(name)+",", fmt.Sprintf("always %d,", value); !strings.Contains(said, want) {
+			t.Errorf("%s: %q, want %q", name, said, want)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (w *timedWeb) want(t *testing.T, host string, want ...string) {
 func (w *timedWeb) options(t *testing.T, starts_ ...string) Options {
 	s := config.Defaults(config.Polite)
 	s.MinDelayMS, s.MaxDelayMS, s.MaxInflightPerHost = 1000, 1000, 1
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.SeedingStrategy = 16, 1, 100_000, []string{"none"}
+	s.MaxWorkers, s.BloomCapacity, s.SeedingStrategy = 16, 100_000, []string{"none"}
 	return Options{Settings: s, Fetcher: w, NoControl: true, Starts: starts(t, starts_...), Dir: newDir(t),
 		Version: "test", Log: testLog(t, slog.LevelWarn)}
 }

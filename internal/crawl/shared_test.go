@@ -59,7 +59,7 @@ func (s *busySite) options(t *testing.T) Options {
 	set := config.Defaults(config.OwnSite)
 	set.Resolve = []string{"*:80:" + s.Listener.Addr().String()}
 	set.UserAgent, set.Headers = fmt.Sprintf("agent%d/1.0", s.number), []string{fmt.Sprintf("X-Crawl: %d", s.number)}
-	set.SeedingStrategy, set.MaxWorkers, set.HotSetMB, set.BloomCapacity = []string{"none"}, 16, 1, 10_000
+	set.SeedingStrategy, set.MaxWorkers, set.BloomCapacity = []string{"none"}, 16, 10_000
 	return Options{Settings: set, Starts: starts(t, "http://same.test/"), Dir: newDir(t), Version: "test",
 		Metrics: NewMetrics()}
 }

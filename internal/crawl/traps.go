@@ -6,7 +6,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
@@ -14,15 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/page"
 )
-
-// trapRules are the thresholds of traps.
-func trapRules(s *config.Settings) traps.Rules {
-	return traps.Rules{
-		MaxURLLength: s.MaxURLLength, Repeats: s.TrapRepeats, Params: s.TrapParams, Variants: s.TrapVariants,
-		Reorders: s.TrapReorders,
-		Values:   s.TrapValues, Barren: s.TrapBarren,
-	}
-}
 
 // admission judges links for the frontier.
 type admission struct {

@@ -58,7 +58,6 @@ func quick(web *testweb.Server) *config.Settings {
 	if web.Addr() == "" {
 		s.Timeout = quickTimeout
 	}
-	s.HotSetMB = 1
 	s.BloomCapacity = 100_000
 	return s
 }

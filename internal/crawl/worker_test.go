@@ -28,7 +28,7 @@ func TestConnectionsEndWithTheCrawl(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	s := config.Defaults(config.OwnSite)
-	s.MaxWorkers, s.HotSetMB, s.BloomCapacity = 4, 1, 1000
+	s.MaxWorkers, s.BloomCapacity = 4, 1000
 	crawlAll(t, s, server.URL+"/")
 	for late := time.After(2 * time.Minute); open.Load() > 0; {
 		select {

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,7 +88,6 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		if r.hasStarted() || r.Generation > 0 {
 			r.Warnings = warnings // the others are of settings that were judged before
 		}
-		r.warnLate(e.Settings)
 	}
 	if err := Invalid("the change", faults); err != nil {
 		return err
@@ -103,23 +101,6 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	}
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID,
 		map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
-}
-
-// warnLate adds a warning to a crawl that has begun for each changed limit that does not act on what was found before.
-func (r *row) warnLate(changed map[string]json.RawMessage) {
-	if !r.hasStarted() {
-		return
-	}
-	for _, name := range lateSettings() {
-		if _, ok := changed[name]; !ok {
-			continue
-		}
-		text := name + " was changed after the crawl had begun: the new limit holds for what is found from then on, " +
-			"and what was passed over before is not brought back"
-		if !slices.Contains(r.Warnings, text) {
-			r.Warnings = append(r.Warnings, text)
-		}
-	}
 }
 
 // owner is a caller with the rights of the given one and the hosts of the crawl's account.
@@ -164,18 +145,10 @@ func (r *row) refuseSetting(name string, editable []string) FieldError {
 
 // limitSettings are the settings that bound a crawl. They can be changed while it runs.
 func limitSettings() []string {
-	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host",
-		"max-foreign-sitemaps", "max-sitemap-depth",
-		"max-sitemap-children", "max-body-size", "timeout"}
+	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-body-size", "timeout"}
 }
 
 // scopeSettings are the settings that say which URLs belong to a crawl, by file key.
 func scopeSettings() []string {
 	return []string{"scope", "only_hosts", "include", "exclude", "skip_extensions"}
-}
-
-// lateSettings are limits by which sitemaps are passed over when they are found, by file key.
-func lateSettings() []string {
-	return []string{"max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth",
-		"max_sitemap_children"}
 }

@@ -241,7 +241,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
-			Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
+			HotSetBytes: s.o.hotSetBytes(), Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
 		},
 	}
 	if exists {
@@ -779,12 +779,16 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 		}
 	}
 	share := o.MemoryLimit / int64(o.MaxCrawls)
-	s.HotSetMB = int(clamp(share/8>>20, 1, 64))
 	s.GlobalFrontierSizeLimit = int(clamp(share/4/bytesPerURL, 1000, int64(s.GlobalFrontierSizeLimit)))
 	s.BloomCapacity = int(clamp(share/16/bytesPerKey, 10_000, int64(s.BloomCapacity)))
 	s.ReadyHeapSizeLimit = int(clamp(share/8/bytesPerHost, 100, int64(s.ReadyHeapSizeLimit)))
 	s.MaxWorkers = min(s.MaxWorkers, o.MaxWorkers)
 	return s, nil
+}
+
+// hotSetBytes is the memory of one crawl for recently seen URLs.
+func (o *Options) hotSetBytes() int {
+	return int(clamp(o.MemoryLimit/int64(o.MaxCrawls)/8, 1<<20, 64<<20))
 }
 
 // What one queued URL and one host take in memory, rounded up.

@@ -12,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -22,7 +23,6 @@ const MaxHops = 10
 type Scope struct {
 	kind    string
 	depth   int // --max-depth
-	longest int // --max-url-length
 	matcher *Matcher
 	skip    map[string]bool // extensions, lower case, without the dot
 	only    config.HostSet  // empty means any host
@@ -38,7 +38,7 @@ type Scope struct {
 
 // New compiles the settings and spans the start URLs.
 func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
-	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, longest: s.MaxURLLength, skip: map[string]bool{},
+	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{},
 		starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
@@ -225,7 +225,7 @@ func (s *Scope) Filter(u weburl.URL) Reason {
 			return ByExtension
 		}
 	}
-	if len(u.String()) > s.longest {
+	if len(u.String()) > traps.MaxURLLength {
 		return InScope // it is a trap, whatever the expressions say: the time for one grows with the URL's length
 	}
 	return s.matcher.Check(u)

@@ -187,8 +187,8 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			return nil
 		}
 		if e.Kind == sitemap.Child {
-			if m.named == m.s.o.Settings.MaxSitemapChildren {
-				return fmt.Errorf("%w: more than %d (--max-sitemap-children); the rest is not read", errTooManyChildren,
+			if m.named == m.s.o.Limits.Children {
+				return fmt.Errorf("%w: more than %d; the rest is not read", errTooManyChildren,
 					m.named)
 			}
 			m.named++
@@ -262,11 +262,11 @@ const maxChildWarnings = 10
 func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	from := m.link.URL.Host()
 	near := u.Host() == from || redirect && weburl.RegistrableDomain(u.Host()) == weburl.RegistrableDomain(from)
-	switch most := m.s.o.Settings.MaxSitemapDepth; {
+	switch most := m.s.o.Limits.Depth; {
 	case scope.ExceedsLimit(u):
 		return "its URL is too long"
 	case int(m.link.Depth) >= most:
-		return fmt.Sprintf("more than %d index files and redirects lead to it (--max-sitemap-depth)", most)
+		return fmt.Sprintf("more than %d index files and redirects lead to it", most)
 	case m.s.inScope(u) || near && len(m.vouched) > 0:
 		return ""
 	}

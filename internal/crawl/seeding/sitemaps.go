@@ -3,9 +3,9 @@
 package seeding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -40,8 +40,25 @@ type Options struct {
 	Requested int
 	// Generation is that of the crawl.
 	Generation uint32
+	Limits     Limits
 	// Again has the sitemaps of robots.txt requested again: the rules became wider, and may allow more of them.
 	Again bool
+}
+
+// Limits bound the sitemaps that are read. Zero means the default.
+type Limits struct {
+	Depth    int // index files and redirects that may lead to a sitemap; default 5
+	Children int // sitemaps that one index may name; default 50,000, as the protocol allows no more
+	PerHost  int // sitemaps of one host; default 100,000
+	Foreign  int // sitemaps of one host that is not in scope; default 1,000
+	Total    int // sitemaps of the crawl; default 1,000,000
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Depth: cmp.Or(l.Depth, 5), Children: cmp.Or(l.Children, 50_000), PerHost: cmp.Or(l.PerHost, 100_000),
+		Foreign: cmp.Or(l.Foreign, 1000), Total: cmp.Or(l.Total, 1_000_000),
+	}
 }
 
 // Sitemaps requests sitemaps. A sitemap is a link of the frontier, so the store knows what was requested, what is still
@@ -87,6 +104,7 @@ const (
 
 // New makes what requests sitemaps, if the settings name them as a source of URLs.
 func New(o Options) *Sitemaps {
+	o.Limits = o.Limits.withDefaults()
 	s := &Sitemaps{
 		o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{},
 		large:   map[frontier.Key]bool{},
@@ -264,14 +282,12 @@ func keysOf(links []frontier.Link) []frontier.Key {
 
 // countSitemapLocked counts a new sitemap, unless a limit is reached. It warns once for each host whose limit is.
 func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bool, error) {
-	most, setting := s.o.Settings.MaxSitemapsPerHost, "--max-sitemaps-per-host"
+	most, why := s.o.Limits.PerHost, ""
 	switch inScope := s.inScope(l.URL); {
 	case !inScope && !s.o.Scope.Permits(l.URL):
-		most, setting = 0, "--only-hosts"
+		most, why = 0, " (--only-hosts)"
 	case !inScope:
-		most, setting = s.o.Settings.MaxForeignSitemaps, "--max-foreign-sitemaps"
-	case most == 0:
-		most = noLimit
+		most, why = s.o.Limits.Foreign, ", which is not in scope"
 	}
 	host, err := s.hostCountLocked(ctx, l.Key.Host, most)
 	if err != nil {
@@ -280,16 +296,15 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 	if host.n >= most {
 		if !host.warned {
 			host.warned = true
-			s.o.Warn("sitemap %s and all further ones of %s are not read: the limit is %d for this host (%s)", l.URL,
-				l.URL.Host(), most, setting)
+			s.o.Warn("sitemap %s and all further ones of %s are not read: the limit is %d for this host%s", l.URL,
+				l.URL.Host(), most, why)
 		}
 		return false, nil
 	}
-	if all := s.o.Settings.MaxSitemaps; all > 0 && s.total >= all {
+	if all := s.o.Limits.Total; s.total >= all {
 		if !s.warned {
 			s.warned = true
-			s.o.Warn("sitemap %s and all further ones are not read: the limit is %d for the crawl (--max-sitemaps)",
-				l.URL, all)
+			s.o.Warn("sitemap %s and all further ones are not read: the limit is %d for the crawl", l.URL, all)
 		}
 		return false, nil
 	}
@@ -297,9 +312,6 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 	s.total++
 	return true, nil
 }
-
-// noLimit is a number of sitemaps that is never reached.
-const noLimit = math.MaxInt
 
 // hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked
 // about a host once, and sees then what was applied. So whenever the counts in memory are dropped, everything is

@@ -21,15 +21,25 @@ const (
 	Sequence     = "endless_sequence"
 )
 
+// MaxURLLength is the number of bytes from which on a longer URL is a trap, whatever the rules.
+const MaxURLLength = 2048
+
 // Rules are the thresholds. Zero switches a rule off.
 type Rules struct {
-	MaxURLLength int // bytes
-	Repeats      int // of a path segment
-	Params       int // of a query
-	Variants     int // combinations of parameters of one path
-	Reorders     int // queries of one path that are others in another order
-	Values       int // of a parameter that show the same pages, on several paths
-	Barren       int // pages in a row that repeat a known text
+	Repeats  int // of a path segment
+	Params   int // of a query
+	Variants int // combinations of parameters of one path
+	Reorders int // queries of one path that are others in another order
+	Values   int // of a parameter that show the same pages, on several paths
+	Barren   int // pages in a row that repeat a known text
+}
+
+// DefaultRules are the thresholds of a crawl, or no rules if on is false.
+func DefaultRules(on bool) Rules {
+	if !on {
+		return Rules{}
+	}
+	return Rules{Repeats: 4, Params: 20, Variants: 20_000, Reorders: 100, Values: 48, Barren: 100}
 }
 
 // Kinds of evidence. FORMAT.md of package state lists them.
@@ -165,7 +175,7 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 // static judges a URL by itself.
 func (t *Traps) static(u weburl.URL) string {
 	switch {
-	case len(u.String()) > t.rules.MaxURLLength:
+	case len(u.String()) > MaxURLLength:
 		return Length
 	case t.rules.Repeats > 0 && repeats(u.Path(), t.rules.Repeats):
 		return Repeats

@@ -9,10 +9,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-func testRules() Rules {
-	return Rules{MaxURLLength: 2048, Repeats: 4, Params: 20, Variants: 20_000, Reorders: 100, Values: 48, Barren: 100}
-}
-
 func link(t testing.TB, path string) *frontier.Link {
 	t.Helper()
 	u, err := weburl.Parse("https://x.test" + path)
@@ -56,14 +52,14 @@ func TestStaticRules(t *testing.T) {
 		{"/p?color=red&color=blue&color=green&size=m", ""},
 		{"/list?page=5000", ""},
 	} {
-		if got := check(t, New(testRules(), 1), c.path); got != c.want {
+		if got := check(t, New(DefaultRules(true), 1), c.path); got != c.want {
 			t.Errorf("%.60s: %q, want %q", c.path, got, c.want)
 		}
 	}
 }
 
 func TestParameterCombinationsRunAway(t *testing.T) {
-	rules := testRules()
+	rules := DefaultRules(true)
 	rules.Variants = 5000
 	traps := New(rules, 1)
 	trapped := 0
@@ -89,7 +85,7 @@ func TestParameterCombinationsRunAway(t *testing.T) {
 
 // One query in every order: after some, the others are a trap, and no combination is lost by it.
 func TestReorderedParameters(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	judge := func(a, b, c int) string { return check(t, traps, fmt.Sprintf("/s?p%d=%d&p%d=%d&z=1", a, c, b, c)) }
 	trapped := 0
 	for c := range 20 {
@@ -104,7 +100,7 @@ func TestReorderedParameters(t *testing.T) {
 			}
 		}
 	}
-	if want := 20*10 - testRules().Reorders; trapped != want {
+	if want := 20*10 - DefaultRules(true).Reorders; trapped != want {
 		t.Errorf("%d re-orderings are traps, want %d", trapped, want)
 	}
 	if judge(0, 1, 0) != "" {
@@ -114,7 +110,7 @@ func TestReorderedParameters(t *testing.T) {
 
 // Only so many traps of one path go on record.
 func TestTrapsAreListedUpToABound(t *testing.T) {
-	rules := testRules()
+	rules := DefaultRules(true)
 	rules.Variants = 100
 	traps := New(rules, 1)
 	listed, skipped := 0, 0
@@ -142,7 +138,7 @@ func read(t testing.TB, traps *Traps, path string, text uint64) uint8 {
 // ineffective shows pages on several paths, each with many values of a parameter, until further values are a trap.
 func ineffective(t testing.TB, traps *Traps) {
 	t.Helper()
-	for i := range 10 * testRules().Values {
+	for i := range 10 * DefaultRules(true).Values {
 		page := i % 7
 		read(t, traps, fmt.Sprintf("/page-%d?sid=v%d", page, i), uint64(page)+1)
 	}
@@ -153,7 +149,7 @@ func ineffective(t testing.TB, traps *Traps) {
 
 // After a parameter is known to have no effect, each page is still fetched once.
 func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	ineffective(t, traps)
 	for _, c := range []struct{ path, want string }{
 		{"/new?sid=1", ""}, {"/new?sid=2", Ineffective}, {"/new?sid=1", ""}, {"/new?sid=3&a=1", ""},
@@ -202,7 +198,7 @@ func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
 
 // The one with fewer repeats stands for a page: the other may become a trap by them.
 func TestFewerRepeatsTakeAClaim(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	ineffective(t, traps)
 	far := link(t, "/new?sid=1")
 	far.Repeats = 5
@@ -253,7 +249,7 @@ func TestParametersWithAnEffect(t *testing.T) {
 			read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v), text)
 		},
 	} {
-		traps := New(testRules(), 1)
+		traps := New(DefaultRules(true), 1)
 		for v := range 2000 {
 			show(traps, v)
 		}
@@ -267,7 +263,7 @@ func TestParametersWithAnEffect(t *testing.T) {
 // segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to
 // have no effect Without the texts, pages are new again, and what has no effect stays so.
 func TestForgetTexts(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	ineffective(t, traps)
 	before := read(t, traps, "/a", 77)
 	traps.ForgetTexts()
@@ -284,7 +280,7 @@ func TestForgetTexts(t *testing.T) {
 
 // later, that is recognised nevertheless.
 func TestManyRestsAreSampled(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	const pages = 10_000
 	var evidence []frontier.Evidence
 	for i := range pages {
@@ -312,7 +308,7 @@ func TestManyRestsAreSampled(t *testing.T) {
 }
 
 func TestCountersDoNotHideParameters(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	for v := range 2000 {
 		page := v % 40
 		text := uint64(page) + 1
@@ -328,7 +324,7 @@ func TestCountersDoNotHideParameters(t *testing.T) {
 
 // Links of pages that repeat a text, one found on the other, are traps after a while.
 func TestSequences(t *testing.T) {
-	traps := New(testRules(), 1)
+	traps := New(DefaultRules(true), 1)
 	repeats, n := uint8(0), 0
 	for ; n < 1000; n++ {
 		l := link(t, fmt.Sprintf("/p-%d", n))
@@ -341,7 +337,7 @@ func TestSequences(t *testing.T) {
 		}
 		repeats, _ = traps.Read(l, 7, 7, nil)
 	}
-	if want := testRules().Barren + 2; n > want {
+	if want := DefaultRules(true).Barren + 2; n > want {
 		t.Errorf("%d pages were admitted, want at most %d", n, want)
 	}
 }
@@ -377,7 +373,7 @@ func TestComponents(t *testing.T) {
 // no effect.
 func TestOrdinaryURLsTakeNoLock(t *testing.T) {
 	for _, suspected := range []bool{false, true} {
-		traps := New(testRules(), 1)
+		traps := New(DefaultRules(true), 1)
 		if suspected {
 			ineffective(t, traps)
 		}

@@ -40,7 +40,7 @@ type Report struct {
 	Runs          int         `json:"runs"`            // of the generation; 0 in reports of earlier versions
 	CrawlSeconds  float64     `json:"crawl_seconds"`   // of this run, without the export
 	ExportSeconds float64     `json:"export_seconds"`  // of this run
-	HotSetBytes   int64       `json:"hot_set_bytes"`   // memory that this run used as cache: --hot-set-mb bounds it
+	HotSetBytes   int64       `json:"hot_set_bytes"`   // memory of this run for recently seen URLs, a cache
 
 	URLs          int64            `json:"urls"`
 	Pages         int64            `json:"pages_this_run"`

@@ -124,10 +124,8 @@ func whim(rnd *rand.Rand) []string {
 	for _, f := range [][2]string{
 		{"--bloom-capacity", fmt.Sprint(100 + rnd.IntN(100_000))},
 		{"--bloom-fp-rate", fmt.Sprint(0.001 + 0.4*rnd.Float64())},
-		{"--hot-set-mb", fmt.Sprint(1 + rnd.IntN(8))},
 		{"--global-frontier-size-limit", fmt.Sprint(50 + rnd.IntN(500))},
 		{"--save-interval", fmt.Sprint(50+rnd.IntN(500), "ms")},
-		{"--commit-interval", fmt.Sprint(1+rnd.IntN(50), "ms")},
 		{"--workers", fmt.Sprint(1 + rnd.IntN(64))},
 	} {
 		if rnd.IntN(2) == 0 {

@@ -79,36 +79,26 @@ func TestImagesAreListedOnce(t *testing.T) {
 	}
 }
 
-// How deep index files may nest is a setting, and a file beyond it is named together with that setting.
+// How deep index files may nest is limited, and a file beyond the limit is named.
 func TestSitemapDepth(t *testing.T) {
 	t.Parallel()
-	const deepest = 8 // index files that lead to the list of pages
-	pages := map[string]string{"/": "x", "/page": "x", "/robots.txt": "Sitemap: {site}/index0.xml\n"}
-	for i := range deepest {
-		next := fmt.Sprintf("index%d.xml", i+1)
-		pages[fmt.Sprintf("/index%d.xml",
-			i)] = `<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{site}/` + next + `</loc></sitemap></sitemapindex>`
-	}
-	pages[fmt.Sprintf("/index%d.xml",
-		deepest)] = `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{site}/page</loc></url></urlset>`
-	s := site(t, pages, nil)
-	for _, tt := range []struct {
-		flags []string
-		found bool
-		first int // the file that is not read
-	}{
-		{nil, false, 6},
-		{[]string{"--max-sitemap-depth", "7"}, false, 8},
-		{[]string{"--max-sitemap-depth", "0"}, false, 1},
-		{[]string{"--max-sitemap-depth", "8"}, true, 0},
-	} {
-		dir, lines, got := crawlSite(t, s, tt.flags...)
-		if _, found := lines[s.URL+"/page"]; found != tt.found {
-			t.Errorf("%q: page found %v", tt.flags, found)
+	for deepest, found := range map[int]bool{5: true, 8: false} { // index files that lead to the list of pages
+		pages := map[string]string{"/": "x", "/page": "x", "/robots.txt": "Sitemap: {site}/index0.xml\n"}
+		for i := range deepest {
+			next := fmt.Sprintf("index%d.xml", i+1)
+			pages[fmt.Sprintf("/index%d.xml",
+				i)] = `<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{site}/` + next + `</loc></sitemap></sitemapindex>`
 		}
-		warning := fmt.Sprintf("sitemap %s/index%d.xml was not read", s.URL, tt.first)
-		if said := strings.Contains(got.stderr+got.stdout+read(t, dir, "report.json"), warning); said == tt.found {
-			t.Errorf("%q: it is said that a file was not read: %v", tt.flags, said)
+		pages[fmt.Sprintf("/index%d.xml",
+			deepest)] = `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{site}/page</loc></url></urlset>`
+		s := site(t, pages, nil)
+		dir, lines, got := crawlSite(t, s)
+		if _, ok := lines[s.URL+"/page"]; ok != found {
+			t.Errorf("behind %d index files the page is found: %v", deepest, ok)
+		}
+		warning := fmt.Sprintf("sitemap %s/index6.xml was not read", s.URL)
+		if said := strings.Contains(got.stderr+got.stdout+read(t, dir, "report.json"), warning); said == found {
+			t.Errorf("%d index files: it is said that a file was not read: %v", deepest, said)
 		}
 	}
 }

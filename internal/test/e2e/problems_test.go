@@ -103,7 +103,7 @@ func (w *problemWeb) crawl(t *testing.T, args ...string) (invocation, string) {
 	args = append([]string{
 		"crawl", "--start-url", problemsite.Start, "--profile", "own-site", "--resolve", "*:443:" +
 			srv.Listener.Addr().String(), "--resolve", "*:9:127.99.99.99:9", "--data-dir", dir,
-		"--max-retries", "0", "--max-host-backoff-secs", "1", "--trap-values", "0", "--trap-barren", "0",
+		"--max-retries", "0", "--max-host-backoff-secs", "1", "--traps=false",
 		"--near-duplicates", "--check-soft-404",
 	}, args...)
 	return invocation{args: args, env: []string{"SSL_CERT_FILE=" + authority}}, dir

@@ -29,7 +29,7 @@ func TestSoak(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile",
 		"own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-		"--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--hot-set-mb", "8", "--workers",
+		"--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--workers",
 		"64", "--save-interval", "10s"},
 		limit: *soak + patience}.start(t)
 	address := regexp.MustCompile(`address=(http://\S+)`)

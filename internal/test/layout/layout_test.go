@@ -73,7 +73,7 @@ var allowedImports = map[string][]string{
 		"internal/crawl/recrawl", "frontier/weburl", "internal/words", "state"},
 	"internal/crawl/robotscache": {"frontier", "internal/web/fetch", "internal/page", "internal/web/robots",
 		"frontier/weburl", "internal/words", "state"},
-	"internal/crawl/scope": {"frontier", "internal/config", "internal/page", "frontier/weburl", "state"},
+	"internal/crawl/scope": {"frontier", "internal/config", "internal/crawl/traps", "internal/page", "frontier/weburl", "state"},
 	"internal/crawl/seeding": {"frontier", "internal/config", "internal/datadir", "internal/crawl/gate",
 		"internal/crawl/robotscache", "internal/crawl/scope", "internal/web/fetch", "internal/page",
 		"internal/crawl/seed", "internal/web/sitemap", "frontier/weburl", "state"},

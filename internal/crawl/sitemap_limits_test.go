@@ -1,0 +1,73 @@
+package crawl
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
+)
+
+// An index that never ends, and indexes that lead to further ones for ever, end at a limit, and a warning says which.
+func TestEndlessSitemapIndexes(t *testing.T) {
+	t.Parallel()
+	const limit = 300
+	for _, tt := range []struct {
+		name     string
+		limits   seeding.Limits
+		nested   bool // each sitemap is an index of 20 others
+		sitemaps int  // that are read
+		warning  string
+	}{
+		{"children", seeding.Limits{Children: limit}, false, 1 + limit, "more than 300; the rest is not read"},
+		{"per host", seeding.Limits{PerHost: limit}, true, limit, "the limit is 300 for this host"},
+		{"total", seeding.Limits{Total: limit}, true, limit, "the limit is 300 for the crawl"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newHandSite(t, map[string]any{
+				"a.test/robots.txt": "Sitemap: http://a.test/map/index\n", "a.test/": "<html><title>x</title>",
+			})
+			s.other = func(w http.ResponseWriter, r *http.Request) {
+				path, n := r.URL.Path, -1
+				if tt.nested {
+					n = 20
+				}
+				if path != "/map/index" && !tt.nested {
+					fmt.Fprintf(w, "%s<url><loc>http://a.test/</loc></url></urlset>",
+						`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+					return
+				}
+				fmt.Fprint(w, `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+				for i := 0; i != n && r.Context().Err() == nil; i++ {
+					if _, err := fmt.Fprintf(w, "<sitemap><loc>http://a.test%s-%d</loc></sitemap>", path, i); err != nil {
+						return // the crawler has read enough
+					}
+				}
+				fmt.Fprint(w, "</sitemapindex>")
+			}
+			o := Options{Settings: s.settings(nil), Dir: newDir(t), Log: slog.New(slog.DiscardHandler),
+				Sitemaps: tt.limits, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}}
+			rep, _ := s.run(o)
+			if n := len(s.requests()) - 2; n != tt.sitemaps {
+				t.Errorf("%d sitemaps were read, want %d", n, tt.sitemaps)
+			}
+			if n := strings.Count(strings.Join(rep.Warnings, "\n"), tt.warning); n != 1 || rep.Status != report.Complete {
+				t.Errorf("%d warnings name the limit: %q; the crawl is %s", n, rep.Warnings, rep.Status)
+			}
+			before := len(s.asked)
+			plan, err := datadir.ReadPlan(o.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Plan = plan
+			if rep, _ := s.run(o); rep.Status != report.Complete || len(s.asked) != before {
+				t.Errorf("a resume made %d requests and is %s", len(s.asked)-before, rep.Status)
+			}
+		})
+	}
+}
