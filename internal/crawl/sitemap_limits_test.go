@@ -9,7 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // An index that never ends, and indexes that lead to further ones for ever, end at a limit, and a warning says which.
@@ -56,7 +56,7 @@ func TestEndlessSitemapIndexes(t *testing.T) {
 			if n := len(s.requests()) - 2; n != tt.sitemaps {
 				t.Errorf("%d sitemaps were read, want %d", n, tt.sitemaps)
 			}
-			if n := strings.Count(strings.Join(rep.Warnings, "\n"), tt.warning); n != 1 || rep.Status != report.Complete {
+			if n := strings.Count(strings.Join(rep.Warnings, "\n"), tt.warning); n != 1 || rep.Status != page.Complete {
 				t.Errorf("%d warnings name the limit: %q; the crawl is %s", n, rep.Warnings, rep.Status)
 			}
 			before := len(s.asked)
@@ -65,7 +65,7 @@ func TestEndlessSitemapIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.Plan = plan
-			if rep, _ := s.run(o); rep.Status != report.Complete || len(s.asked) != before {
+			if rep, _ := s.run(o); rep.Status != page.Complete || len(s.asked) != before {
 				t.Errorf("a resume made %d requests and is %s", len(s.asked)-before, rep.Status)
 			}
 		})
