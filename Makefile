@@ -17,8 +17,8 @@ SCREENSHOTS ?= bin/screenshots
 
 # What make cross vets.
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
-# A package that make race leaves out.
-RACE_WITHOUT = none
+# Packages that make race leaves out.
+RACE_WITHOUT =
 # An expression for tests that make race leaves out.
 RACE_SKIP =
 
@@ -40,26 +40,26 @@ example: ## vet and test the crawler in examples, a module of its own that uses 
 	cd $(EXAMPLE) && $(GO) vet ./... && $(GO) test -count=1 $(TESTFLAGS) ./...
 
 race: ## the tests of all packages with goroutines or locks, under the race detector
-	$(GO) test -race -skip '$(RACE_SKIP)' -timeout 20m $$(GO=$(GO) ./scripts/concurrent.sh | grep -vxF '$(RACE_WITHOUT)')
+	$(GO) test -race -skip '$(RACE_SKIP)' -timeout 20m $(filter-out $(RACE_WITHOUT),$(shell GO=$(GO) ./scripts/concurrent.sh))
 
 fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)
 
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
-	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/test/e2e -crashes $(CRASHES) -v
+	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/test/e2e/crash ./internal/test/e2e/recrawl -crashes $(CRASHES) -v
 
 cluster-test: ## several machines against a real PostgreSQL server with a standby, which the tests start in directories of their own; CLUSTER=short takes a few minutes
 	./scripts/need-postgres.sh
 	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/... ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/... ./internal/test/pgtest
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) -run TestCluster ./internal/test/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) ./internal/test/e2e/cluster -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh
 	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
 service-bench: ## reads, memory and events of a server with 1,000 crawls and 300 clients, the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
-	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/test/story
+	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/test/e2e/service
 	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/results/pageindex
 
@@ -74,18 +74,18 @@ endif
 
 service-test: ## the service behind a real nginx, and the commands of docs/service.md
 	./scripts/need-nginx.sh
-	$(GO) vet -tags service ./internal/test/story
-	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/test/story
+	$(GO) vet -tags service ./internal/test/e2e/service
+	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/test/e2e/service
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v
 
 large: ## a sitemap of 120,000 URLs in, a map of 120,000 pages out, and the memory of an export of 10 million (half an hour)
 	$(GO) test -count=1 -run TestFetchingBeginsBeforeTheSitemapEnds -timeout 30m ./internal/crawl -sitemap-urls 120000 -v
-	$(GO) test -count=1 -run 'TestLargeMap|TestExportMemory' -timeout 120m ./internal/test/e2e -map-pages 120000 -export-urls 10000000 -v
+	$(GO) test -count=1 -run 'TestLargeMap|TestExportMemory' -timeout 120m ./internal/test/e2e/results -map-pages 120000 -export-urls 10000000 -v
 
 soak: ## crawl for SOAK (default 10m) and watch the slope of memory and goroutines
-	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/test/e2e -soak $(SOAK) -v
+	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/test/e2e/crash -soak $(SOAK) -v
 
 bench: ## the scenarios, ours beside bare and naive
 	$(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./bench

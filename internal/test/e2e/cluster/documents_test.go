@@ -1,0 +1,37 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/test/documents"
+	"github.com/mapwright/mapwright/internal/test/e2e"
+	"github.com/mapwright/mapwright/internal/test/testweb"
+)
+
+// The commands of the documents about several machines work as they are written, with the address of a database of the
+// test.
+func TestClusterCommandsOfDocuments(t *testing.T) {
+	t.Parallel()
+	all, err := documents.Read(filepath.Join("..", "..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cluster.md", "README.md"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database, proxy := database(t)
+			address := regexp.MustCompile(`postgres://[^']*`)
+			script := address.ReplaceAllLiteralString(all[name].Script("sh cluster"), proxy.URL(database))
+			if !strings.Contains(script, proxy.URL(database)) || !strings.Contains(script, "mapwright join") {
+				t.Fatalf("the commands are\n%s", script)
+			}
+			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
+			e2e.RunScript(t, web, script)
+		})
+	}
+}

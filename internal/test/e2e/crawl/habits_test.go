@@ -1,0 +1,183 @@
+package crawl
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/test/e2e"
+)
+
+// Flags and values that users of other programs try work, or are refused with what to use instead.
+func TestHabits(t *testing.T) {
+	t.Parallel()
+	e2e.Succeeded(t, e2e.Run(t, "--version"))
+	if got, want := e2e.Run(t, "--version").Stdout, e2e.Run(t, "version").Stdout; got != want {
+		t.Errorf("--version says %q, version says %q", got, want)
+	}
+	for _, tt := range []struct{ args, words string }{
+		{"crawl a.test --wait 2", "--min-delay-ms"},
+		{"resume --warc-file x", "archives"},
+		{"crawl a.test --concurrency 4", "--workers"},
+		{"crawl a.test --seeding sitemap,none", "none does not go with others"},
+		{"crawl a.test --user-agent=", "user-agent is blank"},
+		{"crawl a.test --user-agent=\t", "user-agent is blank"},
+		{"crawl a.test --cluster postgres://127.0.0.1:1/x --profile safe", "one machine"},
+		{"resume --cluster postgres://127.0.0.1:1/x --safe", "one machine"},
+		{"changes --since yesterday", `flag --since: "yesterday"`},
+		{"crawl a.test --duration 7days", `"7days"`},
+	} {
+		e2e.Refused(t, e2e.Run(t, strings.Split(tt.args, " ")...), tt.words)
+	}
+	// A flag that only a crawl could have used is no hint for a command without settings.
+	if got := e2e.Run(t, "status", "--delay", "2s"); got.Code != 2 || strings.Contains(got.Stderr, "min-delay-ms") {
+		t.Errorf("status --delay: %d, %s", got.Code, got.Stderr)
+	}
+	got := e2e.Effective(t, e2e.Run(t, "crawl", "--print-config", "--duration", "1w2d", "--timeout", "1m", "--save-interval",
+		"1d"))
+	for name, want := range map[string]string{"duration": "216h0m0s", "timeout": "1m0s", "save-interval": "24h0m0s"} {
+		if got[name][0] != want {
+			t.Errorf("%s is %s, want %s", name, got[name][0], want)
+		}
+	}
+}
+
+// wipe and export take the directory as an argument, and export does not write into the state.
+func TestDirectoriesOfCommands(t *testing.T) {
+	t.Parallel()
+	dir := e2e.Crawled(t)
+	before := e2e.Picture(t, dir)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(dir, "state"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, into := range []string{filepath.Join(dir, "state"), filepath.Join(dir, "state", "new", "maps"), link} {
+		e2e.Refused(t, e2e.Run(t, "export", dir, "--output", into), into, "state")
+	}
+	e2e.Unchanged(t, dir, before)
+	got := e2e.Run(t, "wipe", "--yes", dir)
+	e2e.Succeeded(t, got)
+	if e2e.Exists(t, filepath.Dir(dir), filepath.Base(dir)) {
+		t.Errorf("the directory is still there: %s", got.Stdout)
+	}
+}
+
+// changes takes a date as well as a generation.
+func TestChangesSinceADate(t *testing.T) {
+	t.Parallel()
+	var body atomic.Value
+	body.Store("first")
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(fmt.Sprintf("<title>%[1]v</title><p>a page of text that changes: %[1]v", body.Load())))
+	}))
+	t.Cleanup(site.Close)
+	dir := filepath.Join(t.TempDir(), "data")
+	if got := e2e.Run(t, "crawl", site.URL+"/", "--data-dir", dir, "--seeding-strategy", "none"); got.Code != 0 {
+		t.Fatalf("exit status %d", got.Code)
+	}
+	body.Store("second")
+	if got := e2e.Run(t, "recrawl", dir); got.Code != 0 {
+		t.Fatalf("exit status %d", got.Code)
+	}
+	day := 24 * time.Hour
+	for since, want := range map[string]int{
+		time.Now().UTC().Add(-day).Format(time.DateOnly):    1,
+		time.Now().UTC().Add(-day).Format(time.RFC3339):     1,
+		time.Now().UTC().Add(2 * day).Format(time.DateOnly): 0,
+		time.Now().UTC().Add(2 * day).Format(time.RFC3339):  0,
+		"1": 1,
+	} {
+		got := e2e.Run(t, "changes", dir, "--json", "--since", since)
+		e2e.Succeeded(t, got)
+		if n := strings.Count(got.Stdout, "\n"); n != want {
+			t.Errorf("since %s: %d changes, want %d", since, n, want)
+		}
+		text := e2e.Run(t, "changes", dir, "--since", since)
+		e2e.Succeeded(t, text)
+		if nothing := strings.Contains(text.Stdout, "nothing changed"); nothing != (want == 0) {
+			t.Errorf("since %s it says\n%s", since, text.Stdout)
+		}
+	}
+}
+
+// In a recrawl that a limit ended, what is done and what is pending make what was found, and every URL has one outcome.
+func TestStatusOfALimitedRecrawl(t *testing.T) {
+	t.Parallel()
+	dir := e2e.Crawled(t)
+	if got := e2e.Run(t, "recrawl", dir, "--max-urls", "4"); got.Code != 3 {
+		t.Fatalf("exit status %d, want 3", got.Code)
+	}
+	var status struct {
+		Found, Done, Pending int64
+		Outcomes             map[string]int64
+	}
+	got := e2e.Run(t, "status", dir, "--json")
+	e2e.Succeeded(t, got)
+	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, n := range status.Outcomes {
+		sum += n
+	}
+	if status.Found == 0 || status.Pending == 0 || status.Done+status.Pending != status.Found || sum != status.Found {
+		t.Errorf("%+v does not add up", status)
+	}
+}
+
+// localhost with a dot at the end is this machine too.
+func TestLocalhostWithADot(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<p>here"))
+	}))
+	t.Cleanup(site.Close)
+	_, port, err := net.SplitHostPort(site.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range []string{"http://localhost.:" + port + "/", "LOCALHOST.:" + port} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if got := e2e.Run(t, "crawl", start, "--data-dir", dir, "--seeding-strategy", "none"); got.Code != 0 {
+			t.Errorf("%s: exit status %d: %s", start, got.Code, got.Stderr)
+		}
+	}
+}
+
+// The report warns of a robots.txt that cannot be had, and says what that means.
+func TestRobotsThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<p>here"))
+	}))
+	t.Cleanup(site.Close)
+	for flag, want := range map[string]string{"--robots-strict=false": "as if it allowed everything",
+		"--robots-strict": "not fetched"} {
+		dir := filepath.Join(t.TempDir(), "data")
+		e2e.Run(t, "crawl", site.URL+"/", "--data-dir", dir, "--seeding-strategy", "none", flag)
+		text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"robots.txt of " + site.URL + " cannot be had (it answers 502)", want} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s: no warning %q in the report", flag, part)
+			}
+		}
+	}
+}

@@ -1,6 +1,0 @@
-//go:build race
-
-package e2e
-
-// The program is built as the tests are.
-const raceDetector = true

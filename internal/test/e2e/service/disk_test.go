@@ -1,0 +1,103 @@
+package service
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/test/e2e"
+	"github.com/mapwright/mapwright/internal/test/testweb"
+)
+
+// A disk that is really full in the middle of a crawl: the crawl pauses and says why, the database records it with the
+// space of its reserve, and the crawl goes on by itself when there is space again, with nothing lost and no page
+// counted twice.
+func TestDiskIsFull(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux can mount a small file system")
+	}
+	under := func(dir string) []string {
+		return []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=420m tmpfs "$0" && exec "$@"`, dir}
+	}
+	if out, err := exec.Command("unshare", append(under(t.TempDir())[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v %s", err, out)
+	}
+	const pages = 60
+	w := e2e.Serve(t, testweb.Config{Seed: 4, Pages: pages, PageSize: 2000, Links: 8})
+	small := t.TempDir()
+	dir := filepath.Join(small, "data")
+	s := startUnder(t, under(small), dir, "--min-free", "0")
+	// The server alone sees the small file system; its root directory leads there.
+	seen := filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small)
+	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), e2e.Binary, "keys", "create",
+		"--scope", "admin", "--data-dir", dir)
+	keys.Env = environment(t)
+	c := s.client(strings.TrimSpace(string(must(keys.Output())(t))))
+	w.Hold(20)
+	crawl := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
+		""))(t)
+	s.until("pages were fetched", func() bool { return w.HostStats(0).Pages > 20 })
+	if _, err := os.Stat(filepath.Join(seen, "data", "reserve")); err != nil {
+		t.Fatalf("the server has no reserve: %v", err)
+	}
+	fill := filepath.Join(seen, "fill")
+	fillUp(t, fill)
+	w.Release()
+	crawl = s.reaches(c, crawl.ID, service.Paused)
+	if crawl.Waiting == nil || crawl.Waiting.Code != service.WaitDisk || crawl.Desired != service.DesiredRun {
+		t.Errorf("the crawl is paused for %+v, desired %s", crawl.Waiting, crawl.Desired)
+	}
+	other := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
+		""))(t)
+	s.until("a crawl waits for the disk", func() bool {
+		other = must(c.Crawl(t.Context(), other.ID))(t)
+		return other.Waiting != nil && other.Waiting.Code == service.WaitDisk
+	})
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{crawl.ID, other.ID} {
+		crawl = s.reaches(c, id, service.Complete)
+		if crawl.Found != pages || crawl.Outcomes["ok"] != pages || crawl.PagesCounted != pages {
+			t.Errorf("%d found, %d counted, %v", crawl.Found, crawl.PagesCounted, crawl.Outcomes)
+		}
+		text := must(os.ReadFile(filepath.Join(seen, "data", "crawls", id, "sitemap.jsonl")))(t)
+		if n := strings.Count(string(text), "\n"); n != pages {
+			t.Errorf("the export has %d lines", n)
+		}
+	}
+	var used service.Usage
+	if s.send(c, "GET", "/v1/usage", "", &used); used.Pages.Used != 2*pages || used.Pages.Granted != 0 {
+		t.Errorf("%d pages used and %d reserved, want %d", used.Pages.Used, used.Pages.Granted, 2*pages)
+	}
+	s.until("the reserve is there again", func() bool {
+		_, err := os.Stat(filepath.Join(seen, "data",
+			"reserve"))
+		return err == nil
+	})
+	s.stop()
+}
+
+// fillUp writes a file until the disk has no byte left.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	file := must(os.Create(path))(t)
+	for size := 1 << 20; size > 0; {
+		switch _, err := file.Write(make([]byte, size)); {
+		case errors.Is(err, syscall.ENOSPC):
+			size /= 2
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
