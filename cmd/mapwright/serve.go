@@ -27,7 +27,6 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/serve"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -323,7 +322,7 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
 	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
-		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log,
+		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: c.log,
 			Attempted: figures.Attempted})}
 	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: c.log, PublicURL: c.public, Listen: f.listen,
 		TLS: c.tls != nil, TrustedProxies: c.proxies,

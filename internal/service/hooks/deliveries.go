@@ -54,7 +54,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.Wake()
+	h.deliverer.wakeUp()
 	return d, nil
 }
 
@@ -75,7 +75,7 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.Wake()
+	h.deliverer.wakeUp()
 	return d, nil
 }
 

@@ -14,20 +14,18 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Hooks are all webhooks of a service.
 type Hooks struct {
 	service   *service.Service
-	deliverer *webhook.Deliverer
+	deliverer *deliverer
 }
 
-// New makes the webhooks of a service. The options are those of deliveries; New sets their store.
-func New(s *service.Service, o webhook.Options) *Hooks {
-	o.Store = &store{service: s}
-	return &Hooks{service: s, deliverer: webhook.New(o)}
+// New makes the webhooks of a service.
+func New(s *service.Service, o Options) *Hooks {
+	return &Hooks{service: s, deliverer: newDeliverer(&store{service: s}, o)}
 }
 
 // Run delivers until ctx ends.
@@ -36,7 +34,7 @@ func (h *Hooks) Run(ctx context.Context) {
 	watching.Go(func() {
 		for {
 			added := h.service.Events.Added()
-			h.deliverer.Wake() // for events that came before added was taken
+			h.deliverer.wakeUp() // for events that came before added was taken
 			select {
 			case <-ctx.Done():
 				return
@@ -44,7 +42,7 @@ func (h *Hooks) Run(ctx context.Context) {
 			}
 		}
 	})
-	h.deliverer.Run(ctx)
+	h.deliverer.run(ctx)
 	watching.Wait()
 }
 
@@ -86,7 +84,7 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	}
 	if w.URL == "" {
 		fault("url", "missing", "give the address that is told of events")
-	} else if err := webhook.CheckURL(w.URL); err != nil {
+	} else if err := checkURL(w.URL); err != nil {
 		fault("url", "invalid", "%v", err)
 	} else if why, err := privateAddress(w.URL); err != nil {
 		fault("url", "invalid", "%v", err)
@@ -141,7 +139,7 @@ const maxPerAccount = 50
 // Create makes a webhook. The answer has the secret, which is not shown again.
 func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*service.Webhook, error) {
 	w := &service.Webhook{ID: service.NewID(), Account: c.Account.ID, Enabled: true,
-		CreatedAt: page.Time{Time: time.Now().UTC()}, Secret: webhook.NewSecret()}
+		CreatedAt: page.Time{Time: time.Now().UTC()}, Secret: newSecret()}
 	if err := in.applyTo(w, c); err != nil {
 		return nil, err
 	}
@@ -181,7 +179,7 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 			return err
 		}
 		if in.NewSecret {
-			w.Secret = webhook.NewSecret()
+			w.Secret = newSecret()
 			if err := tx.Change("UPDATE webhook SET secret = ? WHERE id = ?", w.Secret, id); err != nil {
 				return err
 			}
@@ -193,7 +191,7 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.Wake()
+	h.deliverer.wakeUp()
 	return w, nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 )
 
 // fixture is a service that keeps records and runs nothing.
@@ -63,7 +62,7 @@ func (f *fixture) add(of *service.Caller, kinds ...service.EventType) {
 }
 
 func (f *fixture) hooks() *Hooks {
-	return New(f.Service, webhook.Options{UserAgent: "Test/1", Attempted: func(ok bool) { f.attempted <- ok }})
+	return New(f.Service, Options{UserAgent: "Test/1", Attempted: func(ok bool) { f.attempted <- ok }})
 }
 
 // receiver is a receiver of webhooks.
@@ -80,7 +79,7 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{got: make(chan request, 1000), status: func(string) int { return http.StatusNoContent }}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
-		r.got <- request{q.URL.Path, q.Header.Get(webhook.HeaderID), string(body)}
+		r.got <- request{q.URL.Path, q.Header.Get(headerID), string(body)}
 		if r.hold != nil {
 			select {
 			case <-r.hold:
@@ -427,7 +426,7 @@ func TestManyEvents(t *testing.T) {
 		next.IsZero() {
 		t.Errorf("before it is due: %+v, %v, %v", jobs, next, err)
 	}
-	if err := s.Record(t.Context(), webhook.Attempt{Delivery: jobs[0].ID, At: time.Now()}); err != nil {
+	if err := s.Record(t.Context(), attempt{Delivery: jobs[0].ID, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-keepLog - time.Hour).UnixMilli()

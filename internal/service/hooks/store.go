@@ -9,7 +9,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 )
 
 const (
@@ -21,7 +20,7 @@ const (
 	keepLog = 30 * 24 * time.Hour
 )
 
-// store is the webhook.Store in the database. Collect is called by one goroutine.
+// store is the deliveryStore in the database. Collect is called by one goroutine.
 type store struct {
 	service  *service.Service
 	prunedAt time.Time // used by Collect only
@@ -93,7 +92,7 @@ func (s *store) prune(ctx context.Context) error {
 // Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest
 // attempts under way is first, so that an account with many slow receivers does not delay others for longer than one
 // attempt takes.
-func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []webhook.Job, next time.Time,
+func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time,
 	err error) {
 	q := s.service.DB().Read()
 	waiting, err := nextOfEach(ctx, q)
@@ -120,7 +119,7 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 			return jobs, waiting[0].next, nil
 		}
 		waiting = slices.Delete(waiting, first, first+1)
-		j := webhook.Job{Webhook: w.id}
+		j := job{Webhook: w.id}
 		err := q.QueryRowContext(ctx,
 			"SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id "+
 				"= delivery.webhook "+
@@ -157,7 +156,7 @@ func nextOfEach(ctx context.Context, q service.Queryer) ([]waitingHook, error) {
 }
 
 // Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.
-func (s *store) Record(ctx context.Context, a webhook.Attempt) error {
+func (s *store) Record(ctx context.Context, a attempt) error {
 	state, next, done := service.Delivered, int64(0), a.At.UnixMilli()
 	switch {
 	case !a.NextAt.IsZero():

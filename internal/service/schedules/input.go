@@ -10,7 +10,6 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/cron"
 )
 
 // Input is a new schedule, or a change of one. Fields that are nil stay as they are. An empty text removes what was
@@ -68,7 +67,7 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 		fault("name", "invalid", "it is longer than 200 bytes")
 	}
 	r.Zone = cmp.Or(r.Zone, "UTC")
-	if _, err := cron.Parse("@daily", r.Zone); err != nil {
+	if _, err := parseCron("@daily", r.Zone); err != nil {
 		fault("zone", "invalid", err.Error())
 		r.Zone = "UTC" // so that the rest can be judged
 	}
@@ -125,7 +124,7 @@ func addFaults(faults *[]service.FieldError, field string, err error) error {
 }
 
 // when is the time at which the schedule is due. An error is about the field that is returned with it.
-func (r *row) when() (when cron.Schedule, field string, err error) {
+func (r *row) when() (when timetable, field string, err error) {
 	const most = 1000 // bytes; a list of every minute of an hour has 169
 	switch {
 	case len(r.Cron) > most:
@@ -141,17 +140,17 @@ func (r *row) when() (when cron.Schedule, field string, err error) {
 		if err != nil {
 			return when, "interval", err
 		}
-		when, err = cron.Every(long, r.CreatedAt.Time)
+		when, err = every(long, r.CreatedAt.Time)
 		return when, "interval", err
 	}
-	when, err = cron.Parse(r.Cron, r.Zone)
+	when, err = parseCron(r.Cron, r.Zone)
 	return when, "cron", err
 }
 
 // setNext sets when the schedule is due after a time.
-func (r *row) setNext(when cron.Schedule, after time.Time) {
+func (r *row) setNext(when timetable, after time.Time) {
 	r.NextAt = page.Time{}
-	if next, ok := when.Next(after); ok {
+	if next, ok := when.next(after); ok {
 		r.NextAt = page.Time{Time: next}
 	}
 }

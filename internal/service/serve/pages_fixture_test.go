@@ -24,7 +24,6 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/serve"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -76,7 +75,7 @@ func newDashboard(t *testing.T, cfg testweb.Config, base string) *dashboard {
 		t.Fatal(err)
 	}
 	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log),
-		Hooks: hooks.New(svc, webhook.Options{Log: log})}
+		Hooks: hooks.New(svc, hooks.Options{Log: log})}
 	f.hooks = parts.Hooks
 	server, err := serve.New(serve.Options{Parts: parts, Version: "test", Log: log, RatePerKey: -1, PublicURL: public})
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/serve"
-	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/test/apitest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -63,7 +62,7 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 		t.Fatal(err)
 	}
 	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil),
-		Hooks: hooks.New(svc, webhook.Options{})}
+		Hooks: hooks.New(svc, hooks.Options{})}
 	f.schedules = parts.Schedules
 	if f.server, err = serve.New(serve.Options{Parts: parts, RatePerKey: -1,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {

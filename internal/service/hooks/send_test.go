@@ -1,4 +1,4 @@
-package webhook
+package hooks
 
 import (
 	"context"
@@ -26,14 +26,14 @@ func TestSignature(t *testing.T) {
 			t.Errorf("secret %q is taken", secret)
 		}
 	}
-	a, b := NewSecret(), NewSecret()
+	a, b := newSecret(), newSecret()
 	if _, err := sign(a, "a", time.Now(), nil); err != nil || a == b {
 		t.Errorf("secrets %s and %s: %v", a, b, err)
 	}
 }
 
 func TestSend(t *testing.T) {
-	secret := NewSecret()
+	secret := newSecret()
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	var elsewhere atomic.Int64
 	mux := http.NewServeMux()
@@ -76,7 +76,7 @@ func TestSend(t *testing.T) {
 		{"/error", true, 500, "answered 500"},
 		{"/none", true, 404, "answered 404"},
 	} {
-		status, err := s.send(t.Context(), &Job{ID: "d1", URL: server.URL + c.path, Secret: secret,
+		status, err := s.send(t.Context(), &job{ID: "d1", URL: server.URL + c.path, Secret: secret,
 			AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())
 		if status != c.status || (err == nil) != (c.says == "") || err != nil &&
 			!strings.Contains(err.Error(), c.says) {
@@ -91,13 +91,13 @@ func TestSend(t *testing.T) {
 	}
 	// A name that means this machine is as guarded as its address.
 	name := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-	if _, err := s.send(t.Context(), &Job{ID: "d1", URL: name + "/ok", Secret: secret}, time.Now()); err == nil ||
+	if _, err := s.send(t.Context(), &job{ID: "d1", URL: name + "/ok", Secret: secret}, time.Now()); err == nil ||
 		!strings.Contains(err.Error(), "public") {
 		t.Errorf("localhost: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.send(ended, &Job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true},
+	if _, err := s.send(ended, &job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true},
 		time.Now()); err == nil {
 		t.Error("sent after the end")
 	}
@@ -105,14 +105,14 @@ func TestSend(t *testing.T) {
 
 func TestCheckURL(t *testing.T) {
 	for _, good := range []string{"https://example.com/hook", "http://10.0.0.1:8080/x?y=z"} {
-		if err := CheckURL(good); err != nil {
+		if err := checkURL(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/",
 		"file:///etc/passwd", "https://u:p@example.com/", "http://a b/",
 		"https://example.com/" + strings.Repeat("a", 2048)} {
-		if CheckURL(bad) == nil {
+		if checkURL(bad) == nil {
 			t.Errorf("%.50s is taken", bad)
 		}
 	}

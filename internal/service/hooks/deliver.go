@@ -1,4 +1,4 @@
-package webhook
+package hooks
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Job is one delivery that is due.
-type Job struct {
+// job is one delivery that is due.
+type job struct {
 	ID           string // stays the same over all attempts
 	Webhook      string
 	URL          string
@@ -21,8 +21,8 @@ type Job struct {
 	Attempts     int // made before
 }
 
-// An Attempt is what became of one try.
-type Attempt struct {
+// attempt is what became of one try.
+type attempt struct {
 	Delivery string
 	At       time.Time
 	Status   int       // of the answer; 0 if there was none
@@ -30,20 +30,19 @@ type Attempt struct {
 	NextAt   time.Time // zero if there is no further attempt
 }
 
-// A Store keeps deliveries.
-type Store interface {
+// deliveryStore keeps deliveries.
+type deliveryStore interface {
 	// Collect makes deliveries of events that have come since the last call.
 	Collect(ctx context.Context) error
 	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
 	// webhooks given. Next is when a delivery of any other webhook is due; zero if there is none.
-	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []Job, next time.Time, err error)
+	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time, err error)
 	// Record stores an attempt.
-	Record(ctx context.Context, a Attempt) error
+	Record(ctx context.Context, a attempt) error
 }
 
-// Options are the settings of a Deliverer.
+// Options are the settings of deliveries.
 type Options struct {
-	Store     Store
 	UserAgent string
 	Log       *slog.Logger // nil means none
 
@@ -56,7 +55,7 @@ const (
 	// maxSending is how many attempts are under way at once. A webhook has one of them at most, so a slow receiver does
 	// not delay others.
 	maxSending = 8
-	// pollEvery bounds how long new work is not noticed if nothing calls Wake, such as after the clock was set.
+	// pollEvery bounds how long new work is not noticed if nothing calls wakeUp, such as after the clock was set.
 	pollEvery = 10 * time.Second
 )
 
@@ -74,31 +73,32 @@ func nextAttempt(failed int, now time.Time) time.Time {
 	return now.Add(delays()[failed-1])
 }
 
-// Deliverer sends what is due. Run it once.
-type Deliverer struct {
-	o      Options
+// deliverer sends what is due. Its run is called once.
+type deliverer struct {
+	Options
+	store  deliveryStore
 	sender *sender
 	wake   chan struct{} // holds one signal
 	ended  chan string   // webhooks whose attempt has ended; has room for all
 }
 
-// New makes a Deliverer. Nothing is opened yet.
-func New(o Options) *Deliverer {
+// newDeliverer makes a deliverer. Nothing is opened yet.
+func newDeliverer(s deliveryStore, o Options) *deliverer {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Deliverer{o: o, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1),
+	return &deliverer{Options: o, store: s, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1),
 		ended: make(chan string, maxSending)}
 }
 
-// Wake says that there may be new events or deliveries. It does not block.
-func (d *Deliverer) Wake() {
+// wakeUp says that there may be new events or deliveries. It does not block.
+func (d *deliverer) wakeUp() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run delivers until ctx ends. Attempts that are under way then end with it and are made again by the next Run.
-func (d *Deliverer) Run(ctx context.Context) {
+// run delivers until ctx ends. Attempts that are under way then end with it and are made again by the next run.
+func (d *deliverer) run(ctx context.Context) {
 	defer d.sender.close()
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -116,7 +116,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 		}
 		jobs, next, err := d.due(ctx, busy)
 		if err != nil && ctx.Err() == nil {
-			d.o.Log.Error("cannot read deliveries of webhooks; trying again", "error", err, "in", pollEvery)
+			d.Log.Error("cannot read deliveries of webhooks; trying again", "error", err, "in", pollEvery)
 		}
 		for _, j := range jobs {
 			busy[j.Webhook] = true
@@ -133,38 +133,38 @@ func (d *Deliverer) Run(ctx context.Context) {
 	}
 }
 
-func (d *Deliverer) due(ctx context.Context, busy map[string]bool) ([]Job, time.Time, error) {
-	if err := d.o.Store.Collect(ctx); err != nil {
+func (d *deliverer) due(ctx context.Context, busy map[string]bool) ([]job, time.Time, error) {
+	if err := d.store.Collect(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
 	if len(busy) == maxSending {
 		return nil, time.Time{}, nil
 	}
-	return d.o.Store.Due(ctx, time.Now(), slices.Collect(maps.Keys(busy)), maxSending-len(busy))
+	return d.store.Due(ctx, time.Now(), slices.Collect(maps.Keys(busy)), maxSending-len(busy))
 }
 
 // attempt sends a delivery once and records it, unless ctx ended the attempt.
-func (d *Deliverer) attempt(ctx context.Context, j *Job) {
+func (d *deliverer) attempt(ctx context.Context, j *job) {
 	now := time.Now()
 	status, err := d.sender.send(ctx, j, now)
 	if err != nil && ctx.Err() != nil {
 		return
 	}
-	a := Attempt{Delivery: j.ID, At: now, Status: status}
+	a := attempt{Delivery: j.ID, At: now, Status: status}
 	if err != nil {
 		a.Error, a.NextAt = err.Error(), nextAttempt(j.Attempts+1, time.Now())
-		d.o.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1,
+		d.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1,
 			"next", a.NextAt, "error", err)
 	}
 	// What was sent is recorded even if ctx ended meanwhile.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err = d.o.Store.Record(record, a)
-	if d.o.Attempted != nil {
-		d.o.Attempted(a.Error == "")
+	err = d.store.Record(record, a)
+	if d.Attempted != nil {
+		d.Attempted(a.Error == "")
 	}
 	if err != nil {
-		d.o.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID,
+		d.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID,
 			"error", err, "in", pollEvery)
 		select { // the webhook counts as busy meanwhile, so that its receiver is not asked in a loop
 		case <-time.After(pollEvery):

@@ -1,10 +1,4 @@
-// Package cron says when something that repeats is due: by a cron expression in a time zone, or by an interval. It is
-// pure: it has no clock.
-//
-// A cron expression is about local time. A local time that a clock change leaves out is due once, right after the gap,
-// however many due times are in the gap. A local time that exists twice is due the first time only. An interval is
-// elapsed time, and clock changes do not concern it.
-package cron
+package schedules
 
 import (
 	"errors"
@@ -23,8 +17,13 @@ const minInterval = time.Minute
 // than 40 years: a weekday on 29 February around a year such as 2100.
 const maxDays = 41 * 366
 
-// Schedule says when something is due. Parse and Every make one; the zero value is never due.
-type Schedule struct {
+// timetable says when something is due: by a cron expression in a time zone, or by an interval. parseCron and every make
+// one; the zero value is never due.
+//
+// A cron expression is about local time. A local time that a clock change leaves out is due once, right after the gap,
+// however many due times are in the gap. A local time that exists twice is due the first time only. An interval is
+// elapsed time, and clock changes do not concern it.
+type timetable struct {
 	minutes, hours, days, months, weekdays uint64 // bit n is value n
 
 	// anyDay and anyWeekday mean that the field begins with a star. If neither does, a day that matches one of the two
@@ -60,10 +59,10 @@ func macros() map[string]string {
 	}
 }
 
-// Parse reads an expression of five fields (minute, hour, day of month, month, day of week) or a name such as @daily.
+// parseCron reads an expression of five fields (minute, hour, day of month, month, day of week) or a name such as @daily.
 // The zone is an IANA name; empty means UTC.
-func Parse(text, zone string) (Schedule, error) {
-	var s Schedule
+func parseCron(text, zone string) (timetable, error) {
+	var s timetable
 	location, err := loadZone(zone)
 	if err != nil {
 		return s, err
@@ -95,20 +94,20 @@ func Parse(text, zone string) (Schedule, error) {
 	s.weekdays = (s.weekdays | s.weekdays>>7) & 0x7f
 	s.anyDay, s.anyWeekday = isAny(parts[2]), isAny(parts[4])
 	if err := errors.Join(errs...); err != nil {
-		return Schedule{}, err
+		return timetable{}, err
 	}
-	if _, ok := s.Next(time.Unix(0, 0)); !ok {
-		return Schedule{}, fmt.Errorf("%q never comes: no such month has such a day", text)
+	if _, ok := s.next(time.Unix(0, 0)); !ok {
+		return timetable{}, fmt.Errorf("%q never comes: no such month has such a day", text)
 	}
 	return s, nil
 }
 
-// Every is due at the anchor plus any number of intervals.
-func Every(interval time.Duration, anchor time.Time) (Schedule, error) {
+// every is due at the anchor plus any number of intervals.
+func every(interval time.Duration, anchor time.Time) (timetable, error) {
 	if interval < minInterval {
-		return Schedule{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, minInterval)
+		return timetable{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, minInterval)
 	}
-	return Schedule{every: interval, anchor: anchor}, nil
+	return timetable{every: interval, anchor: anchor}, nil
 }
 
 func loadZone(name string) (*time.Location, error) {
@@ -198,8 +197,8 @@ func (f field) namesText() string {
 	return " or a name such as " + f.names[1]
 }
 
-// Next is the first due time after the given one, in UTC. It reports false if there is none.
-func (s *Schedule) Next(after time.Time) (time.Time, bool) {
+// next is the first due time after the given one, in UTC. It reports false if there is none.
+func (s *timetable) next(after time.Time) (time.Time, bool) {
 	if s.every > 0 {
 		return s.nextInterval(after), true
 	}
@@ -220,7 +219,7 @@ func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-func (s *Schedule) nextInterval(after time.Time) time.Time {
+func (s *timetable) nextInterval(after time.Time) time.Time {
 	if after.Before(s.anchor) {
 		return s.anchor.UTC()
 	}
@@ -229,7 +228,7 @@ func (s *Schedule) nextInterval(after time.Time) time.Time {
 }
 
 // isDue reports whether a day of the calendar is due. Only the date of day counts.
-func (s *Schedule) isDue(day time.Time) bool {
+func (s *timetable) isDue(day time.Time) bool {
 	if s.months&(1<<day.Month()) == 0 {
 		return false
 	}
@@ -242,7 +241,7 @@ func (s *Schedule) isDue(day time.Time) bool {
 
 // nextOfDay is the first due time of a day of the calendar that is after the given time. Due times come in the order of
 // local times.
-func (s *Schedule) nextOfDay(day, after time.Time) (time.Time, bool) {
+func (s *timetable) nextOfDay(day, after time.Time) (time.Time, bool) {
 	for hours := s.hours; hours != 0; hours &= hours - 1 {
 		for minutes := s.minutes; minutes != 0; minutes &= minutes - 1 {
 			clock := time.Duration(bits.TrailingZeros64(hours))*time.Hour +

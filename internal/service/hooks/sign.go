@@ -1,4 +1,4 @@
-package webhook
+package hooks
 
 import (
 	"crypto/hmac"
@@ -14,15 +14,15 @@ import (
 // Headers of a delivery. They and the signature are those of the Standard Webhooks specification, for which receivers
 // find libraries.
 const (
-	HeaderID        = "Webhook-Id"
-	HeaderTimestamp = "Webhook-Timestamp" // Unix seconds
-	HeaderSignature = "Webhook-Signature" // one or more of "v1,BASE64", separated by spaces
+	headerID        = "Webhook-Id"
+	headerTimestamp = "Webhook-Timestamp" // Unix seconds
+	headerSignature = "Webhook-Signature" // one or more of "v1,BASE64", separated by spaces
 )
 
 const secretPrefix = "whsec_"
 
-// NewSecret draws a secret that a webhook and its receiver share.
-func NewSecret() string {
+// newSecret draws a secret that a webhook and its receiver share.
+func newSecret() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)

@@ -1,4 +1,4 @@
-package cron
+package schedules
 
 import (
 	"math/rand/v2"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-func parse(t testing.TB, text, zone string) Schedule {
+func parse(t testing.TB, text, zone string) timetable {
 	t.Helper()
-	s, err := Parse(text, zone)
+	s, err := parseCron(text, zone)
 	if err != nil {
 		t.Fatalf("%q in %q: %v", text, zone, err)
 	}
@@ -59,7 +59,7 @@ func TestNext(t *testing.T) {
 		{"0 0 * * *", "Asia/Beirut", "2026-03-28T12:00:00Z", "2026-03-28T22:00:00Z"},
 	} {
 		s := parse(t, c.text, c.zone)
-		got, ok := s.Next(at(t, c.after))
+		got, ok := s.next(at(t, c.after))
 		if want := at(t, c.want); !ok || !got.Equal(want) || got.Location() != time.UTC {
 			t.Errorf("%s in %q after %s: %v, want %s", c.text, c.zone, c.after, got, c.want)
 		}
@@ -76,25 +76,25 @@ func TestParseFaults(t *testing.T) {
 		"* * * * mon#2": "day of week", "1-2-3 * * * *": "minute",
 		"61 25 * * *": "hour",
 	} {
-		if _, err := Parse(text, ""); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := parseCron(text, ""); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want it to say %q", text, err, says)
 		}
 	}
 	for _, zone := range []string{"Mars/Olympus", "Local", "../etc/passwd", "europe"} {
-		if _, err := Parse("@daily", zone); err == nil {
+		if _, err := parseCron("@daily", zone); err == nil {
 			t.Errorf("zone %q is taken", zone)
 		}
 	}
-	if _, err := Every(time.Second, time.Time{}); err == nil {
+	if _, err := every(time.Second, time.Time{}); err == nil {
 		t.Error("an interval of a second is taken")
 	}
-	if _, ok := new(Schedule).Next(time.Now()); ok {
+	if _, ok := new(timetable).next(time.Now()); ok {
 		t.Error("nothing is due")
 	}
 }
 
 func TestEvery(t *testing.T) {
-	s, err := Every(6*time.Hour, at(t, "2026-11-16T01:30:00Z"))
+	s, err := every(6*time.Hour, at(t, "2026-11-16T01:30:00Z"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +102,14 @@ func TestEvery(t *testing.T) {
 		"2026-11-16T01:29:59Z": "2026-11-16T01:30:00Z", "2026-11-16T01:30:00Z": "2026-11-16T07:30:00Z",
 		"2026-11-16T07:29:59Z": "2026-11-16T07:30:00Z", "2026-11-18T00:00:00Z": "2026-11-18T01:30:00Z",
 	} {
-		if got, ok := s.Next(at(t, after)); !ok || !got.Equal(at(t, want)) {
+		if got, ok := s.next(at(t, after)); !ok || !got.Equal(at(t, want)) {
 			t.Errorf("after %s: %v, want %s", after, got, want)
 		}
 	}
 }
 
 // walk finds due times minute by minute: it follows the clock on the wall, and knows no rule but those of the package.
-func walk(s *Schedule, from, to time.Time) []time.Time {
+func walk(s *timetable, from, to time.Time) []time.Time {
 	var due []time.Time
 	seen := map[time.Time]bool{} // local minutes that were shown
 	matches := func(local time.Time) bool {
@@ -135,21 +135,21 @@ func walk(s *Schedule, from, to time.Time) []time.Time {
 
 func compare(t *testing.T, text, zone string, from time.Time, days int) {
 	t.Helper()
-	s, err := Parse(text, zone)
+	s, err := parseCron(text, zone)
 	if err != nil {
 		return
 	}
 	to := from.Add(time.Duration(days) * 24 * time.Hour)
 	now := from
 	for _, want := range walk(&s, from, to) {
-		got, ok := s.Next(now)
+		got, ok := s.next(now)
 		if !ok || !got.Equal(want) {
 			t.Fatalf("%s in %s after %s: %v, the walk finds %v", text, zone, now.In(s.zone), got.In(s.zone),
 				want.In(s.zone))
 		}
 		now = got
 	}
-	if got, ok := s.Next(now); ok && !got.After(to) {
+	if got, ok := s.next(now); ok && !got.After(to) {
 		t.Fatalf("%s in %s after %s: %v, the walk finds none before %v", text, zone, now.In(s.zone), got.In(s.zone), to)
 	}
 }

@@ -1,4 +1,4 @@
-package webhook
+package hooks
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// memoryStore is a Store without a disk.
+// memoryStore is a deliveryStore without a disk.
 type memoryStore struct {
 	mu       sync.Mutex
-	jobs     map[string]Job
+	jobs     map[string]job
 	nextAt   map[string]time.Time // of jobs that are pending
-	attempts []Attempt
+	attempts []attempt
 	fail     error // of the next Record
 }
 
-func newMemoryStore(jobs ...Job) *memoryStore {
-	s := &memoryStore{jobs: map[string]Job{}, nextAt: map[string]time.Time{}}
+func newMemoryStore(jobs ...job) *memoryStore {
+	s := &memoryStore{jobs: map[string]job{}, nextAt: map[string]time.Time{}}
 	for _, j := range jobs {
 		s.jobs[j.ID], s.nextAt[j.ID] = j, time.Now()
 	}
@@ -31,7 +31,7 @@ func newMemoryStore(jobs ...Job) *memoryStore {
 
 func (s *memoryStore) Collect(context.Context) error { return nil }
 
-func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []Job, next time.Time,
+func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []job, next time.Time,
 	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most in
 	return due, next, nil
 }
 
-func (s *memoryStore) Record(_ context.Context, a Attempt) error {
+func (s *memoryStore) Record(_ context.Context, a attempt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fail; err != nil {
@@ -83,25 +83,25 @@ func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), r.Context().Err()
 }
 
-// deliverFor runs a Deliverer for some time, whose requests are answered by the handler.
-func deliverFor(t *testing.T, s Store, long time.Duration, handler http.HandlerFunc) {
+// deliverFor runs a deliverer for some time, whose requests are answered by the handler.
+func deliverFor(t *testing.T, s deliveryStore, long time.Duration, handler http.HandlerFunc) {
 	t.Helper()
-	d := New(Options{Store: s})
+	d := newDeliverer(s, Options{})
 	d.sender.guarded = &http.Client{Transport: handlerTransport{handler}}
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
-	d.Run(ctx)
+	d.run(ctx)
 }
 
 // A receiver that fails is tried again at longer and longer intervals with the same id, and given up in the end.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newMemoryStore(Job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: NewSecret()})
+		s := newMemoryStore(job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: newSecret()})
 		start := time.Now()
 		var at []time.Duration
 		deliverFor(t, s, 7*24*time.Hour, func(w http.ResponseWriter, r *http.Request) {
 			at = append(at, time.Since(start))
-			if id := r.Header.Get(HeaderID); id != "d1" {
+			if id := r.Header.Get(headerID); id != "d1" {
 				t.Errorf("id %s", id)
 			}
 			w.WriteHeader(http.StatusBadGateway)
@@ -125,10 +125,10 @@ func TestRetries(t *testing.T) {
 func TestSlowReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(
-			Job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
-			Job{ID: "a2", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
-			Job{ID: "b1", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()},
-			Job{ID: "b2", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()})
+			job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: newSecret()},
+			job{ID: "a2", Webhook: "slow", URL: "http://slow.test/", Secret: newSecret()},
+			job{ID: "b1", Webhook: "fast", URL: "http://fast.test/", Secret: newSecret()},
+			job{ID: "b2", Webhook: "fast", URL: "http://fast.test/", Secret: newSecret()})
 		start := time.Now()
 		var mu sync.Mutex
 		busy := map[string]int{}
@@ -161,7 +161,7 @@ func TestSlowReceiver(t *testing.T) {
 // the same id.
 func TestAtLeastOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newMemoryStore(Job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: NewSecret()})
+		s := newMemoryStore(job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: newSecret()})
 		sent := 0
 		count := func(http.ResponseWriter, *http.Request) { sent++ }
 		deliverFor(t, s, time.Second, func(_ http.ResponseWriter, r *http.Request) {

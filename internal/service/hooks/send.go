@@ -1,4 +1,4 @@
-package webhook
+package hooks
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ const (
 	maxAnswer = 4 << 10
 )
 
-// CheckURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it
+// checkURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it
 // is dialled.
-func CheckURL(text string) error {
+func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -64,7 +64,7 @@ func (s *sender) close() {
 }
 
 // send makes one attempt. It returns the status of the answer, 0 if there is none, and why the delivery has failed.
-func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, err error) {
+func (s *sender) send(ctx context.Context, j *job, now time.Time) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	signature, err := sign(j.Secret, j.ID, now, j.Body)
@@ -77,7 +77,7 @@ func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, e
 	}
 	req.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {s.userAgent},
-		HeaderID: {j.ID}, HeaderTimestamp: {strconv.FormatInt(now.Unix(), 10)}, HeaderSignature: {signature},
+		headerID: {j.ID}, headerTimestamp: {strconv.FormatInt(now.Unix(), 10)}, headerSignature: {signature},
 	}
 	client := s.guarded
 	if j.AllowPrivate {
