@@ -1,7 +1,7 @@
 // Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in
 // sorted runs, which are merged at the end.
 //
-// A value is held and written as a record: the bytes that Options.Append makes of it. Records are compared as bytes, so
+// A value is held and written as a record: the bytes that the append function of New makes of it. Records are compared as bytes, so
 // the order of values is that of their encodings. AppendText and the big-endian numbers of package encoding/binary keep
 // the order of texts and numbers; Reader reads both.
 package extsort
@@ -19,34 +19,51 @@ import (
 	"slices"
 )
 
-// Options are how values are sorted.
-type Options[T any] struct {
-	Dir     string // of the temporary file
-	Pattern string // of its name, as in os.CreateTemp
-	Limit   int    // bytes of memory that records may take
-	// Append appends the record of a value. What decides the order stands first.
-	Append func(dst []byte, v *T) []byte
-	// Read reads what Append wrote. What it takes from Reader.Rest is valid until the next value is read.
-	Read func(r *Reader) T
+// Space is the room for sorting: a place for temporary files, and memory.
+type Space struct {
+	Dir     string // of the temporary files
+	Pattern string // of their names, as in os.CreateTemp
+	Bytes   int    // of memory that records may take
+}
+
+// Part is one of n equal parts of the memory.
+func (s Space) Part(n int) Space {
+	s.Bytes /= n
+	return s
+}
+
+// TempFile makes a temporary file. It is removed at once, so that a kill leaves nothing behind; where open files cannot
+// be removed, who closes it does that.
+func (s Space) TempFile() (*os.File, error) {
+	f, err := os.CreateTemp(s.Dir, s.Pattern)
+	if err == nil {
+		_ = os.Remove(f.Name())
+	}
+	return f, err
 }
 
 // A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its
 // memory. It is not safe for concurrent use.
 type Sorter[T any] struct {
-	o     Options[T]
+	space Space
+	write func(dst []byte, v *T) []byte
+	read  func(r *Reader) T
 	n     int // values since it was empty
 	chunk chunk
 	file  *os.File // holds the runs one after the other; nil if there are none
 	ends  []int64  // where each run ends in file
 
-	// What Append and Read are called with. As variables of Add and Sort they would be allocated for each value.
+	// What write and read are called with. As variables of Add and Sort they would be allocated for each value.
 	value  T
 	buf    []byte // the record of value
 	reader Reader
 }
 
-// New makes an empty sorter.
-func New[T any](o Options[T]) *Sorter[T] { return &Sorter[T]{o: o} }
+// New makes an empty sorter. Write appends the record of a value; what decides the order stands first. Read reads what
+// write wrote. What it takes from Reader.Rest is valid until the next value is read.
+func New[T any](s Space, write func(dst []byte, v *T) []byte, read func(r *Reader) T) *Sorter[T] {
+	return &Sorter[T]{space: s, write: write, read: read}
+}
 
 // Len is how many values were added.
 func (s *Sorter[T]) Len() int { return s.n }
@@ -54,10 +71,10 @@ func (s *Sorter[T]) Len() int { return s.n }
 // Add takes a value.
 func (s *Sorter[T]) Add(v T) error {
 	s.value = v
-	s.buf = s.o.Append(s.buf[:0], &s.value)
+	s.buf = s.write(s.buf[:0], &s.value)
 	s.chunk.add(s.buf)
 	s.n++
-	if s.chunk.size < s.o.Limit {
+	if s.chunk.size < s.space.Bytes {
 		return nil
 	}
 	if err := s.spill(); err != nil {
@@ -69,12 +86,10 @@ func (s *Sorter[T]) Add(v T) error {
 // spill adds the chunk, sorted, to the temporary file as a run.
 func (s *Sorter[T]) spill() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.o.Dir, s.o.Pattern)
+		f, err := s.space.TempFile()
 		if err != nil {
 			return err
 		}
-		// so that a kill leaves nothing behind; where open files cannot be removed, Close does it
-		_ = os.Remove(f.Name())
 		s.file = f
 	}
 	s.chunk.sort()
@@ -112,7 +127,7 @@ func (s *Sorter[T]) Sort(ctx context.Context, yield func(T, error) bool) bool {
 		var v T
 		if err == nil {
 			s.reader = Reader{b: record}
-			v = s.o.Read(&s.reader)
+			v = s.read(&s.reader)
 			err = s.reader.err
 		}
 		if err != nil {
@@ -145,7 +160,7 @@ func (s *Sorter[T]) records(ctx context.Context) iter.Seq2[[]byte, error] {
 // Close removes the temporary file, forgets all values and releases the memory.
 func (s *Sorter[T]) Close() {
 	s.empty()
-	*s = Sorter[T]{o: s.o}
+	*s = Sorter[T]{space: s.space, write: s.write, read: s.read}
 }
 
 func (s *Sorter[T]) empty() {

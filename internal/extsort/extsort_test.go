@@ -19,13 +19,9 @@ type value struct {
 
 // sorter sorts values by their numbers. Each takes 23 bytes, or 27 with a text.
 func sorter(dir string, limit int) *Sorter[value] {
-	return New(Options[value]{
-		Dir: dir, Pattern: "sort-*", Limit: limit,
-		Append: func(dst []byte, v *value) []byte {
-			return AppendText(binary.BigEndian.AppendUint32(dst, v.number), v.text)
-		},
-		Read: func(r *Reader) value { return value{r.Uint32(), r.Text()} },
-	})
+	return New(Space{Dir: dir, Pattern: "sort-*", Bytes: limit}, func(dst []byte, v *value) []byte {
+		return AppendText(binary.BigEndian.AppendUint32(dst, v.number), v.text)
+	}, func(r *Reader) value { return value{r.Uint32(), r.Text()} })
 }
 
 func TestSortInMemoryAndInRuns(t *testing.T) {
@@ -167,8 +163,8 @@ func FuzzOrderOfRecords(f *testing.F) {
 	f.Add([]byte("a\x00b\x00\x00\x01\xff\xffab a"), uint16(100))
 	f.Add([]byte("http://h.test/a http://h.test/b\x00"), uint16(1))
 	f.Fuzz(func(t *testing.T, data []byte, limit uint16) {
-		s := New(Options[mixed]{Dir: t.TempDir(), Pattern: "sort-*", Limit: int(limit),
-			Append: func(dst []byte, m *mixed) []byte { return m.append(dst) }, Read: readMixed})
+		s := New(Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: int(limit)},
+			func(dst []byte, m *mixed) []byte { return m.append(dst) }, readMixed)
 		defer s.Close()
 		take := func(most int) []byte {
 			n := 0

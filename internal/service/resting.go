@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
@@ -60,6 +63,21 @@ func (r *Recorded) Page(ctx context.Context, u weburl.URL) (line *page.Line, err
 	return line, err
 }
 
+// MakeIndex writes the files of a crawl that does not run again, with its index of pages. Dir is its data directory. A
+// run of the crawl that begins ends it.
+func (c *Crawls) MakeIndex(ctx context.Context, dir string) error {
+	id := filepath.Base(dir)
+	if c.dispatch.runner(id) != nil {
+		return pageindex.ErrBusy
+	}
+	err := c.dispatch.resting.read(ctx, id, datadir.Dir(dir).State(),
+		func(ctx context.Context, s *state.Store) error { return report.Rewrite(ctx, s, datadir.Dir(dir)) })
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return pageindex.ErrBusy
+	}
+	return err
+}
+
 // How long a reader waits for a crawl that starts or ends at this moment.
 const (
 	mostMoves = 40
@@ -94,8 +112,8 @@ func (r *Recorded) readResting(ctx context.Context, see func(*state.Store, []str
 	if err != nil {
 		return err
 	}
-	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(),
-		func(s *state.Store) error { return see(s, row.stored["xml-types"]) })
+	err = r.c.dispatch.resting.read(ctx, r.id, r.c.DataDir(r.id).State(),
+		func(_ context.Context, s *state.Store) error { return see(s, row.stored["xml-types"]) })
 	switch {
 	case errors.Is(err, state.ErrNotExist):
 		return nil
@@ -123,10 +141,12 @@ type restingStores struct {
 
 // restingStore is the store of one crawl.
 type restingStore struct {
-	use    sync.RWMutex // held for reading while the store is read, for writing while it is opened or closed
-	store  *state.Store // guarded by use; nil if it is closed
-	barred bool         // guarded by use; it must not be opened any more
-	last   atomic.Int64 // when it was last used, in milliseconds; written by those who hold use
+	use    sync.RWMutex    // held for reading while the store is read, for writing while it is opened or closed
+	store  *state.Store    // guarded by use; nil if it is closed
+	barred bool            // guarded by use; it must not be opened any more
+	last   atomic.Int64    // when it was last used, in milliseconds; written by those who hold use
+	ctx    context.Context // ends when the store is to be barred, so that a long reader ends
+	end    func()          // ends ctx
 }
 
 func newRestingStores() restingStores {
@@ -140,8 +160,10 @@ func (r *restingStores) open() {
 	r.opened = true
 }
 
-// read calls see with the store of a crawl, which it opens if need be.
-func (r *restingStores) read(id, dir string, see func(*state.Store) error) error {
+// read calls see with the store of a crawl, which it opens if need be. The context of see ends when the store is to be
+// barred.
+func (r *restingStores) read(ctx context.Context, id, dir string,
+	see func(context.Context, *state.Store) error) error {
 	one, err := r.get(id)
 	if err != nil {
 		return err
@@ -160,7 +182,10 @@ func (r *restingStores) read(id, dir string, see func(*state.Store) error) error
 		return crawl.ErrNotRunning
 	}
 	one.last.Store(time.Now().UnixMilli())
-	return see(one.store)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(one.ctx, cancel)()
+	return see(ctx, one.store)
 }
 
 func (r *restingStores) get(id string) (*restingStore, error) {
@@ -170,7 +195,9 @@ func (r *restingStores) get(id string) (*restingStore, error) {
 		return nil, crawl.ErrNotRunning
 	}
 	if r.all[id] == nil {
-		r.all[id] = &restingStore{}
+		one := &restingStore{}
+		one.ctx, one.end = context.WithCancel(context.Background())
+		r.all[id] = one
 	}
 	return r.all[id], nil
 }
@@ -249,6 +276,7 @@ func (r *restingStores) bar(id string) error {
 	if one == nil {
 		return nil
 	}
+	one.end()
 	one.use.Lock()
 	defer one.use.Unlock()
 	one.barred = true

@@ -2,6 +2,9 @@ package service
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -177,5 +181,42 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 		if err != nil || len(lines) != 2 || open == 0 || open > mostResting {
 			t.Errorf("%d pages, %d stores are open, %v", len(lines), open, err)
 		}
+	}
+}
+
+// An index of pages that is missing is made from the store, with the same files; while the crawl runs it is not.
+func TestMakeIndex(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 30})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	c := ts.awaitState(ts.submit(ts.admin, web.StartURLs()[0]).ID, Complete)
+	dir := string(ts.Crawls.DataDir(c.ID))
+	index, lines := filepath.Join(dir, "pages.index"), filepath.Join(dir, "sitemap.jsonl")
+	before, err := os.ReadFile(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	for ts.Crawls.dispatch.runner(c.ID) != nil {
+		runtime.Gosched()
+	}
+	cache := pageindex.Cache{Make: ts.Crawls.MakeIndex}
+	defer cache.Close()
+	err = cache.Use(t.Context(), dir, func(x *pageindex.Index) error {
+		if x.Len() != c.Done || !x.KnowsProblems() {
+			t.Errorf("the index has %d pages, want %d with problems", x.Len(), c.Done)
+		}
+		return nil
+	})
+	if after, _ := os.ReadFile(lines); err != nil || string(after) != string(before) {
+		t.Errorf("sitemap.jsonl differs, or %v", err)
+	}
+	web.Hold(1)
+	ts.do(c.ID, CommandRecrawl)
+	ts.awaitState(c.ID, Running)
+	defer web.Release()
+	if err := ts.Crawls.MakeIndex(t.Context(), dir); !errors.Is(err, pageindex.ErrBusy) {
+		t.Errorf("the files of a crawl that runs are written: %v", err)
 	}
 }

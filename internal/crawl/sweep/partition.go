@@ -60,8 +60,8 @@ func readVisit(r *extsort.Reader) visit {
 }
 
 func newSorter(dir string) *extsort.Sorter[visit] {
-	return extsort.New(extsort.Options[visit]{Dir: dir, Pattern: state.TempPattern, Limit: sortBytes,
-		Append: func(dst []byte, v *visit) []byte { return v.append(dst) }, Read: readVisit})
+	return extsort.New(extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: sortBytes},
+		func(dst []byte, v *visit) []byte { return v.append(dst) }, readVisit)
 }
 
 // sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record

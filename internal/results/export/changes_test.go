@@ -58,7 +58,7 @@ func TestChanges(t *testing.T) {
 	// A run that writes nothing shows all pages.
 	seen := 0
 	res = write(t, numbered(5), Options{Dir: dir, DryRun: true, CSV: true, Links: true, Changes: theseChanges(broken),
-		Each: func(*page.Line) { seen++ }})
+		Each: func(*page.Line, []byte) { seen++ }})
 	if seen != 5 || res.Indexable != 5 || len(res.Files) != 0 || len(lines(t, dir)) != 1 {
 		t.Errorf("saw %d, wrote %v", seen, res.Files)
 	}

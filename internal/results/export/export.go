@@ -35,10 +35,8 @@ type Options struct {
 	Only []string
 	// DryRun writes nothing: Each sees the pages.
 	DryRun bool
-	// Each, when not nil, sees every page.
-	Each func(*page.Line) `json:"-"`
-	// EachLine, when not nil, sees every page with its line in sitemap.jsonl, if that is written.
-	EachLine func(l *page.Line, line []byte) error `json:"-"`
+	// Each, when not nil, sees every page, and its line in sitemap.jsonl; nil if that is not written.
+	Each func(l *page.Line, line []byte) `json:"-"`
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex the number of files in
 	// an index. Zero means those.
 	MaxURLs, MaxBytes, MaxIndex int
@@ -172,19 +170,14 @@ func (e *exporter) page(l *page.Line) error {
 	if l.Indexable && !sitemap.Fits(l.URL) {
 		l.Indexable, l.IndexableReason = false, page.NotLength
 	}
-	if e.o.Each != nil {
-		e.o.Each(l)
-	}
 	if e.jsonl != nil {
 		e.line = append(e.fields.AppendJSON(e.line[:0], l), '\n')
 		if _, err := e.jsonl.Write(e.line); err != nil {
 			return err
 		}
-		if e.o.EachLine != nil {
-			if err := e.o.EachLine(l, e.line); err != nil {
-				return err
-			}
-		}
+	}
+	if e.o.Each != nil {
+		e.o.Each(l, e.line)
 	}
 	if e.csv != nil {
 		row := e.fields.Cells(l)

@@ -77,14 +77,11 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	builder, err := NewBuilder(dir, RunPattern)
-	if err != nil {
-		b.Fatal(err)
-	}
+	builder := NewBuilder(dir)
 	defer builder.Close()
 	out, table := bufio.NewWriter(f), page.NewTable()
 	var line []byte
-	var marks []Mark
+	var marks []problems.Mark
 	for i := range n {
 		l := &page.Line{URL: fmt.Sprintf(addressFormat, i/1000, i), Depth: random.IntN(8), Outcome: "ok",
 			StatusCode: 200, Indexable: i%3 > 0,
@@ -97,15 +94,13 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 		}
 		l.ContentLength, l.ResponseTime = new(random.Int64N(1e6)), new(page.Millis(random.Int64N(int64(5*time.Second))))
 		if i%7 == 0 {
-			marks = append(marks, Mark{Line: int64(i), Problems: 1 << problems.Orphan})
+			marks = append(marks, problems.Mark{Line: int64(i), Problems: 1 << problems.Orphan})
 		}
 		line = append(table.AppendJSON(line[:0], l), '\n')
 		if _, err := out.Write(line); err != nil {
 			b.Fatal(err)
 		}
-		if err := builder.Add(l, line); err != nil {
-			b.Fatal(err)
-		}
+		builder.Add(l, line)
 	}
 	if err := out.Flush(); err != nil {
 		b.Fatal(err)
@@ -113,7 +108,7 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 	if err := f.Close(); err != nil {
 		b.Fatal(err)
 	}
-	var found iter.Seq2[Mark, error] = func(yield func(Mark, error) bool) {
+	var found iter.Seq2[problems.Mark, error] = func(yield func(problems.Mark, error) bool) {
 		for _, m := range marks {
 			if !yield(m, nil) {
 				return
@@ -128,7 +123,7 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 		b.Fatal(err)
 	}
 	b.Logf("%d bytes a page with its URL", info.Size()/int64(n))
-	if x, err = Open(b.Context(), dir); err != nil {
+	if x, err = Open(dir); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = x.Close() })

@@ -20,6 +20,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when
@@ -27,6 +28,7 @@ import (
 // The file appears whole or not at all.
 type Builder struct {
 	dir  string
+	err  error    // the first; Finish returns it
 	rows *os.File // becomes the index
 	urls *os.File
 	out  *bufio.Writer
@@ -49,68 +51,52 @@ type run struct {
 // maxLine is the longest line that a row can say the length of.
 const maxLine = math.MaxUint32
 
-// RunPattern is for the names of temporary files of the run that owns the data directory.
-const RunPattern = datadir.IndexName + ".run-*" + datadir.TempSuffix
-
-// NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of
-// os.CreateTemp. What an earlier one left under such names is removed, so no other with the same pattern may be under
-// way.
-func NewBuilder(dir, pattern string) (*Builder, error) {
-	if err := clean(dir, pattern); err != nil {
-		return nil, err
-	}
+// NewBuilder begins an index in a directory. Until it is finished it is in temporary files. What a kill left of an
+// earlier one is removed, so no other may be under way.
+func NewBuilder(dir string) *Builder {
 	b := &Builder{dir: dir, hash: xxhash.New()}
-	for _, f := range []**os.File{&b.rows, &b.urls} {
-		made, err := os.CreateTemp(dir, pattern)
-		if err != nil {
-			return nil, errors.Join(err, b.Close())
-		}
-		*f = made
-	}
-	if _, err := b.rows.Seek(headerSize, io.SeekStart); err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	b.out, b.text = bufio.NewWriterSize(b.rows, 256<<10), bufio.NewWriterSize(b.urls, 256<<10)
-	return b, nil
+	b.err = b.open()
+	return b
 }
 
-// clean removes temporary files that a kill left.
-func clean(dir, pattern string) error {
-	entries, err := os.ReadDir(dir)
+func (b *Builder) open() error {
+	left, err := filepath.Glob(filepath.Join(b.dir, datadir.IndexName+".*"+datadir.TempSuffix))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	for _, f := range []**os.File{&b.rows, &b.urls} {
+		if err == nil {
+			*f, err = os.CreateTemp(b.dir, datadir.IndexName+".run-*"+datadir.TempSuffix)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if match, err := filepath.Match(pattern, e.Name()); err != nil || !match || !e.Type().IsRegular() {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	b.out, b.text = bufio.NewWriterSize(b.rows, 256<<10), bufio.NewWriterSize(b.urls, 256<<10)
+	_, err = b.rows.Seek(headerSize, io.SeekStart)
+	return err
 }
 
-// Close removes temporary files.
-func (b *Builder) Close() error {
-	var errs []error
-	for _, f := range []**os.File{&b.rows, &b.urls} {
-		if *f == nil {
-			continue
+// Close removes temporary files. What cannot be removed is removed by the next Builder.
+func (b *Builder) Close() {
+	for _, f := range []*os.File{b.rows, b.urls} {
+		if f != nil {
+			_ = f.Close() // it may be closed already
+			_ = os.Remove(f.Name())
 		}
-		_ = (*f).Close() // it may be closed already
-		if err := os.Remove((*f).Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		*f = nil
 	}
-	return errors.Join(errs...)
 }
 
 // Add takes the next page, and its line as it is written, with the line feed.
-func (b *Builder) Add(l *page.Line, line []byte) error {
+func (b *Builder) Add(l *page.Line, line []byte) {
+	if b.err == nil {
+		b.err = b.add(l, line)
+	}
+}
+
+func (b *Builder) add(l *page.Line, line []byte) error {
 	if b.header.rows == math.MaxUint32 || len(line) > maxLine {
-		return fmt.Errorf("page index: %s: too many pages, or too long a line", l.URL)
+		return fmt.Errorf("%s: too many pages, or too long a line", l.URL)
 	}
 	r := rowOf(l)
 	r.Offset, r.Length, r.urlAt = int64(b.header.source.size), int64(len(line)), int64(b.header.urlBytes)
@@ -143,16 +129,19 @@ func hostOf(url string) string {
 
 // Extra is what is known of pages when all have been seen.
 type Extra struct {
-	// ClickDepths are by page; clickdepth.Unknown if a page cannot be reached. Nil if they are not known.
+	// ClickDepths are by page; NoDepth if no link leads to it. Nil if they are not known.
 	ClickDepths []uint16
 	// Problems are the pages with problems, in the order of sitemap.jsonl. Nil if they are not known.
-	Problems iter.Seq2[Mark, error]
+	Problems iter.Seq2[problems.Mark, error]
 }
 
 // Finish completes the index of the sitemap.jsonl in the directory and gives it its name.
 func (b *Builder) Finish(x Extra) error {
-	if err := b.finish(x); err != nil {
-		return fmt.Errorf("page index: %w", err)
+	if b.err == nil {
+		b.err = b.finish(x)
+	}
+	if b.err != nil {
+		return fmt.Errorf("page index: %w", b.err)
 	}
 	return nil
 }
@@ -161,12 +150,11 @@ func (b *Builder) finish(x Extra) error {
 	if err := errors.Join(b.out.Flush(), b.text.Flush()); err != nil {
 		return err
 	}
-	if info, err := os.Stat(filepath.Join(b.dir, "sitemap.jsonl")); err != nil {
+	info, err := os.Stat(filepath.Join(b.dir, "sitemap.jsonl"))
+	if err != nil {
 		return err
-	} else {
-		b.header.source.modTime = info.ModTime()
 	}
-	b.header.source.hash = b.hash.Sum64()
+	b.header.source.modTime, b.header.source.hash = info.ModTime(), b.hash.Sum64()
 	if err := b.complete(x); err != nil {
 		return err
 	}
@@ -182,7 +170,7 @@ func (b *Builder) finish(x Extra) error {
 	if err := datadir.Adopt(b.rows.Name(), filepath.Join(b.dir, datadir.IndexName)); err != nil {
 		return err
 	}
-	return errors.Join(b.Close(), disk.SyncDir(b.dir))
+	return disk.SyncDir(b.dir)
 }
 
 // complete fills in what was not known when a row was written, and computes the sum of rows.
@@ -191,7 +179,7 @@ func (b *Builder) complete(x Extra) error {
 	if x.ClickDepths != nil {
 		b.header.known |= knowsClickDepths
 	}
-	next, stop := func() (Mark, error, bool) { return Mark{}, nil, false }, func() {}
+	next, stop := func() (problems.Mark, error, bool) { return problems.Mark{}, nil, false }, func() {}
 	if x.Problems != nil {
 		b.header.known |= knowsProblems
 		next, stop = iter.Pull2(x.Problems)

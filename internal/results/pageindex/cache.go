@@ -3,6 +3,8 @@ package pageindex
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +16,13 @@ import (
 // Cache keeps the indexes that were used last open, since opening one reads all of it. The zero value is ready. It is
 // safe for concurrent use.
 type Cache struct {
+	// Make, when not nil, writes the files of a directory again, because its index is missing, damaged or stale. It
+	// returns ErrBusy if that is not possible now.
+	Make func(ctx context.Context, dir string) error
+
+	making sync.Mutex             // held while Make runs
+	failed map[string]fileVersion // guarded by making; what Make could not make, so that it is not called again
+
 	mu  sync.Mutex
 	all []*cached // guarded by mu; the one that was used last is first
 }
@@ -39,16 +48,22 @@ const maxCached = 8
 // there.
 const canKeep = runtime.GOOS != "windows"
 
-// Use calls fn with the index of a directory. The error is fs.ErrNotExist if there is no sitemap.jsonl.
+// ErrBusy means that the files of a directory cannot be written now, because a crawl uses it.
+var ErrBusy = errors.New("a crawl uses the directory")
+
+// Use calls fn with the index of a directory. The error is fs.ErrNotExist if there is no sitemap.jsonl, or no index and
+// it cannot be made.
 func (c *Cache) Use(ctx context.Context, dir string, fn func(*Index) error) error {
-	info, err := os.Stat(filepath.Join(dir, "sitemap.jsonl"))
+	version, err := versionOf(dir)
 	if err != nil {
 		return err
 	}
-	version := fileVersion{info.Size(), info.ModTime()}
 	one := c.find(dir, version)
 	if one == nil {
-		opened, err := Open(ctx, dir)
+		opened, err := Open(dir)
+		if isMissing(err) {
+			opened, version, err = c.make(ctx, dir)
+		}
 		if err != nil {
 			return err
 		}
@@ -56,6 +71,43 @@ func (c *Cache) Use(ctx context.Context, dir string, fn func(*Index) error) erro
 		c.keep(one)
 	}
 	return errors.Join(fn(one.Index), c.release(one))
+}
+
+func versionOf(dir string) (fileVersion, error) {
+	info, err := os.Stat(filepath.Join(dir, "sitemap.jsonl"))
+	if err != nil {
+		return fileVersion{}, err
+	}
+	return fileVersion{info.Size(), info.ModTime()}, nil
+}
+
+// make opens an index that was missing: another caller may have made it meanwhile, else Make makes it. One is made at a
+// time, and Make is called once for each sitemap.jsonl, unless it was cancelled or busy.
+func (c *Cache) make(ctx context.Context, dir string) (*Index, fileVersion, error) {
+	c.making.Lock()
+	defer c.making.Unlock()
+	version, err := versionOf(dir)
+	if err != nil {
+		return nil, version, err
+	}
+	x, err := Open(dir)
+	if isMissing(err) && c.Make != nil && c.failed[dir] != version {
+		made := c.Make(ctx, dir)
+		if made == nil {
+			version, _ = versionOf(dir) // Open fails if there is none
+			x, err = Open(dir)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(made, ErrBusy) {
+			if c.failed == nil {
+				c.failed = map[string]fileVersion{}
+			}
+			c.failed[dir] = version
+		}
+	}
+	if isMissing(err) {
+		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return x, version, err
 }
 
 // find is the open index of a version, with one more user, or nil.

@@ -1,29 +1,43 @@
 package pageindex
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // The cache opens an index once, sees that its file was replaced, and keeps a bounded number open.
 func TestCache(t *testing.T) {
-	var c Cache
-	defer c.Close()
-	dirs := make([]string, maxCached+2)
-	write := func(dir string, pages int) {
-		text := ""
-		for i := range pages {
-			text += `{"schema_version":1,"url":"http://a.test/` + strconv.Itoa(i) + `","outcome":"ok"}` + "\n"
-		}
-		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"), []byte(text), 0o600); err != nil {
+	pages, made := map[string]int{}, 0 // pages by directory; how often an index was made
+	write := func(dir string, n int) {
+		pages[dir] = n
+		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"),
+			[]byte(strings.Repeat(`{"schema_version":1}`+"\n", n)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	c := Cache{Make: func(_ context.Context, dir string) error {
+		made++
+		if pages[dir] == 0 {
+			return errors.New("it cannot be made")
+		}
+		s := &site{dir: dir}
+		for i := range pages[dir] {
+			s.pages = append(s.pages, &page.Line{URL: "http://a.test/" + strconv.Itoa(i), Outcome: "ok"})
+		}
+		s.write(t)
+		return nil
+	}}
+	defer c.Close()
+	dirs := make([]string, maxCached+2)
 	use := func(dir string) (x *Index) {
 		if err := c.Use(t.Context(), dir, func(got *Index) error { x = got; return nil }); err != nil {
 			t.Fatal(err)
@@ -56,6 +70,19 @@ func TestCache(t *testing.T) {
 	}
 	if err := c.Use(t.Context(), t.TempDir(), func(*Index) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
+	}
+	if made != len(dirs)+1 {
+		t.Errorf("an index was made %d times, want once for each of %d files", made, len(dirs)+1)
+	}
+	broken := t.TempDir()
+	write(broken, 0)
+	for range 2 {
+		if err := c.Use(t.Context(), broken, func(*Index) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("an index that cannot be made: %v", err)
+		}
+	}
+	if made != len(dirs)+2 {
+		t.Errorf("an index that cannot be made was tried %d times", made-len(dirs)-1)
 	}
 	c.Sweep(time.Now(), time.Hour)
 	if canKeep && len(c.all) == 0 {

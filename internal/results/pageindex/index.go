@@ -24,26 +24,16 @@ type Index struct {
 	lines  *os.File // sitemap.jsonl
 }
 
-// Open opens the index of a directory, and makes it before if it is missing, damaged or not of the sitemap.jsonl that
-// is there.
-func Open(ctx context.Context, dir string) (*Index, error) {
-	for range 3 { // an export may replace sitemap.jsonl meanwhile
-		x, err := open(dir)
-		if !errors.Is(err, errStale) && !errors.Is(err, errDamaged) && !errors.Is(err, fs.ErrNotExist) {
-			return x, err
-		}
-		if err := Build(ctx, dir); err != nil {
-			return nil, err
-		}
-	}
-	return open(dir)
-}
-
 // errStale means that the index is of another sitemap.jsonl.
 var errStale = errors.New("the page index is not of this sitemap.jsonl")
 
-// open opens files that are there.
-func open(dir string) (x *Index, err error) {
+// isMissing reports whether there is no index that can be used.
+func isMissing(err error) bool {
+	return errors.Is(err, errStale) || errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist)
+}
+
+// Open opens the index of a directory.
+func Open(dir string) (x *Index, err error) {
 	x = &Index{}
 	defer func() {
 		if err != nil {

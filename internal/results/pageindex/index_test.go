@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/clickdepth"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 )
@@ -28,8 +28,9 @@ type site struct {
 	dir    string
 	pages  []*page.Line
 	depths []uint16
-	marks  []Mark
+	marks  []problems.Mark
 	sets   []problems.Set // by page
+	extra  Extra          // for the index
 }
 
 // newSite makes pages in the order of an export: hosts in any order, the URLs of one sorted.
@@ -54,18 +55,17 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 	if len(s.pages) > 0 {
 		s.pages[0].Source = "start"
 	}
-	graph := clickdepth.New(s.dir, "sort-*", 1<<20)
-	defer graph.Close()
+	s.depths = make([]uint16, len(s.pages))
 	s.sets = make([]problems.Set, len(s.pages))
 	for i, l := range s.pages {
 		for range random.IntN(4) {
 			l.Links = append(l.Links, page.Link{To: s.pages[random.IntN(len(s.pages))].URL, Text: "a \"link\""})
 		}
-		if err := graph.Add(l); err != nil {
-			t.Fatal(err)
+		if s.depths[i] = NoDepth; random.IntN(4) > 0 {
+			s.depths[i] = uint16(random.IntN(9))
 		}
 		if random.IntN(3) == 0 {
-			m := Mark{Line: int64(i)}
+			m := problems.Mark{Line: int64(i)}
 			for range 1 + random.IntN(3) {
 				m.Problems.Add(problems.Table()[random.IntN(len(problems.Table()))].Code)
 			}
@@ -73,10 +73,7 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 			s.sets[i] = m.Problems
 		}
 	}
-	var err error
-	if s.depths, err = graph.Depths(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.extra = Extra{ClickDepths: s.depths, Problems: s.problems()}
 	return s
 }
 
@@ -104,13 +101,10 @@ func randomLine(random *rand.Rand, url string) *page.Line {
 	return l
 }
 
-// write writes sitemap.jsonl, links.jsonl, problems.jsonl and the index.
+// write writes sitemap.jsonl, links.jsonl and the index.
 func (s *site) write(t testing.TB) {
 	t.Helper()
-	b, err := NewBuilder(s.dir, RunPattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := NewBuilder(s.dir)
 	defer b.Close()
 	source := func(yield func(*page.Line, error) bool) {
 		for _, l := range s.pages {
@@ -119,19 +113,18 @@ func (s *site) write(t testing.TB) {
 			}
 		}
 	}
-	o := export.Options{Dir: s.dir, Links: true, Only: []string{"jsonl", "links"}, EachLine: b.Add}
+	o := export.Options{Dir: s.dir, Links: true, Only: []string{"jsonl", "links"}, Each: b.Add}
 	if _, err := export.Write(t.Context(), func(context.Context) iter.Seq2[*page.Line, error] { return source },
 		o); err != nil {
 		t.Fatal(err)
 	}
-	s.writeProblems(t)
-	if err := b.Finish(Extra{ClickDepths: s.depths, Problems: s.problems()}); err != nil {
+	if err := b.Finish(s.extra); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *site) problems() iter.Seq2[Mark, error] {
-	return func(yield func(Mark, error) bool) {
+func (s *site) problems() iter.Seq2[problems.Mark, error] {
+	return func(yield func(problems.Mark, error) bool) {
 		for _, m := range s.marks {
 			if !yield(m, nil) {
 				return
@@ -140,28 +133,9 @@ func (s *site) problems() iter.Seq2[Mark, error] {
 	}
 }
 
-// writeProblems writes problems.jsonl, by code and URL.
-func (s *site) writeProblems(t testing.TB) {
-	t.Helper()
-	var lines []string
-	for _, m := range s.marks {
-		for _, c := range m.Problems.Codes() {
-			text, err := json.Marshal(map[string]any{"code": c.String(), "url": s.pages[m.Line].URL, "value": "x"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines = append(lines, string(text)+"\n")
-		}
-	}
-	slices.Sort(lines)
-	if err := os.WriteFile(filepath.Join(s.dir, "problems.jsonl"), []byte(strings.Join(lines, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (s *site) open(t testing.TB) *Index {
 	t.Helper()
-	x, err := Open(t.Context(), s.dir)
+	x, err := Open(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +155,7 @@ func (s *site) passes(f *Filter, i int) bool {
 	if l.ContentLength != nil {
 		size = *l.ContentLength
 	}
-	if s.depths[i] != clickdepth.Unknown {
+	if s.depths[i] != NoDepth {
 		clicks = int64(s.depths[i])
 	}
 	within := func(r Range, v int64) bool {
@@ -213,7 +187,7 @@ func (s *site) value(o Order, i int) (int64, bool) {
 	case ByDepth:
 		return int64(l.Depth), true
 	case ByClickDepth:
-		return int64(s.depths[i]), s.depths[i] != clickdepth.Unknown
+		return int64(s.depths[i]), s.depths[i] != NoDepth
 	case ByBytes:
 		if l.ContentLength != nil {
 			return *l.ContentLength, true
@@ -397,31 +371,8 @@ func (s *site) check(t *testing.T, x *Index, q Query) {
 	}
 }
 
-// An index that is made again from the files equals that of the run.
-func TestBuildMakesTheSame(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 8))
-	for _, n := range []int{0, 4, 5000} {
-		s := newSite(t, random, n)
-		s.write(t)
-		path := filepath.Join(s.dir, datadir.IndexName)
-		first, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := Build(t.Context(), s.dir); err != nil {
-			t.Fatal(err)
-		}
-		if second, err := os.ReadFile(path); err != nil || !bytes.Equal(first, second) {
-			t.Errorf("%d pages: the index that was made again differs (%v)", n, err)
-		}
-		if left, _ := filepath.Glob(filepath.Join(s.dir, "*.tmp")); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
-	}
-}
-
-// What is missing, damaged or of another sitemap.jsonl is made again; what only has another time is not.
-func TestOpenMakesAgain(t *testing.T) {
+// What is missing, damaged or of another sitemap.jsonl is not used; what only has another time is.
+func TestOpen(t *testing.T) {
 	s := newSite(t, rand.New(rand.NewPCG(9, 10)), 40)
 	s.write(t)
 	path, lines := filepath.Join(s.dir, datadir.IndexName), filepath.Join(s.dir, "sitemap.jsonl")
@@ -445,15 +396,12 @@ func TestOpenMakesAgain(t *testing.T) {
 		"a bit in front":  func() { put(flip(good, 20)) },
 	} {
 		spoil()
-		x := s.open(t)
-		if res, err := x.Query(t.Context(), Query{}); err != nil || res.Total != int64(len(s.pages)) {
-			t.Errorf("%s: %v, %v", name, res, err)
-		}
-		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, good) {
-			t.Errorf("%s: the index was not made again (%v)", name, err)
+		if _, err := Open(s.dir); !isMissing(err) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 
+	put(good)
 	old := s.open(t)
 	before, err := old.Query(t.Context(), Query{Limit: 3})
 	if err != nil {
@@ -463,9 +411,6 @@ func TestOpenMakesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := s.open(t)
-	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, good) {
-		t.Errorf("the index was made again for another time of sitemap.jsonl (%v)", err)
-	}
 	if _, err := x.Query(t.Context(), Query{Limit: 3, Cursor: before.Next}); err != nil {
 		t.Errorf("a cursor of the same pages: %v", err)
 	}
@@ -482,6 +427,11 @@ func TestOpenMakesAgain(t *testing.T) {
 	if err := os.Rename(lines+".tmp", lines); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := Open(s.dir); !errors.Is(err, errStale) {
+		t.Errorf("an index of other lines: %v", err)
+	}
+	s.pages[0].Depth = 9
+	s.write(t)
 	x = s.open(t)
 	if res, err := x.Query(t.Context(), Query{Filter: Filter{Depth: Range{Min: new(int64(9))}}}); err != nil ||
 		res.Total != 1 {
@@ -498,7 +448,7 @@ func TestOpenMakesAgain(t *testing.T) {
 	if err := os.Remove(lines); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), s.dir); err == nil || !strings.Contains(err.Error(), "no sitemap.jsonl") {
+	if _, err := Open(s.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without sitemap.jsonl: %v", err)
 	}
 }
@@ -511,12 +461,8 @@ func flip(text []byte, at int) []byte {
 
 func TestBadQueries(t *testing.T) {
 	s := newSite(t, rand.New(rand.NewPCG(11, 12)), 40)
+	s.extra = Extra{}
 	s.write(t)
-	for _, name := range []string{"links.jsonl", "problems.jsonl", datadir.IndexName} {
-		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	x := s.open(t)
 	for name, q := range map[string]Query{
 		"cursor":         {Cursor: "x"},

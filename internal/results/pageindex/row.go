@@ -38,7 +38,8 @@ const rowSize = 64
 const (
 	noBytes  = math.MaxUint64
 	noMillis = math.MaxUint32
-	noDepth  = math.MaxUint16
+	// NoDepth is the click depth of a page that no link leads to.
+	NoDepth = math.MaxUint16
 )
 
 // Bits of the byte of flags.
@@ -117,7 +118,7 @@ func (r *Row) append(b []byte) []byte {
 	b = le.AppendUint32(b, 0)
 	b = le.AppendUint16(b, r.Status)
 	b = le.AppendUint16(b, r.Depth)
-	b = le.AppendUint16(b, noDepth)
+	b = le.AppendUint16(b, NoDepth)
 	b = le.AppendUint16(b, r.Generation)
 	return append(b, byte(r.Outcome), flags, byte(r.Change), 0)
 }
@@ -137,7 +138,7 @@ func (s stored) change() page.Change   { return page.Change(s[atChange]) }
 func (s stored) has(flag byte) bool    { return s[atFlags]&flag != 0 }
 
 func (s stored) clickDepth() int32 {
-	if d := binary.LittleEndian.Uint16(s[atClickDepth:]); d != noDepth {
+	if d := binary.LittleEndian.Uint16(s[atClickDepth:]); d != NoDepth {
 		return int32(d)
 	}
 	return -1

@@ -17,9 +17,7 @@ import (
 
 // Options are what a Finder knows of a crawl beside its pages.
 type Options struct {
-	Dir     string // of temporary files
-	Pattern string // of their names, as in os.CreateTemp
-	Limit   int    // about the bytes that each sort holds in memory; 0 means 8 MiB
+	Sorts extsort.Space // for all sorts together
 
 	Links          bool // pages have their links
 	FollowNofollow bool // links with nofollow count as followed
@@ -66,20 +64,17 @@ type Finder struct {
 
 // New makes a Finder.
 func New(o Options) *Finder {
-	if o.Limit == 0 {
-		o.Limit = 8 << 20
-	}
+	o.Sorts = o.Sorts.Part(sorts)
 	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
-	f.found = newSorter(&o, appendFinding, readFinding)
-	f.subjects = newSorter(&o, appendSubject, readSubject)
-	f.mentions = newSorter(&o, appendMention, readMention)
+	f.found = extsort.New(o.Sorts, appendFinding, readFinding)
+	f.subjects = extsort.New(o.Sorts, appendSubject, readSubject)
+	f.mentions = extsort.New(o.Sorts, appendMention, readMention)
 	f.duplicates = newDuplicates(&o)
 	return f
 }
 
-func newSorter[T any](o *Options, add func([]byte, *T) []byte, read func(*extsort.Reader) T) *extsort.Sorter[T] {
-	return extsort.New(extsort.Options[T]{Dir: o.Dir, Pattern: o.Pattern, Limit: o.Limit, Append: add, Read: read})
-}
+// sorts is how many sorts hold values at once.
+const sorts = 11
 
 // Close removes temporary files.
 func (f *Finder) Close() {

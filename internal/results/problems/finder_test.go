@@ -1,6 +1,7 @@
 package problems
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/parser"
 )
@@ -26,7 +28,8 @@ func pageOf(url string, words int) *page.Line {
 // found runs a Finder over pages, and returns the URLs of each problem and all lines.
 func found(t *testing.T, o Options, pages ...*page.Line) (map[string][]string, *Result, []Entry) {
 	t.Helper()
-	o.Dir, o.Pattern = t.TempDir(), "problems-*"
+	o.Sorts.Dir, o.Sorts.Pattern = t.TempDir(), "problems-*"
+	o.Sorts.Bytes = cmp.Or(o.Sorts.Bytes, 8<<20) * sorts
 	f := New(o)
 	defer f.Close()
 	for _, l := range pages {
@@ -103,7 +106,7 @@ func TestNearDuplicates(t *testing.T) {
 		t.Fatalf("%d of %d pages are near others: this tests little", len(want), len(pages))
 	}
 	for _, limit := range []int{0, 20_000} {
-		got, _, lines := found(t, Options{Limit: limit, NearDuplicates: true}, pages...)
+		got, _, lines := found(t, Options{Sorts: extsort.Space{Bytes: limit}, NearDuplicates: true}, pages...)
 		if !slices.Equal(got["duplicate_near"], want) {
 			t.Errorf("limit %d: %d pages are near others, want %d", limit, len(got["duplicate_near"]), len(want))
 		}
@@ -134,7 +137,7 @@ func TestSortsInFiles(t *testing.T) {
 	copied.Canonical, copied.Indexable, copied.IndexableReason = gone.URL, false, page.NotCanon
 	pages = append(pages, copied, gone)
 	got, r, lines := found(t, Options{Links: true}, pages...)
-	small, _, sameLines := found(t, Options{Links: true, Limit: 3000}, pages...)
+	small, _, sameLines := found(t, Options{Links: true, Sorts: extsort.Space{Bytes: 3000}}, pages...)
 	if !maps.EqualFunc(got, small, slices.Equal) || fmt.Sprint(lines) != fmt.Sprint(sameLines) {
 		t.Error("sorts in files find something else")
 	}
@@ -267,7 +270,7 @@ func TestNotChecked(t *testing.T) {
 // a group that one page has alone.
 func TestGroupsOfTexts(t *testing.T) {
 	for _, limit := range []int{1, 1000, 1 << 20} {
-		d := newDuplicates(&Options{Dir: t.TempDir(), Pattern: "sort-*", Limit: limit})
+		d := newDuplicates(&Options{Sorts: extsort.Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: limit}})
 		var want []string
 		for line := range int64(100) {
 			text := fmt.Sprintf("text %d", line/3) // three pages have each, but the last

@@ -96,9 +96,9 @@ type duplicates struct {
 }
 
 func newDuplicates(o *Options) *duplicates {
-	d := &duplicates{hashes: newSorter(o, appendHashed, readHashed),
-		repeated: newSorter(o, appendRepeated, readRepeated), members: newSorter(o, appendMember, readMember)}
-	d.texts = newSorter(o, appendTexts, d.readTexts)
+	d := &duplicates{hashes: extsort.New(o.Sorts, appendHashed, readHashed),
+		repeated: extsort.New(o.Sorts, appendRepeated, readRepeated), members: extsort.New(o.Sorts, appendMember, readMember)}
+	d.texts = extsort.New(o.Sorts, appendTexts, d.readTexts)
 	return d
 }
 

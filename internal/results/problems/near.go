@@ -50,8 +50,8 @@ type nearness struct {
 
 func newNearness(o *Options) *nearness {
 	return &nearness{
-		o: o, pages: newSorter(o, appendLikeness, readLikeness), again: newSorter(o, appendLikeness, readLikeness),
-		pairs: newSorter(o, appendPair, readPair),
+		o: o, pages: extsort.New(o.Sorts, appendLikeness, readLikeness), again: extsort.New(o.Sorts, appendLikeness, readLikeness),
+		pairs: extsort.New(o.Sorts, appendPair, readPair),
 	}
 }
 
@@ -168,9 +168,7 @@ func newDivision(n *nearness, mask uint64) *division {
 			left &^= low
 		}
 		part := d.parts[i]
-		o := *n.o
-		o.Limit /= 4
-		d.sorts[i] = newSorter(&o,
+		d.sorts[i] = extsort.New(n.o.Sorts.Part(len(d.sorts)),
 			func(dst []byte, l *likeness) []byte { return appendLikeness(extsort.AppendNumbers(dst, l.Sim&part), l) },
 			func(r *extsort.Reader) likeness {
 				r.Uint64()

@@ -79,7 +79,7 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	if f.err != nil {
 		return nil, f.err
 	}
-	r := &Result{marks: newSorter(&f.o, appendMark, readMark), same: f.same}
+	r := &Result{marks: extsort.New(f.o.Sorts, appendMark, readMark), same: f.same}
 	problems := make([]Problem, numCodes)
 	w := items{r: r, problems: problems, each: each}
 	for _, d := range Table() {

@@ -31,7 +31,7 @@ func Export(ctx context.Context, s Store, types []string, o export.Options) (*ex
 // Only those of one kind are read unless it is NoChange.
 func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
 	return func(yield func(*recrawl.Line, error) bool) {
-		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), s.Dir(), sortBytes) {
+		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), sortSpace(s).Part(4)) {
 			var l *recrawl.Line
 			if err == nil {
 				generation, change := binary.BigEndian.Uint32(e.value), page.Change(e.value[4])

@@ -2,13 +2,23 @@ package report
 
 import (
 	"context"
+	"time"
 
-	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/clickdepth"
-	"github.com/mapwright/mapwright/internal/results/pagestats"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/state"
 )
+
+// Figures are what the charts of report.html show, but for click depths.
+type Figures struct {
+	// ResponseTimes are of all URLs that answered.
+	ResponseTimes *ResponseTimes `json:"response_times,omitempty"`
+	// Sections are the parts of the site, the largest first.
+	Sections *Sections `json:"sections,omitempty"`
+	// Timeline says how many URLs were found and settled over time, in this generation.
+	Timeline *Timeline `json:"timeline,omitempty"`
+}
 
 // ClickDepths are URLs by the clicks that lead to them from the nearest start page, over the recorded links; a redirect
 // adds nothing.
@@ -26,46 +36,60 @@ type ClickDepth struct {
 	URLs   int64 `json:"urls"`
 }
 
-// graphBytes is how much memory links may take before they are sorted and written to a temporary file.
-const graphBytes = 16 << 20
-
-// figures gathers what the charts of a report need.
+// figures gathers what the charts of a report need, in one pass over the pages. Memory does not grow with their number,
+// but for two bytes each if links are recorded.
 type figures struct {
-	stats  *pagestats.Collector
-	graph  *clickdepth.Graph // nil if links are not recorded
-	depths []uint16          // by page, after fill; nil if links are not recorded
-	failed error
+	generation int
+	times      histogram
+	sections   sections
+	timeline   timeline
+	graph      *clickGraph // nil if links are not recorded
+	depths     []uint16    // by page, after fill; nil if links are not recorded
+	failed     error       // of graph
 }
 
-func newFigures(s Store, links bool, generation uint32) *figures {
-	f := &figures{stats: pagestats.NewCollector(generation)}
-	if links {
-		f.graph = clickdepth.New(s.Dir(), state.TempPattern, graphBytes)
-	}
-	return f
+func newFigures(generation uint32) *figures {
+	return &figures{generation: int(generation), timeline: timeline{buckets: map[int64]*Moment{},
+		ms: steps()[0].Milliseconds()}}
 }
 
-// see takes one page.
+// see takes one page. Pages come in the order of sitemap.jsonl: those of one host together, by URL.
 func (f *figures) see(l *page.Line) {
-	f.stats.See(l)
+	ms := int64(-1)
+	if l.ResponseTime != nil {
+		ms = time.Duration(*l.ResponseTime).Milliseconds()
+		f.times.add(ms)
+	}
+	f.sections.see(l, ms)
+	if f.generation == 0 || l.Change == page.New.String() && l.Generation == f.generation {
+		f.timeline.at(l.DiscoveredAt.Time, func(m *Moment) { m.Found++ })
+	}
+	if l.Generation == f.generation {
+		f.timeline.at(l.CheckedAt.Time, func(m *Moment) { m.Crawled++ })
+	}
 	if f.graph != nil && f.failed == nil {
 		f.failed = f.graph.Add(l)
 	}
 }
 
+// all are the figures but for click depths. It is called once, at the end.
+func (f *figures) all() Figures {
+	f.sections.end()
+	return Figures{ResponseTimes: f.times.figures(), Sections: f.sections.list(), Timeline: f.timeline.figures()}
+}
+
 // fill puts the figures into a report.
 func (f *figures) fill(ctx context.Context, r *Report) error {
-	r.Figures = f.stats.Figures()
+	r.Figures = f.all()
 	r.ClickDepths = &ClickDepths{Why: "links were not recorded: a crawl with --links knows them"}
 	if f.graph == nil || f.failed != nil {
 		return f.failed
 	}
 	var err error
-	if f.depths, err = f.graph.Depths(ctx); err != nil {
-		return err
+	if f.depths, err = f.graph.Depths(ctx); err == nil {
+		r.ClickDepths = countDepths(f.depths)
 	}
-	r.ClickDepths = countDepths(f.depths)
-	return nil
+	return err
 }
 
 func (f *figures) close() {
@@ -77,7 +101,7 @@ func (f *figures) close() {
 func countDepths(depths []uint16) *ClickDepths {
 	c := &ClickDepths{Known: true}
 	for _, d := range depths {
-		if d == clickdepth.Unknown {
+		if d == pageindex.NoDepth {
 			c.Unreachable++
 			continue
 		}
@@ -89,18 +113,7 @@ func countDepths(depths []uint16) *ClickDepths {
 	return c
 }
 
-// shownSettings are the limits of a crawl, and the settings that differ from the defaults of its profile, without
-// secrets. The names are those of a configuration file. If given is not nil, the others are of the operator of a
-// service, and are not shown.
-func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
-	shown := map[string]any{}
-	usual := config.Defaults(s.Profile).Table()
-	for i, e := range s.Redacted().Table() {
-		key := config.FileKey(e.Name)
-		limit := e.Group == config.Limits && (given == nil || e.Permission != config.Operator)
-		if limit || !e.PerRun && (given == nil || given[key]) && e.Value.String() != usual[i].Value.String() {
-			shown[key] = config.JSONValue(e.Value)
-		}
-	}
-	return shown
+// sortSpace is the room that all sorts of one pass over the pages share: 96 MiB of memory.
+func sortSpace(s Store) extsort.Space {
+	return extsort.Space{Dir: s.Dir(), Pattern: state.TempPattern, Bytes: 96 << 20}
 }

@@ -32,7 +32,7 @@ func readPages(ctx context.Context, s Store, types []string) iter.Seq2[*page.Lin
 		}
 		before := s.Counters()
 		var found, finished uint64
-		for rec, err := range sortPages(ctx, s.RawPages(ctx), s.Dir(), sortBytes) {
+		for rec, err := range sortPages(ctx, s.RawPages(ctx), sortSpace(s).Part(4)) {
 			var out *page.Line
 			if err == nil {
 				out, err = p.read(ctx, &rec)

@@ -10,13 +10,14 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/state"
 )
 
 // newFinder makes what finds the problems of the site.
-func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Finder, error) {
+func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.Space) (*problems.Finder, error) {
 	read, err := c.sitemapsRead(ctx, generation)
 	if err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Fin
 	hasher := c.Store.Hasher()
 	not, notes := c.notChecked()
 	return problems.New(problems.Options{
-		Dir: c.Store.Dir(), Pattern: state.TempPattern, Links: c.Settings.Links,
+		Sorts: sorts, Links: c.Settings.Links,
 		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
 		NotChecked: not, Notes: notes,
 		Host: func(u weburl.URL) (h problems.Host, err error) {

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"strings"
@@ -13,15 +12,13 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/state"
 )
 
 // redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. See each page, then
 // call lists once, and close in any case. They are sorted in temporary files, so that memory does not grow with their
 // number. URLs are compared by 64 bits of xxhash.
 type redirects struct {
-	dir     string // of temporary files
-	limit   int    // about the bytes that each sort holds in memory
+	sorts   extsort.Space // for each sort
 	n       int64
 	items   *extsort.Sorter[redirect] // by hash
 	targets *extsort.Sorter[uint64]   // hashes of what redirects lead to, other than themselves
@@ -71,20 +68,12 @@ const (
 	rankRedirected int64 = 1 << 62 // found as the target of a redirect
 )
 
-// redirectBytes is the usual limit of each sort.
-const redirectBytes = 8 << 20
-
-func newRedirects(dir string, limit int) *redirects {
-	r := &redirects{dir: dir, limit: limit}
-	r.items, r.firsts = newSorter(r, appendByHash, readByHash), newSorter(r, appendByRank, readByRank)
-	r.targets = newSorter(r, func(dst []byte, hash *uint64) []byte { return binary.BigEndian.AppendUint64(dst, *hash) },
-		(*extsort.Reader).Uint64)
-	return r
-}
-
-func newSorter[T any](r *redirects, add func([]byte, *T) []byte, read func(*extsort.Reader) T) *extsort.Sorter[T] {
-	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Append: add,
-		Read: read})
+func newRedirects(sorts extsort.Space) *redirects {
+	each := sorts.Part(7) // those of redirects, and of two rounds
+	appendHash := func(dst []byte, hash *uint64) []byte { return extsort.AppendNumbers(dst, *hash) }
+	return &redirects{sorts: each, items: extsort.New(each, appendByHash, readByHash),
+		targets: extsort.New(each, appendHash, (*extsort.Reader).Uint64),
+		firsts:  extsort.New(each, appendByRank, readByRank)}
 }
 
 // close removes temporary files.
@@ -197,12 +186,12 @@ type round struct {
 }
 
 func newRound(r *redirects) *round {
-	byHash := newSorter(r, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
+	byHash := extsort.New(r.sorts, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
 		func(in *extsort.Reader) hop {
 			in.Uint64()
 			return readHop(in)
 		})
-	return &round{r, byHash, newSorter(r, func(dst []byte, h *hop) []byte { return h.append(dst) }, readHop)}
+	return &round{r, byHash, extsort.New(r.sorts, func(dst []byte, h *hop) []byte { return h.append(dst) }, readHop)}
 }
 
 func (d *round) close() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -110,8 +111,8 @@ func TestRedirectLists(t *testing.T) {
 			lines = append(lines, redirectLine(name(i), leads, source))
 		}
 		chains, loops := wantedLists(lines, leads)
-		for _, limit := range []int{2000, redirectBytes} {
-			r := newRedirects(t.TempDir(), limit)
+		for _, limit := range []int{14_000, 8 << 20} {
+			r := newRedirects(extsort.Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: limit})
 			defer r.close()
 			for _, l := range lines {
 				r.see(l)

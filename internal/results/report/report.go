@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
-	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -74,8 +74,7 @@ type Report struct {
 	// Problems are the checks of package problems, in its order, with what they found. problems.jsonl has all items.
 	Problems []problems.Problem `json:"problems,omitempty"`
 
-	// Figures are what the charts of report.html show.
-	pagestats.Figures
+	Figures
 	ClickDepths *ClickDepths   `json:"click_depths,omitempty"`
 	Settings    map[string]any `json:"settings,omitempty"` // limits, and what differs from the defaults of the profile
 
@@ -179,9 +178,9 @@ type summary struct {
 	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
 
-// newSummary makes an empty summary, whose temporary files are in dir.
-func newSummary(dir string) *summary {
-	return &summary{redirects: newRedirects(dir, redirectBytes), outcomes: map[string]int64{},
+// newSummary makes an empty summary that sorts redirects in a space.
+func newSummary(sorts extsort.Space) *summary {
+	return &summary{redirects: newRedirects(sorts), outcomes: map[string]int64{},
 		classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
 }
 

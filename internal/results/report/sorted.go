@@ -10,10 +10,6 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// sortBytes is how much memory the pages of one partition may take before they are sorted and written to a temporary
-// file. A usual page takes 500 bytes.
-const sortBytes = 24 << 20
-
 // entry is what is recorded of a URL.
 type entry struct {
 	partition uint8
@@ -21,7 +17,7 @@ type entry struct {
 	value     []byte // of one that was sorted, it is valid until the next
 }
 
-func (e *entry) append(dst []byte) []byte {
+func appendEntry(dst []byte, e *entry) []byte {
 	dst = extsort.AppendText(extsort.AppendText(dst, e.url.Host()), e.url.String())
 	return append(dst, e.value...)
 }
@@ -36,11 +32,10 @@ func readEntry(r *extsort.Reader) (e entry) {
 
 // sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL
 // and value. URLs of one host differ in scheme and port too. The entries come by partition already. One partition is
-// sorted in memory, or, if it is larger than limit bytes, by merging sorted runs of a temporary file in dir.
-func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], dir string, limit int) iter.Seq2[entry, error] {
+// sorted in memory, or, if that is too small, by merging sorted runs of a temporary file. A usual page takes 500 bytes.
+func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], space extsort.Space) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		s := extsort.New(extsort.Options[entry]{Dir: dir, Pattern: state.TempPattern, Limit: limit,
-			Append: func(dst []byte, e *entry) []byte { return e.append(dst) }, Read: readEntry})
+		s := extsort.New(space, appendEntry, readEntry)
 		defer s.Close()
 		sorted := func(e entry, err error) bool {
 			if err != nil {
@@ -68,10 +63,10 @@ func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], dir string,
 }
 
 // sortPages sorts the pages of a store by partition, host name and URL.
-func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error], dir string, limit int) iter.Seq2[state.Page,
-	error] {
+func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error],
+	space extsort.Space) iter.Seq2[state.Page, error] {
 	return func(yield func(state.Page, error) bool) {
-		for e, err := range sortByURL(ctx, pageEntries(pages), dir, limit) {
+		for e, err := range sortByURL(ctx, pageEntries(pages), space) {
 			var p state.Page
 			if err == nil {
 				if p, err = state.RawPage(e.value).Decode(); err != nil {

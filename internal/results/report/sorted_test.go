@@ -9,6 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -51,7 +52,8 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 	}
 	read := func(s *state.Store, limit int) (urls []string) {
 		t.Helper()
-		for p, err := range sortPages(t.Context(), s.RawPages(t.Context()), dir, limit) {
+		for p, err := range sortPages(t.Context(), s.RawPages(t.Context()),
+			extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: limit}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/htmltest"
@@ -51,22 +50,22 @@ func sample(rows int, text func(int) string) *report.Report {
 	for i := range 25 {
 		rep.ClickDepths.Depths = append(rep.ClickDepths.Depths, report.ClickDepth{Clicks: i, URLs: int64(i)})
 	}
-	times := &pagestats.ResponseTimes{Count: 960, P50: 120, P95: 2400, Max: 9000,
-		Buckets: []pagestats.Bucket{{UpTo: 50, URLs: 100}, {UpTo: 1000, URLs: 800}, {URLs: 60}}}
-	sections := &pagestats.Sections{Total: int64(rows) + 5, Cut: 5}
-	timeline := &pagestats.Timeline{Seconds: 60}
+	times := &report.ResponseTimes{Count: 960, P50: 120, P95: 2400, Max: 9000,
+		Buckets: []report.Bucket{{UpTo: 50, URLs: 100}, {UpTo: 1000, URLs: 800}, {URLs: 60}}}
+	sections := &report.Sections{Total: int64(rows) + 5, Cut: 5}
+	timeline := &report.Timeline{Seconds: 60}
 	for i := range rows {
 		rep.Errors = append(rep.Errors, text(i))
 		rep.Warnings = append(rep.Warnings, text(i))
-		sections.Items = append(sections.Items, pagestats.Section{Section: text(i), URLs: int64(1000 - i),
+		sections.Items = append(sections.Items, report.Section{Section: text(i), URLs: int64(1000 - i),
 			Indexable: 10, Bytes: 1000, P50: new(int64(i)), P95: new(int64(2 * i))})
 		timeline.Moments = append(timeline.Moments,
-			pagestats.Moment{At: page.Time{Time: at.Add(time.Duration(i) * time.Minute)}, Found: 7, Crawled: 5})
+			report.Moment{At: page.Time{Time: at.Add(time.Duration(i) * time.Minute)}, Found: 7, Crawled: 5})
 		rep.SlowestHosts = append(rep.SlowestHosts, report.HostFigure{Host: text(i), Pages: 1, MeanResponseMS: 1500})
 		rep.BlockedHosts = append(rep.BlockedHosts, report.HostFigure{Host: text(i), Waiting: 2, Why: text(i)})
 		rep.ThrottledHosts = append(rep.ThrottledHosts, report.HostFigure{Host: text(i), Throttled: 2})
 	}
-	rep.Figures = pagestats.Figures{ResponseTimes: times, Sections: sections, Timeline: timeline}
+	rep.Figures = report.Figures{ResponseTimes: times, Sections: sections, Timeline: timeline}
 	for i, d := range problems.Table() {
 		p := problems.Problem{Code: d.Name, Severity: d.Severity, Result: problems.Found, Count: int64(rows) + 900,
 			Cut: 900, Explain: d.Explain, Fix: d.Fix}

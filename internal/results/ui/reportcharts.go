@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -107,7 +106,7 @@ func clickDepths(d *report.ClickDepths) template.HTML {
 	return c.HTML()
 }
 
-func responseTimes(t *pagestats.ResponseTimes) template.HTML {
+func responseTimes(t *report.ResponseTimes) template.HTML {
 	c := &Histogram{Caption: Caption{ID: "chart-times", Title: "Response times",
 		Desc: "URLs by the time from the start of the request to the last byte."},
 		First: "Response time", Name: "URLs", Tone: Third}
@@ -133,7 +132,7 @@ func short(ms int64) string {
 const shownSections = 12
 
 // sectionLabel names a section by its path, if all sections are of one origin.
-func sectionLabel(s *pagestats.Sections) func(string) string {
+func sectionLabel(s *report.Sections) func(string) string {
 	common := ""
 	for i, item := range s.Items {
 		origin := item.Section
@@ -156,7 +155,7 @@ func sectionLabel(s *pagestats.Sections) func(string) string {
 	return func(name string) string { return strings.TrimPrefix(name, common) }
 }
 
-func sectionTimes(s *pagestats.Sections) template.HTML {
+func sectionTimes(s *report.Sections) template.HTML {
 	c := &Bars{Caption: Caption{ID: "chart-section-times", Title: "Response time by section",
 		Desc:   "Median and 95th percentile of the response time in the largest sections of the site.",
 		Format: Millis},
@@ -171,7 +170,7 @@ func sectionTimes(s *pagestats.Sections) template.HTML {
 	return c.HTML()
 }
 
-func sectionSizes(s *pagestats.Sections) template.HTML {
+func sectionSizes(s *report.Sections) template.HTML {
 	c := &Bars{Caption: Caption{ID: "chart-sections", Title: "Largest sections",
 		Desc: "URLs in the largest sections of the site."}, First: "Section",
 		Series: []Series{{Name: "URLs", Tone: First}}}
@@ -182,7 +181,7 @@ func sectionSizes(s *pagestats.Sections) template.HTML {
 	return c.HTML()
 }
 
-func discovery(rep *report.Report, t *pagestats.Timeline) template.HTML {
+func discovery(rep *report.Report, t *report.Timeline) template.HTML {
 	c := &Lines{Caption: Caption{ID: "chart-discovery", Title: "Found and settled over time",
 		Desc: "How many URLs had been found, and how many had an outcome, at each moment."},
 		Series: []Series{{Name: "Found", Tone: First}, {Name: "Settled", Tone: Second}}}

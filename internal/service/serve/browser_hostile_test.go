@@ -56,7 +56,7 @@ func hostileSite(t *testing.T) *httptest.Server {
 // urlWith is the first URL of a crawl with a text.
 func urlWith(t *testing.T, dir, text string) string {
 	t.Helper()
-	x, err := pageindex.Open(t.Context(), dir)
+	x, err := pageindex.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

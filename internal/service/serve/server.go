@@ -121,6 +121,7 @@ func New(o Options) (*Server, error) {
 	s.document = sync.OnceValues(func() ([]byte, error) { return Document(s.base) })
 	s.streams, s.live, s.history = newStreams(s), newLiveCache(s), newHistory(s)
 	s.liveOf = func(id string) *monitor.Live { return s.service.Crawls.Live(id) }
+	s.indexes.Make = o.Service.Crawls.MakeIndex
 	s.figures = cmp.Or(o.Figures, NewFigures())
 	s.metrics = s.figures.handler(s)
 	for _, route := range s.routes() {

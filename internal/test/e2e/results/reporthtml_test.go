@@ -108,7 +108,7 @@ func TestReportHTML(t *testing.T) {
 // checkIndex compares the index of pages with the report and with sitemap.jsonl.
 func checkIndex(t *testing.T, dir string, rep *crawlreport.Report, lines map[string]e2e.Line) {
 	t.Helper()
-	x, err := pageindex.Open(t.Context(), dir)
+	x, err := pageindex.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package pagestats
+package report
 
 import (
 	"cmp"
@@ -41,7 +41,7 @@ func TestSplit(t *testing.T) {
 }
 
 // The figures equal those of a simple computation that holds all pages in memory.
-func TestAgainstSimpleComputation(t *testing.T) {
+func TestFiguresAgainstSimpleComputation(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	start := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
 	for round := range 20 {
@@ -60,11 +60,11 @@ func TestAgainstSimpleComputation(t *testing.T) {
 				found.Add(time.Duration(random.Int64N(int64(span))))))
 		}
 		slices.SortFunc(pages, func(a, b *page.Line) int { return strings.Compare(a.URL, b.URL) })
-		c := NewCollector(0)
+		c := newFigures(0)
 		for _, l := range pages {
-			c.See(l)
+			c.see(l)
 		}
-		got := c.Figures()
+		got := c.all()
 		compareSectionsWithPages(t, got.Sections, pages)
 		compareTimes(t, got.ResponseTimes, pages)
 		compareTimeline(t, got.Timeline, pages)
@@ -172,31 +172,31 @@ func asJSON(t *testing.T, v any) string {
 // In a recrawl only what happened in it is on the timeline.
 func TestTimelineOfARecrawl(t *testing.T) {
 	first, second := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC)
-	c := NewCollector(1)
+	c := newFigures(1)
 	old, unchecked, fresh := line("https://a.test/a", 1, first, second), line("https://a.test/b", 1, first, first),
 		line("https://a.test/c", 1, second, second.Add(time.Minute))
 	old.Generation, old.Change, fresh.Generation, fresh.Change = 1, "unchanged", 1, "new"
 	for _, l := range []*page.Line{old, unchecked, fresh} {
-		c.See(l)
+		c.see(l)
 	}
-	got := c.Figures().Timeline
+	got := c.all().Timeline
 	if len(got.Moments) != 2 || got.Moments[0].Found != 1 || got.Moments[0].Crawled != 1 ||
 		got.Moments[1].Crawled != 1 {
 		t.Errorf("the timeline is %+v", got)
 	}
 }
 
-func TestNothing(t *testing.T) {
-	if got := asJSON(t, NewCollector(0).Figures()); got != "{}" {
+func TestFiguresOfNothing(t *testing.T) {
+	if got := asJSON(t, newFigures(0).all()); got != "{}" {
 		t.Errorf("the figures of no page are %s", got)
 	}
 }
 
 // Durations beyond the histogram's places count as the longest, and the largest is still exact.
 func TestVeryLongTime(t *testing.T) {
-	c := NewCollector(0)
-	c.See(line("https://a.test/", 1<<40, time.Time{}, time.Time{}))
-	if got := c.Figures().ResponseTimes; got.Max != 1<<40 || got.P95 != longest ||
+	c := newFigures(0)
+	c.see(line("https://a.test/", 1<<40, time.Time{}, time.Time{}))
+	if got := c.all().ResponseTimes; got.Max != 1<<40 || got.P95 != longest ||
 		got.Buckets[len(got.Buckets)-1].URLs != 1 {
 		t.Errorf("response times are %+v", got)
 	}

@@ -1,4 +1,20 @@
-package pagestats
+package report
+
+// ResponseTimes are quantiles, exact to the millisecond, and a histogram.
+type ResponseTimes struct {
+	Count   int64    `json:"count"`
+	P50     int64    `json:"p50_ms"`
+	P95     int64    `json:"p95_ms"`
+	Max     int64    `json:"max_ms"`
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket counts the URLs whose response time is at most UpTo and above that of the bucket before. The last has no
+// bound.
+type Bucket struct {
+	UpTo int64 `json:"up_to_ms,omitempty"`
+	URLs int64 `json:"urls"`
+}
 
 // histogram counts durations by the millisecond. Longer ones than it has places for count as the longest place.
 type histogram struct {

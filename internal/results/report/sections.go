@@ -1,4 +1,4 @@
-package pagestats
+package report
 
 import (
 	"cmp"
@@ -7,6 +7,24 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 )
+
+// Sections are parts of the site, the largest first.
+type Sections struct {
+	Total int64     `json:"total"`
+	Cut   int64     `json:"cut,omitempty"` // how many are not shown
+	Items []Section `json:"items"`
+}
+
+// Section is a part of the site: the URLs of one origin with the same first directory. URLs beside the directories
+// belong to the section of the root.
+type Section struct {
+	Section   string `json:"section"` // an address that ends in a slash
+	URLs      int64  `json:"urls"`
+	Indexable int64  `json:"indexable"`
+	Bytes     int64  `json:"bytes"`            // of the bodies, after decompression
+	P50       *int64 `json:"p50_ms,omitempty"` // of those that answered
+	P95       *int64 `json:"p95_ms,omitempty"`
+}
 
 // sections sums up sections. The URLs of a directory come together, and those of an origin too, so that only one
 // directory and the root around it are summed at a time.

@@ -1,9 +1,4 @@
-// Package clickdepth computes how many clicks each page of a crawl is away from the start pages: breadth-first over the
-// recorded links, where a redirect adds nothing. Links are sorted in temporary files, so that memory is a few bytes for
-// each page, whatever the number of links.
-//
-// Make a Graph, Add every page in the order of sitemap.jsonl, then call Depths once, and Close in any case.
-package clickdepth
+package report
 
 import (
 	"bufio"
@@ -13,30 +8,28 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"os"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 )
-
-// Unknown is the depth of a page that no way leads to.
-const Unknown = math.MaxUint16
 
 // maxPages is how many pages a graph may have: one bit of a number of 32 is for the kind of a link.
 const maxPages = 1 << 31
 
-// Graph is the links between pages. It is not safe for concurrent use.
-type Graph struct {
+// clickGraph computes how many clicks each page of a crawl is away from the start pages: breadth-first over the recorded
+// links, where a redirect adds nothing. Links are sorted in temporary files, so that memory is a few bytes for each page,
+// whatever the number of links. Add every page in the order of sitemap.jsonl, then call Depths once, and Close in any
+// case.
+type clickGraph struct {
 	n      uint32 // pages
 	starts []uint32
 	pages  *extsort.Sorter[node]
 	links  *extsort.Sorter[link]
-	dir    string
-	name   string
-	limit  int
+	sorts  extsort.Space
 }
 
 // node is a page: the hash of its URL, and its place in the order of pages.
@@ -74,25 +67,20 @@ func readEdge(r *extsort.Reader) edge { return edge{r.Uint32(), r.Uint32()} }
 
 const redirectBit = 1 << 31
 
-// New makes an empty graph. Temporary files are made in dir, by the pattern of os.CreateTemp. About limit bytes of
-// memory are used for sorting.
-func New(dir, pattern string, limit int) *Graph {
-	g := &Graph{dir: dir, name: pattern, limit: limit / 2}
-	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendNode,
-		Read: readNode})
-	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendLink,
-		Read: readLink})
-	return g
+func newClickGraph(sorts extsort.Space) *clickGraph {
+	each := sorts.Part(2)
+	return &clickGraph{sorts: each, pages: extsort.New(each, appendNode, readNode),
+		links: extsort.New(each, appendLink, readLink)}
 }
 
 // Close removes the temporary files.
-func (g *Graph) Close() {
+func (g *clickGraph) Close() {
 	g.pages.Close()
 	g.links.Close()
 }
 
 // Add takes the next page and its links.
-func (g *Graph) Add(l *page.Line) error {
+func (g *clickGraph) Add(l *page.Line) error {
 	if g.n == maxPages-1 {
 		return errors.New("click depths: too many pages")
 	}
@@ -117,8 +105,8 @@ func (g *Graph) Add(l *page.Line) error {
 	return nil
 }
 
-// Depths are the clicks from the nearest start page, by page; Unknown if no way leads to it.
-func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
+// Depths are the clicks from the nearest start page, by page; pageindex.NoDepth if no way leads to it.
+func (g *clickGraph) Depths(ctx context.Context) (depths []uint16, err error) {
 	a, err := g.adjacency(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("click depths: %w", err)
@@ -126,7 +114,7 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 	defer func() { err = errors.Join(err, a.close()) }()
 	depths = make([]uint16, g.n)
 	for i := range depths {
-		depths[i] = Unknown
+		depths[i] = pageindex.NoDepth
 	}
 	level := g.starts
 	for _, id := range level {
@@ -148,7 +136,7 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 				case to != page && depths[page] > depth:
 					depths[page] = depth
 					level = append(level, page)
-				case to == page && depths[page] > depth+1 && depth+1 < Unknown:
+				case to == page && depths[page] > depth+1 && depth+1 < pageindex.NoDepth:
 					depths[page] = depth + 1
 					next = append(next, page)
 				}
@@ -163,15 +151,14 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 }
 
 // adjacency writes the links between pages to files, by the page from which they lead.
-func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
-	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: g.limit, Append: appendEdge,
-		Read: readEdge})
+func (g *clickGraph) adjacency(ctx context.Context) (a *adjacency, err error) {
+	edges := extsort.New(g.sorts, appendEdge, readEdge)
 	defer edges.Close()
-	if err := g.join(ctx, func(e edge) error { return edges.Add(e) }); err != nil {
+	if err := g.join(ctx, edges.Add); err != nil {
 		return nil, err
 	}
 	g.Close() // so that their memory is free
-	w, err := newAdjacency(g.dir, g.name, g.n)
+	w, err := newAdjacency(g.sorts, g.n)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +178,7 @@ func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
 }
 
 // join finds the pages that links lead to. Links to URLs that are not pages are left out.
-func (g *Graph) join(ctx context.Context, yield func(edge) error) error {
+func (g *clickGraph) join(ctx context.Context, yield func(edge) error) error {
 	nextPage, stop := iter.Pull2(g.pages.Sorted(ctx))
 	defer stop()
 	at, err, more := nextPage()
@@ -227,16 +214,13 @@ type adjacency struct {
 	result      []uint32
 }
 
-func newAdjacency(dir, pattern string, n uint32) (*adjacency, error) {
+func newAdjacency(files extsort.Space, n uint32) (*adjacency, error) {
 	a := &adjacency{n: n}
 	for _, f := range []**os.File{&a.list, &a.ends} {
-		made, err := os.CreateTemp(dir, pattern)
-		if err != nil {
+		var err error
+		if *f, err = files.TempFile(); err != nil {
 			return nil, errors.Join(err, a.close())
 		}
-		// so that a kill leaves nothing behind; where open files cannot be removed, close does it
-		_ = os.Remove(made.Name())
-		*f = made
 	}
 	a.lists, a.tail = bufio.NewWriterSize(a.list, 64<<10), bufio.NewWriterSize(a.ends, 64<<10)
 	return a, nil

@@ -1,4 +1,4 @@
-package clickdepth
+package report
 
 import (
 	"fmt"
@@ -7,13 +7,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 )
 
 func depths(t *testing.T, limit int, pages []*page.Line) []uint16 {
 	t.Helper()
 	dir := t.TempDir()
-	g := New(dir, "sort-*", limit)
+	g := newClickGraph(extsort.Space{Dir: dir, Pattern: "sort-*", Bytes: limit})
 	defer g.Close()
 	for _, l := range pages {
 		if err := g.Add(l); err != nil {
@@ -30,20 +32,20 @@ func depths(t *testing.T, limit int, pages []*page.Line) []uint16 {
 	return got
 }
 
-func url(i int) string { return fmt.Sprint("https://a.test/", i) }
+func clickURL(i int) string { return fmt.Sprint("https://a.test/", i) }
 
-func TestSmall(t *testing.T) {
-	start := &page.Line{URL: url(0), Source: "start"}
-	start.Links = []page.Link{{To: url(1)}, {To: url(2)}, {To: "https://elsewhere.test/"}, {To: url(0)}}
-	redirect := &page.Line{URL: url(1), Source: "link"}
-	redirect.RedirectTo = url(3)
-	two := &page.Line{URL: url(2), Source: "link"}
-	two.Links = []page.Link{{To: url(3)}}
-	three := &page.Line{URL: url(3), Source: "redirect"}
-	three.Links = []page.Link{{To: url(4), NoFollow: true}}
-	four, orphan := &page.Line{URL: url(4), Source: "link"}, &page.Line{URL: url(5), Source: "sitemap"}
+func TestClickDepths(t *testing.T) {
+	start := &page.Line{URL: clickURL(0), Source: "start"}
+	start.Links = []page.Link{{To: clickURL(1)}, {To: clickURL(2)}, {To: "https://elsewhere.test/"}, {To: clickURL(0)}}
+	redirect := &page.Line{URL: clickURL(1), Source: "link"}
+	redirect.RedirectTo = clickURL(3)
+	two := &page.Line{URL: clickURL(2), Source: "link"}
+	two.Links = []page.Link{{To: clickURL(3)}}
+	three := &page.Line{URL: clickURL(3), Source: "redirect"}
+	three.Links = []page.Link{{To: clickURL(4), NoFollow: true}}
+	four, orphan := &page.Line{URL: clickURL(4), Source: "link"}, &page.Line{URL: clickURL(5), Source: "sitemap"}
 	got := depths(t, 1<<20, []*page.Line{four, orphan, start, redirect, two, three})
-	if want := []uint16{2, Unknown, 0, 1, 1, 1}; !slices.Equal(got, want) {
+	if want := []uint16{2, pageindex.NoDepth, 0, 1, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("depths are %v, want %v", got, want)
 	}
 	if got := depths(t, 1<<20, nil); len(got) != 0 {
@@ -52,11 +54,11 @@ func TestSmall(t *testing.T) {
 }
 
 // A chain of many pages has as many levels.
-func TestChain(t *testing.T) {
+func TestClickDepthsOfChain(t *testing.T) {
 	var pages []*page.Line
 	for i := range 3000 {
-		l := &page.Line{URL: url(i), Source: "link"}
-		l.Links = []page.Link{{To: url(i + 1)}}
+		l := &page.Line{URL: clickURL(i), Source: "link"}
+		l.Links = []page.Link{{To: clickURL(i + 1)}}
 		pages = append(pages, l)
 	}
 	pages[0].Source = "start"
@@ -68,21 +70,21 @@ func TestChain(t *testing.T) {
 }
 
 // Random graphs, sorted in memory and in files, have the depths that a relaxation of all links over and over finds.
-func TestAgainstRelaxation(t *testing.T) {
+func TestClickDepthsAgainstRelaxation(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for round := range 30 {
 		n := 1 + random.IntN(200)
 		pages := make([]*page.Line, n)
 		for i := range pages {
-			l := &page.Line{URL: url(i), Source: "link"}
+			l := &page.Line{URL: clickURL(i), Source: "link"}
 			if random.IntN(50) == 0 {
 				l.Source = "start"
 			}
 			if random.IntN(4) == 0 {
-				l.RedirectTo = url(random.IntN(n))
+				l.RedirectTo = clickURL(random.IntN(n))
 			} else {
 				for range random.IntN(4) {
-					l.Links = append(l.Links, page.Link{To: url(random.IntN(n + 5))})
+					l.Links = append(l.Links, page.Link{To: clickURL(random.IntN(n + 5))})
 				}
 			}
 			pages[i] = l
@@ -99,7 +101,7 @@ func TestAgainstRelaxation(t *testing.T) {
 func relax(pages []*page.Line) []uint16 {
 	at, out := map[string]int{}, make([]uint16, len(pages))
 	for i, l := range pages {
-		at[l.URL], out[i] = i, Unknown
+		at[l.URL], out[i] = i, pageindex.NoDepth
 		if l.Source == "start" {
 			out[i] = 0
 		}
@@ -112,7 +114,7 @@ func relax(pages []*page.Line) []uint16 {
 			}
 		}
 		for i, l := range pages {
-			if out[i] == Unknown {
+			if out[i] == pageindex.NoDepth {
 				continue
 			}
 			try(l.RedirectTo, out[i])

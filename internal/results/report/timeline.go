@@ -1,4 +1,4 @@
-package pagestats
+package report
 
 import (
 	"maps"
