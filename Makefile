@@ -19,10 +19,8 @@ SCREENSHOTS ?= bin/screenshots
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
 # Packages that make race leaves out.
 RACE_WITHOUT =
-# An expression for tests that make race leaves out.
-RACE_SKIP =
 
-.PHONY: help build test test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -30,17 +28,20 @@ help: ## list the targets
 build: ## build the binary into bin/
 	$(GO) build -trimpath -o $(BIN) ./cmd/mapwright
 
-test: ## all tests
+test: ## all tests but the long ones
 	$(GO) test -timeout 30m $(TESTFLAGS) ./...
 
-test-hard: ## all tests RUNS times (default 20), each time from an empty build cache, every second time beside four busy loops and a disk writer
+test-long: ## the tests that are marked as long: many pages, many kills, full disks
+	./scripts/test-long.sh $(TESTFLAGS)
+
+test-hard: ## make test RUNS times (default 20), each time from an empty build cache, every second time beside four busy loops and a disk writer
 	./scripts/test-hard.sh $(RUNS)
 
 example: ## vet and test the crawler in examples, a module of its own that uses the public packages only
 	cd $(EXAMPLE) && $(GO) vet ./... && $(GO) test -count=1 $(TESTFLAGS) ./...
 
-race: ## the tests of all packages with goroutines or locks, under the race detector
-	$(GO) test -race -skip '$(RACE_SKIP)' -timeout 20m $(filter-out $(RACE_WITHOUT),$(shell GO=$(GO) ./scripts/concurrent.sh))
+race: ## the tests of all packages with goroutines or locks, but the long ones, under the race detector
+	$(GO) test -race -timeout 20m $(filter-out $(RACE_WITHOUT),$(shell GO=$(GO) ./scripts/concurrent.sh))
 
 fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)

@@ -16,10 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/wal"
-
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/test/long"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // bitFlips is how many bits TestBitFlips changes in each of its stores. make
@@ -36,6 +36,7 @@ func bitFlips(t *testing.T) int {
 // behind by a kill. Each time the store gives exactly what it holds, or an error
 // that names the file, and if Open refuses it, no file was changed.
 func TestBitFlips(t *testing.T) {
+	long.Test(t)
 	flips := bitFlips(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -55,6 +56,7 @@ func TestKill(t *testing.T) {
 // TestOlderBadger replaces Badger by what it was at earlier moments, or by
 // nothing: the log brings it up, by any amount.
 func TestOlderBadger(t *testing.T) {
+	long.Test(t)
 	const seed = 3
 	root := t.TempDir()
 	dir := root + "/store"

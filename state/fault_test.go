@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/wal"
-
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/test/long"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // A faultyFS is the operating system's file system with a switch that makes
@@ -219,6 +219,7 @@ func isLocked(err error) bool {
 // TestInterruptedRecovery breaks recovery off after each of its transactions in
 // turn, and begins it again.
 func TestInterruptedRecovery(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir() + "/store"
 	s, err := Open(dir, still())
 	if err != nil {
@@ -348,6 +349,7 @@ func TestHalfFiles(t *testing.T) {
 // TestSmallerMemtables opens a store that was killed with smaller memtables
 // than it was written with.
 func TestSmallerMemtables(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir() + "/store"
 	o := still()
 	o.MemTableSize = 16 << 20

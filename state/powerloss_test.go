@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 const pageSize = 4096
@@ -20,6 +21,7 @@ const pageSize = 4096
 // each page is there or is not; new files are whole, torn, empty or missing;
 // deleted ones are gone or back; and the log has a torn tail.
 func TestPowerLoss(t *testing.T) {
+	long.Test(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 3))

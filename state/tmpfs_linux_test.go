@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 const noMount = "cannot mount"
@@ -20,6 +21,7 @@ const noMount = "cannot mount"
 // TestFullTmpfs fills a small file system below Badger, in a child with a mount
 // namespace of its own.
 func TestFullTmpfs(t *testing.T) {
+	long.Test(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // sample is a small log of two segments and what is known about it.
@@ -108,6 +110,7 @@ func isPrefix(recs, of [][]byte) bool {
 // TestFlipEveryByte: a flipped bit is reported as damage, with nothing changed,
 // or it is in the last batch of a log that was not closed, and that is cut.
 func TestFlipEveryByte(t *testing.T) {
+	long.Test(t)
 	for _, clean := range []bool{true, false} {
 		s := makeSample(t, clean)
 		for name, data := range s.files {

@@ -22,6 +22,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
@@ -269,6 +270,7 @@ func copyTree(t *testing.T, from, to string) {
 // A crawl that is killed more often than every ten seconds ends as one that was never killed, and tries no page alone
 // before it is left to run.
 func TestKilledAgainAndAgain(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		m := newMortal(t, 700*time.Millisecond)
@@ -355,6 +357,7 @@ func TestCrashedIsTwiceAlone(t *testing.T) {
 // A page or a sitemap that ends the process costs five deaths, whatever is in flight with it, wherever it stands in the
 // queue and whatever looks at the crawl in between. It is tried again at once when the user asks for that.
 func TestFiveDeaths(t *testing.T) {
+	long.Test(t)
 	const urls = 40
 	for name, c := range map[string]struct {
 		deadly  string
@@ -425,6 +428,7 @@ func TestFiveDeaths(t *testing.T) {
 // Kills at equal intervals give up no page that is read within ten seconds. Kills at random intervals give up a page
 // with a chance of at most the square of the time that it takes over their mean distance.
 func TestChanceOfBeingGivenUp(t *testing.T) {
+	long.Test(t)
 	// trial has a suspected page tried until it is read, or is given up, and says which. Next is when the next run is
 	// killed.
 	trial := func(takes time.Duration, next func() time.Duration) (crashed bool) {

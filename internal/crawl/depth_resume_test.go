@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // With a depth limit, a page that was found by a link and is then listed by a sitemap has depth 0, also after the crawl
 // was stopped in between: its links are followed as far as in a crawl that was not stopped.
 func TestListedPagesKeepTheirDepthAfterAStop(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		cfg := testweb.Config{Hosts: 6, Pages: 20, Links: 4, CrossHost: 0.4, PageSize: 1024,
 			Sitemaps: &testweb.Sitemaps{}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -106,6 +107,7 @@ func webOfFaults(cases []faultCase) testweb.Config {
 
 // Whatever one host does, its crawl ends by itself and reports every URL as what it is.
 func TestEachFaultAlone(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		cases := faultCases()
 		web := newMemoryWeb(t, webOfFaults(cases))

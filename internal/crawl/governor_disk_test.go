@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -47,7 +48,10 @@ func (f *slowFile) Sync() error {
 
 // With a disk that cannot take what the workers make, the workers in use fall until commits are near their target; when
 // the disk recovers, so do the workers.
-func TestGovernorOnASlowDisk(t *testing.T) { inBubble(t, testGovernorOnASlowDisk) }
+func TestGovernorOnASlowDisk(t *testing.T) {
+	long.Test(t)
+	inBubble(t, testGovernorOnASlowDisk)
+}
 
 func testGovernorOnASlowDisk(t *testing.T) {
 	web := newMemoryWeb(t, testweb.Config{Hosts: 20, Pages: 5000, CrossHost: 0.2,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -12,6 +13,7 @@ import (
 // Many hosts with few pages each, of which only some are kept at hand and few connections are kept open: all is found,
 // no host is forgotten so far that it would be asked too soon again, and what is open stays within its bound.
 func TestManyHosts(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		const hosts = 1200
 		web := newMemoryWeb(t, testweb.Config{Seed: 12, Hosts: hosts, Pages: 3, PageSize: 800, Links: 6,

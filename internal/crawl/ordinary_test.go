@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // part is a part of an ordinary site: below its path it answers with links, until it ends.
@@ -254,6 +255,7 @@ func facets(r *http.Request) []string {
 
 // Nothing of an ordinary site is called a trap, and all of it is found.
 func TestOrdinarySitesAreNotTraps(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	parts := ordinaryParts()
 	var mux http.ServeMux

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 func testPermits(s *config.Settings, starts func() (time.Duration, error)) *permits {
@@ -55,6 +56,7 @@ func TestGovernorOff(t *testing.T) {
 // In a bubble, a closed loop of workers and a disk: the slower the disk, the longer a commit takes under the same load.
 // Workers in use must fall until commits are near their target, and come back when the disk does.
 func TestGovernorHoldsCommitLatencyNearItsTarget(t *testing.T) {
+	long.Test(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := config.Defaults(config.Polite)
 		s.MaxWorkers = 256

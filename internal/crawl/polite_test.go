@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -80,6 +81,7 @@ const (
 // in flight than its limit, gets two requests closer together than the delay and its Crawl-delay, or gets a request
 // before its Retry-After is over.
 func TestPoliteByTheLog(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		all := manners()
 		cfg := testweb.Config{Seed: 6, Hosts: politeHosts, Pages: 2000, PageSize: 800, Links: 12, CrossHost: 0.2,

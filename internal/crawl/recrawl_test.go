@@ -21,6 +21,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -244,6 +245,7 @@ func changingWeb(pages int) testweb.Config {
 
 // Every kind of page, with every kind of validator: the changes and the dates are those that the web knows.
 func TestRecrawlsSeeWhatChanged(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		r := newRecrawled(t, changingWeb(50))
 		r.compare()
@@ -289,6 +291,7 @@ func newAlone(t *testing.T, o Options) *Crawl {
 
 // The outcome of a recrawl that is stopped again and again is that of one that is not.
 func TestRecrawlGoesOnAfterStops(t *testing.T) {
+	long.Test(t)
 	inBubble(t, func(t *testing.T) {
 		r := newRecrawled(t, changingWeb(30))
 		for generation := 1; generation <= 3; generation++ {

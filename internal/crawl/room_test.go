@@ -12,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
@@ -36,6 +37,7 @@ func servePages(w http.ResponseWriter, _ *http.Request) {
 // without the limit reads all of it. Entries that cost no page, because robots.txt disallows them, do not end the
 // reading.
 func TestSitemapWithoutEnd(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	const forbidden, allowed, most = sitemap.MaxURLs + 500, 300, 20
 	var ends atomic.Bool
@@ -80,6 +82,7 @@ func TestSitemapWithoutEnd(t *testing.T) {
 
 // A sitemap of which all entries are fetched within the page limit leaves nothing pending, however large it is.
 func TestLargeSitemapWithinTheLimit(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	const entries = sitemap.MaxURLs + 700
 	s := newHandSite(t, map[string]any{

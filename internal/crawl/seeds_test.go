@@ -16,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 func newDataDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }
@@ -182,6 +183,7 @@ func TestSitemapRedirectsWithinTheDomain(t *testing.T) {
 // Many hosts name one sitemap, at any time while it is read. It lists a page of each, and all are found up to the
 // number of hosts that can vouch for it.
 func TestManyVouchers(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	var starts, entries []string
 	urls := map[string]any{}

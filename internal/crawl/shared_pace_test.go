@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -18,6 +19,7 @@ import (
 // The crawl with the longest delay asks the first host, the one with the smallest limit the second, from the first
 // request to the last: the other crawls begin later, ask both, and read half of the pages.
 func TestCrawlsShareOnePace(t *testing.T) {
+	long.Test(t)
 	for _, crawls := range []int{3, 25} {
 		t.Run(fmt.Sprint(crawls), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

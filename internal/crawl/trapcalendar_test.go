@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/traps"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // calendarForms are calendars without an end: what a page is called, and how far its neighbours are. The URI of a page
@@ -123,6 +124,7 @@ func (c calendarSite) handler(requests *atomic.Int64) http.Handler {
 
 // A calendar ends, whatever its form.
 func TestCalendarsEnd(t *testing.T) {
+	long.Test(t)
 	for name, site := range calendarForms() {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64

@@ -6,11 +6,13 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The crawl of a host with traps ends, finds all its real pages, asks for few URLs of the traps and names them.
 func TestTrappedHosts(t *testing.T) {
+	long.Test(t)
 	const workers = 64
 	for _, c := range []struct {
 		fault testweb.Fault

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/traps"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // someWords is a text of letters that is another one for every number.
@@ -104,6 +105,7 @@ func sessionForms() map[string]*sessionSite {
 
 // A site that puts a new value into every link is found as a whole, and the crawl ends soon.
 func TestSessionIdentifiers(t *testing.T) {
+	long.Test(t)
 	for name, site := range sessionForms() {
 		t.Run(name, func(t *testing.T) {
 			site.pages = 200

@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -127,6 +128,7 @@ func wideningCases() map[string][2]func(*config.Settings) {
 // A crawl that goes on with wider rules, or is crawled again with them, ends with the map of a crawl that had them from
 // the beginning. Pages without links that were left out are not asked for again by a resume.
 func TestWiderRules(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	for name, rules := range wideningCases() {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +204,7 @@ func TestExcludedURLsComeBack(t *testing.T) {
 
 // Wherever a run with wider rules ends, those after it end with the same map.
 func TestWiderRulesAreCutOff(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	narrow, wide := func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/shop/"} },
 		func(s *config.Settings) { s.MaxDepth = 3 }

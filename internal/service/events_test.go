@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // Events are the same from memory and from the database, whatever the first one is, and also when more are added than
 // are kept in memory.
 func TestRecentEvents(t *testing.T) {
+	long.Test(t)
 	ts := openService(t, Options{RecordsOnly: true})
 	add := func(n int) {
 		t.Helper()

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -16,6 +17,7 @@ import (
 // half of its share. In a bubble each request takes exactly the latency of the web, so the shares do not depend on the
 // machine.
 func TestFiftyCrawlsOneHuge(t *testing.T) {
+	long.Test(t)
 	const crawls, hosts, pages, workers, latency, long = 50, 49 + 80, 80, 150, 100 * time.Millisecond, 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Hosts: hosts, Pages: pages, PageSize: 500, Links: 10})

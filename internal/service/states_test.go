@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
 )
@@ -349,6 +350,7 @@ func TestRepeatedSubmission(t *testing.T) {
 // However commands, the disk, the quota, the account and restarts meet: every crawl that is cancelled is cancelled in
 // the end, a change of state is one event, and nothing is tried without pause.
 func TestStatesMeet(t *testing.T) {
+	long.Test(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { statesMeet(t, rand.New(rand.NewPCG(seed, 1))) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // history is the evidence of a crawl with sessions, sequences and combinations.
@@ -90,6 +91,7 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 
 // However much evidence there is, the state has a bound.
 func TestFoldIsBounded(t *testing.T) {
+	long.Test(t)
 	traps := New(DefaultRules(true), 1)
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := 10_000_000

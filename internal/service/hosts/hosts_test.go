@@ -16,6 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -134,6 +135,7 @@ func (f *fixture) events(id string, kind service.EventType) []service.Event {
 // longest delay and the smallest limit of all hold from the first request to the last, and each crawl finds what it
 // should.
 func TestTenAccountsOneHost(t *testing.T) {
+	long.Test(t)
 	synctest.Test(t, func(t *testing.T) {
 		const pages, strict = 30, 700 // ms
 		f := newFixture(t, t.TempDir(), testweb.Config{Seed: 5, Hosts: 1, Pages: pages, PageSize: 800, Links: 8,

@@ -91,6 +91,7 @@ var allowedImports = map[string][]string{
 	"parser/internal/htmltree":  {},
 	"internal/web/http1":        {},
 	"internal/test/layout":      {},
+	"internal/test/long":        {},
 	"internal/metrics":          {},
 	"internal/page":             {"frontier/weburl", "internal/disk", "parser"},
 	"internal/results/problems": {"internal/extsort", "internal/page", "frontier/weburl", "internal/words"},

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // allChanges has pages of every kind.
@@ -32,6 +34,7 @@ func everyMode() (faults []HostFault) {
 // TestRecrawl crawls a web in several generations and holds what a plain client sees and judges against what the web
 // says is right.
 func TestRecrawl(t *testing.T) {
+	long.Test(t)
 	modes := len(validatorModes())
 	faults := append(everyMode(),
 		slices.Concat(

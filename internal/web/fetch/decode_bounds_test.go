@@ -15,6 +15,8 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mapwright/mapwright/internal/test/long"
 )
 
 // packAs compresses text by a Content-Encoding, the last name being the outermost.
@@ -305,6 +307,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestStreamExpands streams little that becomes much. It ends early, but for a body that is as
 // long as it came.
 func TestStreamExpands(t *testing.T) {
+	long.Test(t)
 	const pieces = maxExpanded>>20 + 1
 	piece := strings.Repeat(" ", 1<<20)
 	members := strings.Repeat(packAs(t, "gzip", piece), pieces)

@@ -1,2 +1,3 @@
-// Package cluster tests several machines on one crawl, over a real PostgreSQL server. The tests have the build tag cluster.
+// Package cluster tests several machines on one crawl, over a real PostgreSQL server. The tests
+// have the build tag cluster.
 package cluster
