@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/results"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -134,7 +134,7 @@ func makeHistory(_, arg string) error {
 		dir := string(plan.Dir) + ".export"
 		err := os.Mkdir(dir, 0o700)
 		if err == nil {
-			_, err = history.Export(context.Background(), export.Options{Dir: dir, Only: []string{"jsonl"}}, nil)
+			_, err = history.Export(context.Background(), fmt.Appendf(nil, `{"Dir": %q, "Only": ["jsonl"]}`, dir), nil)
 		}
 		if err != nil {
 			fmt.Println(err)
@@ -159,13 +159,13 @@ func runCrawl(o crawl.Options, made func(*crawl.Crawl)) error {
 		return err
 	}
 	defer shared.Close()
+	o.Outputs = &results.Outputs{}
 	c, err := crawl.New(shared, o)
 	if err != nil {
 		return err
 	}
 	made(c)
-	_, err = c.Run(context.Background())
-	return err
+	return c.Run(context.Background())
 }
 
 // resumeHistory goes on with a crawl and leaves at its first fetch of a page.

@@ -17,6 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results"
 )
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
@@ -210,7 +211,8 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	}
 	defer log.close()
 	show.log = log
-	o.Log, o.Version, o.Metrics = log.Logger, version, crawl.NewMetrics()
+	outputs := &results.Outputs{}
+	o.Outputs, o.Log, o.Version, o.Metrics = outputs, log.Logger, version, crawl.NewMetrics()
 	watch, err := newWatch(o.Settings, o.Metrics, log.Logger)
 	if err != nil {
 		return refusal(err)
@@ -239,7 +241,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	ctx, stop := onSignals(ctx, log.Logger, func() { stopped.Store(true); c.Stop(crawl.Gracefully) },
 		func() { exitNow(io.err, o.Dir, show.release) })
 	defer stop()
-	rep, err := c.Run(ctx)
+	err = c.Run(ctx)
 	show.stop()
 	watch.stop()
 	switch {
@@ -250,6 +252,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	case err != nil:
 		return unusable(o.Dir, err)
 	}
+	rep := outputs.Report
 	if asJSON {
 		if err := json.NewEncoder(io.out).Encode(rep); err != nil {
 			return err

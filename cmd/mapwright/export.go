@@ -190,9 +190,14 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, err
 	}
-	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: o, Types: types})
+	asked, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: asked, Types: types})
 	if err == nil {
-		return a.Export, nil
+		res := &export.Result{}
+		return res, json.Unmarshal(a.Export, res)
 	}
 	if !errors.Is(err, monitor.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}

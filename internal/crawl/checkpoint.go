@@ -14,7 +14,6 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -39,11 +38,11 @@ type folds struct {
 	rules   traps.Rules
 	seed    uint64
 	traps   *traps.Traps
-	linkage *report.Linkage // of earlier versions
+	linkage *linkage // of earlier versions
 }
 
 // reset forgets all evidence.
-func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), &report.Linkage{} }
+func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), &linkage{} }
 
 // save writes one snapshot for each fold.
 func (f *folds) save(w *state.SnapshotWriter) error {
@@ -217,7 +216,7 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 		goTo(run)
 		c.frontier.Fold(at, e)
 		c.folds.traps.Fold(e)
-		c.folds.linkage.Fold(e)
+		c.folds.linkage.fold(e)
 	})
 	if err != nil && damage != nil {
 		return fmt.Errorf("what was learned from pages is lost, and the crawl would come to another result: %w",
@@ -235,11 +234,11 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 // version knew of those links. That version saved it in checkpoints and evidence, which go with the next two
 // checkpoints.
 func (c *checkpoints) restoreNames(ctx context.Context) error {
-	known, err := c.folds.linkage.Record(ctx, c.store)
+	known, err := c.folds.linkage.record(ctx, c.store)
 	if known || c.store.Facts()[frontier.FactListed] != nil {
 		c.frontier.NameLinks()
 	}
-	c.folds.linkage = &report.Linkage{}
+	c.folds.linkage = &linkage{}
 	return err
 }
 
@@ -254,7 +253,7 @@ func (c *checkpoints) readFolds(snapshots []state.Snapshot) (run uint64, err err
 	for _, fold := range []struct {
 		name string
 		read func(io.Reader) error
-	}{{traps.SnapshotName, c.folds.traps.Restore}, {report.LinkageName, c.folds.linkage.Load},
+	}{{traps.SnapshotName, c.folds.traps.Restore}, {linkageName, c.folds.linkage.load},
 		{frontier.FoldName, domains}} {
 		for _, s := range snapshots {
 			if s.Name != fold.name {

@@ -13,7 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -86,7 +85,7 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 				r.frontier.Fold(at, e) // a new run tries domains again
 			}
 			folds.traps.Fold(e)
-			folds.linkage.Fold(e)
+			folds.linkage.fold(e)
 		},
 		Seed:     r.seed,
 		TryAgain: r.seeds.crashes.retryCrashed,
@@ -159,31 +158,29 @@ func (m *member) note(end session.End) {
 
 // conclude ends the session. The machine that has decided the end of the crawl takes all partitions and writes the
 // report; the others close their partitions and leave.
-func (m *member) conclude(ctx context.Context, err error, write func(context.Context) (*report.Report,
-	error)) (*report.Report, error) {
+func (m *member) conclude(ctx context.Context, err error, write func(context.Context) error) error {
 	defer m.session.Close()
 	defer context.AfterFunc(ctx, m.session.Abort)()
 	if over := m.session.Over(); over != nil {
-		return nil, over
+		return over
 	}
 	if err = errors.Join(err, m.failed); err != nil {
-		return nil, err
+		return err
 	}
 	if !m.end.Won {
 		defer time.AfterFunc(leaveWithin, m.session.Abort).Stop()
 		if err := m.session.Leave(ctx, m.local); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, &LeftError{Finished: m.ended, Changed: m.end.Changed, Reason: m.end.Reason}
+		return &LeftError{Finished: m.ended, Changed: m.end.Changed, Reason: m.end.Reason}
 	}
 	if err := m.session.TakeAll(ctx, m.local); err != nil {
-		return nil, err
+		return err
 	}
-	rep, err := write(ctx)
-	if err != nil {
-		return nil, err
+	if err := write(ctx); err != nil {
+		return err
 	}
-	return rep, m.session.Leave(ctx, m.local)
+	return m.session.Leave(ctx, m.local)
 }
 
 // settle tells the engine how the crawl has ended, when its records have shown that. The end was decided without them.
@@ -201,29 +198,6 @@ func (m *member) settle(status page.Status) error {
 		return nil
 	}
 	return m.session.Settle(reason)
-}
-
-// describe puts what all machines did into the report.
-func (m *member) describe(ctx context.Context, rep *report.Report) error {
-	h, err := m.session.History(ctx)
-	if err != nil {
-		return err
-	}
-	rep.StartedAt, rep.Runs, rep.Elapsed = page.Time{Time: h.Created}, int(h.Run), h.Used.Seconds()
-	rep.Pages, rep.CrawlSeconds = int64(h.RunPages), h.RunUsed.Seconds()
-	rep.PagesPerSec = float64(rep.Pages) / max(rep.CrawlSeconds, 0.001)
-	rep.Cluster = &report.Cluster{Name: h.Name, Run: h.Run}
-	for i := range h.Machines {
-		f := &h.Machines[i]
-		rep.Cluster.Takeovers += f.Takeovers
-		rep.Cluster.Fenced += f.Fenced
-		rep.Cluster.Machines = append(rep.Cluster.Machines, report.Machine{
-			Name: f.Name, ID: f.ID, JoinedAt: page.Time{Time: f.Joined}, LastBeatAt: page.Time{Time: f.LastBeat},
-			Sessions: f.Sessions,
-			Pages:    f.Pages, Batches: f.Batches, Takeovers: f.Takeovers, Fenced: f.Fenced, Lost: f.Lost,
-		})
-	}
-	return nil
 }
 
 // figures are what the monitor shows of the cluster, and the counters of the partitions that this machine has.

@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/results"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/view"
 )
@@ -78,14 +79,14 @@ func standstill(b *testing.B) (*monitor.Monitor, *metrics.Metrics, time.Duration
 	}
 	c, err := crawl.New(shared, crawl.Options{
 		Settings: s, Starts: []datadir.Start{{URL: u}}, Dir: dir, Metrics: m,
-		Started: func(m *monitor.Monitor) { started <- m },
+		Started: func(m *monitor.Monitor) { started <- m }, Outputs: &results.Outputs{},
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		if _, err := c.Run(context.Background()); err != nil {
+		if err := c.Run(context.Background()); err != nil {
 			b.Error(err)
 		}
 	})

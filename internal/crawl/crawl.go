@@ -2,17 +2,14 @@ package crawl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -78,26 +75,26 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 	return c, nil
 }
 
-// Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and returns the report. The error
+// Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and makes the outputs. The error
 // is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as
 // Stop(AtOnce).
-func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
+func (c *Crawl) Run(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.ran
 	c.ran = true
 	c.mu.Unlock()
 	if again {
-		return nil, ErrRan
+		return ErrRan
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.leaving, cancel)()
 	r, err := c.open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rep, err := r.run(ctx, c)
-	return rep, errors.Join(err, c.close(r, rep))
+	err = r.run(ctx, c)
+	return errors.Join(err, c.close(r, err == nil))
 }
 
 // open opens the data directory. An export waits meanwhile, and then reads from the run's store.
@@ -117,8 +114,9 @@ func (c *Crawl) open(ctx context.Context) (*run, error) {
 	return r, err
 }
 
-// close closes the data directory when no export reads from it any more, and keeps how the run ended.
-func (c *Crawl) close(r *run, rep *report.Report) error {
+// close closes the data directory when no export reads from it any more, and keeps how the run ended. Ended means
+// that the outputs are made.
+func (c *Crawl) close(r *run, ended bool) error {
 	c.exporting.Lock()
 	defer c.exporting.Unlock()
 	err := r.close()
@@ -126,8 +124,9 @@ func (c *Crawl) close(r *run, rep *report.Report) error {
 	defer c.mu.Unlock()
 	c.closed = r.store
 	c.running, c.finished = nil, r.monitor.Live()
-	if rep != nil {
-		c.finished.State, c.finished.Reason, c.finished.Phase = rep.Status, rep.Reason, ""
+	if ended {
+		end := r.endings.get()
+		c.finished.State, c.finished.Reason, c.finished.Phase = end.status, end.reason, ""
 	}
 	return err
 }
@@ -221,30 +220,12 @@ func (c *Crawl) Status() *monitor.Live {
 		Profile: string(c.o.Settings.Profile)}
 }
 
-// ErrNotRunning is returned by Pages and Page of a crawl that does not run.
+// ErrNotRunning is returned by Read and Export of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 
-// Pages are the pages of a running crawl that a search selects; see [report.Find].
-func (c *Crawl) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool,
-	err error) {
-	err = c.reading(ctx, func(s *state.Store) (err error) {
-		lines, next, more, err = report.Find(ctx, s, c.o.Settings.XMLTypes, search)
-		return err
-	})
-	return lines, next, more, err
-}
-
-// Page is one page of a running crawl; see [report.One].
-func (c *Crawl) Page(ctx context.Context, u weburl.URL) (line *page.Line, err error) {
-	err = c.reading(ctx, func(s *state.Store) (err error) {
-		line, err = report.One(ctx, s, c.o.Settings.XMLTypes, u)
-		return err
-	})
-	return line, err
-}
-
-// reading calls read with the store of the run, which stays open meanwhile and has applied what was committed before.
-func (c *Crawl) reading(ctx context.Context, read func(*state.Store) error) error {
+// Read calls read with the store of the run, which stays open meanwhile and has applied what was committed before, and
+// with the content types that XML sitemaps may list.
+func (c *Crawl) Read(ctx context.Context, read func(s *state.Store, types []string) error) error {
 	c.exporting.RLock()
 	defer c.exporting.RUnlock()
 	c.mu.Lock()
@@ -256,24 +237,15 @@ func (c *Crawl) reading(ctx context.Context, read func(*state.Store) error) erro
 	if err := running.store.Flush(ctx); err != nil {
 		return err
 	}
-	return read(running.store)
+	return read(running.store, c.o.Settings.XMLTypes)
 }
 
-// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list. When Run is
-// not under way, it opens the data directory for that time.
-func (c *Crawl) Export(ctx context.Context, o export.Options, types []string) (*export.Result, error) {
-	c.exporting.RLock()
-	defer c.exporting.RUnlock()
-	c.mu.Lock()
-	running := c.running
-	c.mu.Unlock()
-	if running != nil {
-		return running.export(ctx, o, types)
-	}
-	s, err := state.Open(c.o.Dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: true, Logger: c.o.Log})
-	if err != nil {
-		return nil, err
-	}
-	res, err := report.Export(ctx, s, types, o)
-	return res, errors.Join(err, s.Close())
+// Export writes the pages that a running crawl has recorded so far; see Outputs. Types are the content types that XML
+// sitemaps may list.
+func (c *Crawl) Export(ctx context.Context, options json.RawMessage, types []string) (res json.RawMessage, err error) {
+	err = c.Read(ctx, func(s *state.Store, _ []string) error {
+		res, err = c.o.Outputs.Export(ctx, s, options, types)
+		return err
+	})
+	return res, err
 }

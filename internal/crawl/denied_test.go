@@ -52,7 +52,7 @@ func TestDeniedHost(t *testing.T) {
 			Metrics: NewMetrics()}
 	}
 	run := func(o Options) map[string]int64 {
-		c, err := New(shared, o)
+		c, err := newTested(shared, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDeniedOverAPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := New(shared, o)
+		c, err := newTested(shared, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,7 +155,7 @@ func TestCapSafe(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer shared.Close()
-				c, err := New(shared, web.options(s, newDir(t), web.StartURLs()[0]))
+				c, err := newTested(shared, web.options(s, newDir(t), web.StartURLs()[0]))
 				if err != nil {
 					t.Fatal(err)
 				}

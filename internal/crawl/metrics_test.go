@@ -21,6 +21,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/results"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -59,16 +60,18 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings),
 		t.Fatal(err)
 	}
 	defer shared.Close()
+	outputs := &results.Outputs{}
 	c, err := crawl.New(shared, crawl.Options{
 		Settings: s, Starts: starts, Dir: dir, Metrics: m, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Started: func(m *monitor.Monitor) { started <- m },
+		Started: func(m *monitor.Monitor) { started <- m }, Outputs: outputs,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(ended)
-		rep, err = c.Run(context.Background())
+		err = c.Run(context.Background())
+		rep = outputs.Report
 	}()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

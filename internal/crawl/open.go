@@ -23,8 +23,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
-	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/web/robots"
 	"github.com/mapwright/mapwright/parser"
@@ -65,8 +63,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 			return nil, err
 		}
 		// The export at the end would fail.
-		if err := cmp.Or(export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)),
-			datadir.CheckFile(o.Dir.Problems())); err != nil {
+		if err := o.Outputs.Check(settings, r.starts, o.Dir); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -23,6 +25,16 @@ import (
 // and sends nothing if that returns an error: Do then returns a *fetch.Error of the kind Canceled.
 type Fetcher interface {
 	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// Outputs makes the files and the report of a crawl. The methods may be called at the same time.
+type Outputs interface {
+	// Check returns datadir.ErrNotOurs if Finish would replace a file that Mapwright did not write.
+	Check(s *config.Settings, starts []datadir.Start, dir datadir.Dir) error
+	// Finish writes the outputs of a crawl that has ended. The crawl holds its store and its directory meanwhile.
+	Finish(ctx context.Context, e *monitor.Ended) error
+	// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list.
+	Export(ctx context.Context, s *state.Store, options json.RawMessage, types []string) (json.RawMessage, error)
 }
 
 // Options are what one crawl needs.
@@ -34,6 +46,7 @@ type Options struct {
 	Dir      datadir.Dir
 	Version  string
 	Managed  Managed
+	Outputs  Outputs
 
 	Log     *slog.Logger     // nil means none
 	Metrics *metrics.Metrics // may be nil
@@ -121,6 +134,9 @@ func (o *Options) validate() error {
 	var faults []error
 	if o.Settings == nil {
 		faults = append(faults, errors.New("no settings"))
+	}
+	if o.Outputs == nil {
+		faults = append(faults, errors.New("no outputs"))
 	}
 	if o.Dir == "" {
 		faults = append(faults, errors.New("no data directory"))

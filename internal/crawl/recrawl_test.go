@@ -275,14 +275,14 @@ func (f *stoppingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respo
 }
 
 // newAlone makes a crawl that is alone in its process.
-func newAlone(t *testing.T, o Options) *Crawl {
+func newAlone(t *testing.T, o Options) *tested {
 	t.Helper()
 	shared, err := NewShared(ForOneCrawl(o.Settings))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { shared.Close() })
-	c, err := New(shared, o)
+	c, err := newTested(shared, o)
 	if err != nil {
 		t.Fatal(err)
 	}

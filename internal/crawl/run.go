@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/results/export"
-	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
@@ -47,12 +43,10 @@ type run struct {
 	progress *progress
 	warnings *warnings
 	endings  *endings
-
-	exporting sync.Mutex // one export at a time: they write under the same names
 }
 
 // run crawls to the end and writes the outputs. The control socket answers for the given crawl.
-func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *report.Report, err error) {
+func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error) {
 	defer func() {
 		r.monitor.Freeze()
 		r.monitor.ExportLast()
@@ -82,14 +76,14 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 		return r.cluster.conclude(ctx, err, r.conclude)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if paused := r.endings.get().paused; paused != nil {
 		if err := r.store.Flush(ctx); err != nil {
-			return nil, fmt.Errorf("commit: %w", err)
+			return fmt.Errorf("commit: %w", err)
 		}
 		if _, nothing := r.endings.left(); !nothing || paused != ErrQuota {
-			return nil, cmp.Or(r.checkpoints.save(ctx), paused)
+			return cmp.Or(r.checkpoints.save(ctx), paused)
 		}
 	}
 	return r.conclude(ctx)
@@ -119,16 +113,6 @@ func (r *run) limitsChanged(pages int64) {
 
 // close closes the frontier and the store.
 func (r *run) close() error { return errors.Join(r.frontier.Close(), r.store.Close()) }
-
-// export writes the pages that are recorded so far.
-func (r *run) export(ctx context.Context, o export.Options, types []string) (*export.Result, error) {
-	if err := r.store.Flush(ctx); err != nil {
-		return nil, err
-	}
-	r.exporting.Lock()
-	defer r.exporting.Unlock()
-	return report.Export(ctx, r.store, types, o)
-}
 
 // figures are what the monitor shows beside what frontier and store count.
 func (r *run) figures() monitor.Figures {
@@ -227,18 +211,18 @@ func (r *run) crawl(ctx context.Context) error {
 }
 
 // conclude decides the status of the crawl, makes it durable and writes the outputs.
-func (r *run) conclude(ctx context.Context) (*report.Report, error) {
+func (r *run) conclude(ctx context.Context) error {
 	r.progress.phase.enter(monitor.Writing, "")
 	crawled := r.progress.clock.elapsed()
 	if err := r.store.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	// of several machines it is whole only now
-	if _, err := r.checkpoints.folds.linkage.Record(ctx, r.store); err != nil {
-		return nil, err
+	if _, err := r.checkpoints.folds.linkage.record(ctx, r.store); err != nil {
+		return err
 	}
 	if err := r.endings.settle(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if r.endings.finishing != nil {
 		r.endings.finishing()
@@ -248,91 +232,37 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	ended := []frontier.CrawlFact{{Name: page.FactStatus, Value: []byte(end.status)},
 		{Name: page.FactReason, Value: []byte(end.reason)}}
 	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.checkpoints.save(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if r.cluster != nil {
 		if err := r.cluster.settle(end.status); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	rep := r.report(&end, crawled)
 	if r.store.Counters().Discovered <= smallCrawl {
 		defer r.turns.take(ctx)()
 	}
-	exporting := time.Now()
-	known := len(rep.Warnings)
-	r.exporting.Lock()
-	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Unnamed: r.checkpoints.folds.linkage.Full(), Settings: r.settings,
-		Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
-	if err := pages.Complete(ctx, rep); err != nil {
-		return nil, err
-	}
-	for _, text := range rep.Warnings[known:] {
-		r.log.Warn(text)
-	}
-	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
+	return r.o.Outputs.Finish(ctx, &monitor.Ended{
+		Store: r.store, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir,
+		Version: r.o.Version, Log: r.log, Unnamed: r.checkpoints.folds.linkage.isFull(), Status: end.status,
+		Success: end.success, Reason: end.reason, Errors: end.errors, Warnings: r.warnings.all(),
+		Pages: r.progress.tally.fetched(), Crawled: crawled, HotBytes: int64(r.frontier.Stats().HotBytes),
+		Spent: r.spent,
+	})
+}
+
+// spent is what the runs of the generation used until now. It is recorded.
+func (r *run) spent(ctx context.Context) (monitor.Spent, error) {
 	if r.cluster != nil {
-		if err := r.cluster.describe(ctx, rep); err != nil {
-			return nil, err
+		h, err := r.cluster.session.History(ctx)
+		if err != nil {
+			return monitor.Spent{}, err
 		}
-	} else {
-		rep.Elapsed = r.progress.clock.all().elapsed.Seconds()
-		if err := r.checkpoints.note(); err != nil { // the time of the export too
-			return nil, err
-		}
+		return monitor.Spent{Began: h.Created, Runs: int(h.Run), Elapsed: h.Used, Cluster: h}, nil
 	}
-	return rep, r.writeReport(rep)
-}
-
-// writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json
-// says so.
-func (r *run) writeReport(rep *report.Report) error {
-	r.hidePaths(rep.Warnings)
-	r.hidePaths(rep.Errors)
-	switch err := ui.Write(r.o.Dir, rep); {
-	case errors.Is(err, datadir.ErrNotOurs):
-		rep.Warnings = append(rep.Warnings, err.Error())
-		r.hidePaths(rep.Warnings)
-		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == datadir.ReportHTMLName })
-		r.log.Warn(err.Error())
-	case err != nil:
-		return err
-	}
-	return report.Write(r.o.Dir, rep)
-}
-
-// hidePaths removes the path of the data directory from texts that a user of a service reads.
-func (r *run) hidePaths(texts []string) {
-	for i := range texts {
-		if r.o.Managed.Given != nil {
-			texts[i] = r.o.Dir.Hide(texts[i])
-		}
-	}
-}
-
-// report is the part of the report that is known before the pages are read.
-func (r *run) report(end *ending, crawled time.Duration) *report.Report {
-	counters := r.store.Counters()
-	pages, runs := r.progress.tally.fetched(), r.progress.clock.all()
-	rep := &report.Report{
-		SchemaVersion: report.Version, Version: r.o.Version, Status: end.status, Success: end.success,
-		Reason: end.reason,
-		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile),
-		IgnoredRobots: r.settings.IgnoreRobots,
-		StartedAt:     page.Time{Time: runs.began}, Runs: runs.runs, CrawlSeconds: crawled.Seconds(), Pages: pages,
-		PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
-		Bytes:       int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
-	}
-	for _, s := range r.starts {
-		rep.StartURLs = append(rep.StartURLs, s.URL.String())
-	}
-	rep.HotSetBytes = int64(r.frontier.Stats().HotBytes)
-	if r.settings.IgnoreRobots {
-		rep.Warnings = append(rep.Warnings, "robots.txt was ignored")
-	}
-	return rep
+	all := r.progress.clock.all()
+	return monitor.Spent{Began: all.began, Runs: all.runs, Elapsed: all.elapsed}, r.checkpoints.note()
 }

@@ -41,7 +41,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	c, err := New(shared, Options{Settings: set, Starts: []datadir.Start{{URL: start}},
+	c, err := newTested(shared, Options{Settings: set, Starts: []datadir.Start{{URL: start}},
 		Dir: datadir.Dir(t.TempDir() + "/crawl"), NoControl: true})
 	if err != nil {
 		t.Fatal(err)

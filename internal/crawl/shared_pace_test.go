@@ -41,7 +41,7 @@ func TestCrawlsShareOnePace(t *testing.T) {
 					dir := newDir(t)
 					o := web.options(s, dir, urls...)
 					o.Log = testLog(t, slog.LevelError)
-					c, err := New(shared, o)
+					c, err := newTested(shared, o)
 					if err != nil {
 						t.Fatal(err)
 					}

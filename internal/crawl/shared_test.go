@@ -72,14 +72,14 @@ func TestCrawlsShareAProcess(t *testing.T) {
 	shared := newShared(t, SharedOptions{MaxWorkers: workers, RobotsMemory: 1 << 20, BodyMemory: 4 << 20})
 	var inUse, most atomic.Int64
 	var sites [crawls]*busySite
-	var all [crawls]*Crawl
+	var all [crawls]*tested
 	var reports [crawls]*report.Report
 	var running sync.WaitGroup
 	for i := range all {
 		s := &busySite{number: i, pages: 20 + i, inUse: &inUse, most: &most}
 		s.Server = httptest.NewServer(s)
 		t.Cleanup(s.Close)
-		c, err := New(shared, s.options(t))
+		c, err := newTested(shared, s.options(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestCrawlsShareAProcess(t *testing.T) {
 }
 
 // sameExport exports a crawl that has ended to another directory, and compares that with what the run wrote.
-func sameExport(t *testing.T, c *Crawl) {
+func sameExport(t *testing.T, c *tested) {
 	t.Helper()
 	out := t.TempDir()
 	if _, err := c.Export(t.Context(), export.Options{Dir: out, BaseURL: "http://same.test/"},
@@ -161,9 +161,9 @@ func heldSite(t *testing.T) (s *handSite, asked <-chan struct{}, release func())
 	return s, reached, release
 }
 
-func newCrawl(t *testing.T, s *handSite, dir datadir.Dir) *Crawl {
+func newCrawl(t *testing.T, s *handSite, dir datadir.Dir) *tested {
 	t.Helper()
-	c, err := New(newShared(t, SharedOptions{}), Options{Settings: s.settings(nil), Starts: starts(t, "http://a.test/"),
+	c, err := newTested(newShared(t, SharedOptions{}), Options{Settings: s.settings(nil), Starts: starts(t, "http://a.test/"),
 		Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"no directory": {Settings: config.Defaults(config.Polite), Starts: starts(t, "http://a.test/")},
 		"no settings":  {Dir: "x", Plan: &datadir.Plan{}},
 	} {
-		if c, err := New(newShared(t, SharedOptions{}), o); err == nil {
+		if c, err := newTested(newShared(t, SharedOptions{}), o); err == nil {
 			t.Errorf("%s: made %v", name, c)
 		}
 	}

@@ -28,7 +28,7 @@ func TestStopBeforeTheSupervisorLooks(t *testing.T) {
 					<-free
 				}
 			}
-			c, err := New(newShared(t, SharedOptions{}), o)
+			c, err := newTested(newShared(t, SharedOptions{}), o)
 			if err != nil {
 				t.Fatal(err)
 			}

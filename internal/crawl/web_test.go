@@ -220,7 +220,7 @@ func runUntil(ctx context.Context, o Options, interrupt <-chan struct{}) (*repor
 		return nil, err
 	}
 	defer shared.Close()
-	c, err := New(shared, o)
+	c, err := newTested(shared, o)
 	if err != nil {
 		return nil, err
 	}

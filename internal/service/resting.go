@@ -41,10 +41,7 @@ func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*pa
 	if search.Until.IsZero() {
 		search.Until = time.Now().Add(searchTime)
 	}
-	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
-		lines, next, more, err = running.Pages(ctx, search)
-		return err
-	}, func(s *state.Store, types []string) (err error) {
+	err = r.read(ctx, func(s *state.Store, types []string) (err error) {
 		lines, next, more, err = report.Find(ctx, s, types, search)
 		return err
 	})
@@ -53,10 +50,7 @@ func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*pa
 
 // Page is one page, nil if there is none; see [report.One].
 func (r *Recorded) Page(ctx context.Context, u weburl.URL) (line *page.Line, err error) {
-	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
-		line, err = running.Page(ctx, u)
-		return err
-	}, func(s *state.Store, types []string) (err error) {
+	err = r.read(ctx, func(s *state.Store, types []string) (err error) {
 		line, err = report.One(ctx, s, types, u)
 		return err
 	})
@@ -84,15 +78,15 @@ const (
 	movePause = 50 * time.Millisecond
 )
 
-// read calls one of the two functions: with the running crawl, or with the store and the content types of XML sitemaps.
-func (r *Recorded) read(ctx context.Context, running func(*crawl.Crawl) error,
-	resting func(*state.Store, []string) error) error {
+// read calls the function with the store and the content types of XML sitemaps. The store is that of the running crawl,
+// or is opened.
+func (r *Recorded) read(ctx context.Context, read func(*state.Store, []string) error) error {
 	for range mostMoves {
 		var err error
 		if run := r.c.dispatch.runner(r.id); run != nil {
-			err = running(run.current())
+			err = run.current().Read(ctx, read)
 		} else {
-			err = r.readResting(ctx, resting)
+			err = r.readResting(ctx, read)
 		}
 		if !errors.Is(err, crawl.ErrNotRunning) {
 			return err

@@ -24,6 +24,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
@@ -44,6 +45,7 @@ type runner struct {
 
 	mu       sync.Mutex
 	crawl    *crawl.Crawl      // guarded by mu; nil if it could not be made; replaced by again
+	outputs  *results.Outputs  // of crawl; guarded by mu, and read without it when the run has ended
 	plan     Plan              // guarded by mu; as it was when the run began
 	settings *config.Settings  // guarded by mu; with the limits of the last edit
 	renew    bool              // guarded by mu; the run stops only to begin again with other limits
@@ -235,8 +237,9 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 			return err
 		}
 	}
+	outputs := &results.Outputs{}
 	o := crawl.Options{
-		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher,
+		Outputs: outputs, Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher,
 		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
@@ -263,7 +266,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.crawl, r.plan, r.settings, r.blocked = made, plan, settings, map[string]string{}
+	r.crawl, r.outputs, r.plan, r.settings, r.blocked = made, outputs, plan, settings, map[string]string{}
 	if r.mode != nil { // it was asked to stop after the run before had ended
 		made.Stop(*r.mode)
 	}
@@ -296,7 +299,7 @@ func (r *runner) hasBegun() {
 
 // run runs the crawl and records its end.
 func (r *runner) run() {
-	rep, err := r.current().Run(context.Background())
+	err := r.current().Run(context.Background())
 	for errors.Is(err, crawl.ErrPaused) {
 		more, failed := r.again()
 		if failed != nil {
@@ -305,9 +308,9 @@ func (r *runner) run() {
 		if !more || failed != nil {
 			break
 		}
-		rep, err = r.current().Run(context.Background())
+		err = r.current().Run(context.Background())
 	}
-	if err := errors.Join(r.end(rep, err), r.closeLog()); err != nil {
+	if err := errors.Join(r.end(r.outputs.Report, err), r.closeLog()); err != nil {
 		r.d.retries.failed(r.id, time.Now())
 		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
 	}

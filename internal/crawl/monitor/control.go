@@ -15,23 +15,22 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // The control socket takes one request and one answer per connection, each a line of JSON.
 
 // Request is what a client asks of a running crawl.
 type Request struct {
-	Command string          `json:"command"` // status or export
-	Export  *export.Options `json:"export,omitempty"`
-	Types   []string        `json:"types,omitempty"` // content types that XML sitemaps may list, for an export
+	Command string          `json:"command"`          // status or export
+	Export  json.RawMessage `json:"export,omitempty"` // options of an export
+	Types   []string        `json:"types,omitempty"`  // content types that XML sitemaps may list, for an export
 }
 
 // Answer is what the crawl says.
 type Answer struct {
-	Error  string         `json:"error,omitempty"`
-	Live   *Live          `json:"status,omitempty"`
-	Export *export.Result `json:"export,omitempty"`
+	Error  string          `json:"error,omitempty"`
+	Live   *Live           `json:"status,omitempty"`
+	Export json.RawMessage `json:"export,omitempty"` // what an export wrote
 }
 
 // ErrNotRunning means that no crawl listens.
@@ -41,7 +40,7 @@ var ErrNotRunning = errors.New("no running crawl answers")
 type Controlled interface {
 	Status() *Live
 	// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list.
-	Export(ctx context.Context, o export.Options, types []string) (*export.Result, error)
+	Export(ctx context.Context, options json.RawMessage, types []string) (json.RawMessage, error)
 }
 
 // Server answers on the socket of a running crawl.
@@ -137,7 +136,7 @@ func (c *Server) do(req *Request) *Answer {
 		if req.Export == nil {
 			return &Answer{Error: "export without options"}
 		}
-		res, err := c.crawl.Export(c.ctx, *req.Export, req.Types)
+		res, err := c.crawl.Export(c.ctx, req.Export, req.Types)
 		if err != nil {
 			return &Answer{Error: err.Error()}
 		}

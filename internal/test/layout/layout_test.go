@@ -52,19 +52,18 @@ var allowedImports = map[string][]string{
 	"internal/cluster/replay":   {"frontier", "internal/cluster", "state"},
 	"internal/cluster/session":  {"frontier", "internal/cluster", "state"},
 	"internal/config":           {"parser", "internal/web/fetch", "frontier/weburl"},
-	"internal/crawl": {"frontier", "frontier/pace", "state", "wal", "parser",
-		"internal/cluster/session", "internal/config", "internal/datadir", "internal/crawl/denied",
-		"internal/crawl/gate", "internal/crawl/monitor", "internal/results/report", "internal/crawl/robotscache",
-		"internal/crawl/scope", "internal/crawl/seeding", "internal/crawl/sweep", "internal/crawl/visits",
-		"internal/web/fetch", "internal/web/robots", "internal/crawl/seed", "frontier/weburl", "internal/metrics",
-		"internal/results/export", "internal/page", "internal/crawl/recrawl", "internal/results/ui",
-		"internal/slot", "internal/crawl/traps", "internal/words"},
+	"internal/crawl": {"frontier", "frontier/pace", "state", "wal", "parser", "internal/cluster/session",
+		"internal/config", "internal/datadir", "internal/crawl/denied", "internal/crawl/gate",
+		"internal/crawl/monitor", "internal/crawl/robotscache", "internal/crawl/scope",
+		"internal/crawl/seeding", "internal/crawl/sweep", "internal/crawl/visits", "internal/web/fetch",
+		"internal/web/robots", "internal/crawl/seed", "frontier/weburl", "internal/metrics", "internal/page",
+		"internal/crawl/recrawl", "internal/slot", "internal/crawl/traps", "internal/words"},
 	"internal/datadir": {"internal/config", "internal/disk", "internal/page", "internal/web/sitemap",
 		"frontier/weburl", "state"},
 	"internal/crawl/gate": {},
-	"internal/crawl/monitor": {"frontier", "internal/config", "internal/datadir", "internal/results/report",
-		"internal/crawl/scope", "internal/disk", "internal/results/export", "internal/metrics", "internal/page",
-		"internal/words", "state"},
+	"internal/crawl/monitor": {"frontier", "internal/config", "internal/datadir", "internal/crawl/scope",
+		"internal/disk", "internal/metrics", "internal/page", "internal/words", "state",
+		"internal/cluster/session"},
 	"internal/crawl/denied": {"internal/config", "internal/web/fetch"},
 	"internal/results/report": {"frontier", "internal/config",
 		"internal/datadir", "internal/crawl/scope", "internal/results/export", "internal/extsort", "internal/page",
@@ -76,12 +75,15 @@ var allowedImports = map[string][]string{
 	"internal/crawl/seeding": {"frontier", "internal/config", "internal/datadir", "internal/crawl/gate",
 		"internal/crawl/robotscache", "internal/crawl/scope", "internal/web/fetch", "internal/page",
 		"internal/crawl/seed", "internal/web/sitemap", "frontier/weburl", "state"},
-	"internal/crawl/sweep": {"frontier", "internal/results/report", "internal/crawl/scope",
-		"internal/extsort", "internal/page", "frontier/weburl", "state"},
+	"internal/crawl/sweep": {"frontier", "internal/crawl/scope", "internal/extsort", "internal/page",
+		"frontier/weburl", "state"},
 	"internal/crawl/visits": {"frontier", "internal/crawl/sweep", "internal/page", "internal/crawl/recrawl",
 		"state"},
 	"internal/disk":     {"wal"},
 	"internal/test/e2e": {"internal/test/testweb", "internal/web/sitemap"},
+	"internal/results": {"internal/cluster/session", "internal/config", "internal/crawl/monitor",
+		"internal/crawl/scope", "internal/datadir", "internal/page", "internal/results/export",
+		"internal/results/report", "internal/results/ui", "state"},
 	"internal/results/export": {"state", "internal/datadir", "internal/disk", "internal/page", "internal/crawl/recrawl",
 		"internal/web/sitemap", "frontier/weburl"},
 	"internal/extsort":          {},
@@ -118,7 +120,7 @@ var allowedImports = map[string][]string{
 	"internal/service": {"frontier", "internal/config", "internal/crawl", "internal/datadir",
 		"internal/crawl/monitor", "internal/results/report", "internal/disk", "internal/results/export",
 		"internal/page", "internal/results/problems", "internal/service/db", "internal/slot", "frontier/weburl",
-		"state", "internal/results/pageindex"},
+		"state", "internal/results", "internal/results/pageindex"},
 	"internal/service/db":               {"internal/disk"},
 	"internal/slot":                     {},
 	"internal/test/testweb":             {},
@@ -130,6 +132,45 @@ var allowedImports = map[string][]string{
 	"frontier/weburl": {},
 	"internal/view":   {"internal/crawl/monitor", "internal/words"},
 	"internal/words":  {},
+}
+
+// groups are groups of packages, by the folder that holds them. A group imports only itself and groups before it.
+var groups = [][]string{
+	{"frontier/weburl"}, {"frontier"}, {"state"}, {"internal/cluster", "internal/page", "internal/datadir"},
+	{"internal/crawl"}, {"internal/results"}, {"internal/service"}, {"cmd"},
+}
+
+// groupOf is the number of the group of a package, by the longest folder that holds it; -1 if it has none.
+func groupOf(dir string) (group int) {
+	group, longest := -1, 0
+	for i, folders := range groups {
+		for _, folder := range folders {
+			if (dir == folder || strings.HasPrefix(dir, folder+"/")) && len(folder) > longest {
+				group, longest = i, len(folder)
+			}
+		}
+	}
+	return group
+}
+
+// Groups of packages import each other in one direction, and no product imports what is there for tests. Command
+// demo shows the web of the tests.
+func TestGroupsHaveOneDirection(t *testing.T) {
+	support := regexp.MustCompile(`^(internal/test|bench|examples)(/|$)`)
+	for dir, pkg := range packages(t) {
+		for _, imp := range pkg.Imports {
+			rel, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				continue
+			}
+			if from, to := groupOf(dir), groupOf(rel); from >= 0 && to > from {
+				t.Errorf("%s imports %s, which is above it", dir, rel)
+			}
+			if support.MatchString(rel) && !support.MatchString(dir) && dir != "cmd/mapwright" {
+				t.Errorf("%s imports %s, which is for tests", dir, rel)
+			}
+		}
+	}
 }
 
 func TestImportDirections(t *testing.T) {

@@ -1,4 +1,4 @@
-package report
+package crawl
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Linkage reads what earlier versions recorded of URLs that sitemaps list, as evidence and in a checkpoint. Record
+// linkage reads what earlier versions recorded of URLs that sitemaps list, as evidence and in a checkpoint. Record
 // puts it where it is recorded now.
-type Linkage struct {
+type linkage struct {
 	mu   sync.Mutex      // partitions are opened at the same time
 	urls map[uint64]bool // guarded by mu; by hash: URLs that sitemaps list; true if a page links to it
 	full bool            // guarded by mu
@@ -30,18 +30,18 @@ const (
 	evidenceLinkageFull  frontier.EvidenceKind = 11 // its subject is 0
 )
 
-// LinkageName is the name of the snapshot.
-const LinkageName = "linkage"
+// linkageName is the name of the snapshot.
+const linkageName = "linkage"
 
-// Full reports whether sitemaps list URLs that it does not hold.
-func (l *Linkage) Full() bool {
+// isFull reports whether sitemaps list URLs that it does not hold.
+func (l *linkage) isFull() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.full
 }
 
-// Fold takes in evidence, in any order.
-func (l *Linkage) Fold(e frontier.Evidence) {
+// fold takes in evidence, in any order.
+func (l *linkage) fold(e frontier.Evidence) {
 	if e.Kind < evidenceSitemapLists || e.Kind > evidenceLinkageFull {
 		return
 	}
@@ -57,15 +57,15 @@ func (l *Linkage) Fold(e frontier.Evidence) {
 	}
 }
 
-func (l *Linkage) addLocked(hash uint64, linked bool) {
+func (l *linkage) addLocked(hash uint64, linked bool) {
 	if l.urls == nil {
 		l.urls = map[uint64]bool{}
 	}
 	l.urls[hash] = l.urls[hash] || linked
 }
 
-// Load reads a snapshot: a hash and a byte for each URL.
-func (l *Linkage) Load(r io.Reader) error {
+// load reads a snapshot: a hash and a byte for each URL.
+func (l *linkage) load(r io.Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var rec [9]byte
@@ -79,10 +79,10 @@ func (l *Linkage) Load(r io.Reader) error {
 	}
 }
 
-// Record commits what is known of pages and is not on record, and that sitemaps list some. It does nothing if nothing
+// record commits what is known of pages and is not on record, and that sitemaps list some. It does nothing if nothing
 // is known. Until the evidence is gone from the log, later runs do it again, with the same result. Nothing else names
 // URLs meanwhile.
-func (l *Linkage) Record(ctx context.Context, s *state.Store) (known bool, err error) {
+func (l *linkage) record(ctx context.Context, s *state.Store) (known bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.urls) == 0 && !l.full {

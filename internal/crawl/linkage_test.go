@@ -1,4 +1,4 @@
-package report
+package crawl
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
@@ -34,39 +35,42 @@ func TestLinkageIsRecorded(t *testing.T) {
 		}
 		snapshot = append(binary.BigEndian.AppendUint64(snapshot, hash(path)), linked)
 	}
-	for name, read := range map[string]func(l *Linkage) error{
-		"evidence":  func(l *Linkage) error { foldAll(l, evidence); return nil },
-		"backwards": func(l *Linkage) error { foldAll(l, backwards); return nil },
-		"snapshot":  func(l *Linkage) error { return l.Load(bytes.NewReader(snapshot)) },
-		"both":      func(l *Linkage) error { foldAll(l, evidence); return l.Load(bytes.NewReader(snapshot)) },
+	for name, read := range map[string]func(l *linkage) error{
+		"evidence":  func(l *linkage) error { foldAll(l, evidence); return nil },
+		"backwards": func(l *linkage) error { foldAll(l, backwards); return nil },
+		"snapshot":  func(l *linkage) error { return l.load(bytes.NewReader(snapshot)) },
+		"both":      func(l *linkage) error { foldAll(l, evidence); return l.load(bytes.NewReader(snapshot)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := openState(t)
+			url := func(path string) weburl.URL { return weburl.MustCanonical("https://x.test/" + path) }
 			links := map[string]uint8{"listed": page.SourceSitemap, "both": page.SourceSitemap,
 				"later": page.SourceSitemap, "found": page.SourceLink, "none": page.SourceLink}
 			r := frontier.Record{}
 			for path, source := range links {
-				u := s.url(path)
-				r.Links = append(r.Links, frontier.Link{Key: s.store.Hasher().Key(u), URL: u, Source: source})
+				u := url(path)
+				r.Links = append(r.Links, frontier.Link{Key: s.Hasher().Key(u), URL: u, Source: source})
 			}
-			r.Named = []frontier.Named{{Key: s.store.Hasher().Key(s.url("later")), Linked: true, Generation: 2}}
-			s.commit(r)
+			r.Named = []frontier.Named{{Key: s.Hasher().Key(url("later")), Linked: true, Generation: 2}}
+			if _, err := s.Commit(r); err != nil {
+				t.Fatal(err)
+			}
 			for range 2 {
-				l := &Linkage{}
+				l := &linkage{}
 				if err := read(l); err != nil {
 					t.Fatal(err)
 				}
-				if known, err := l.Record(t.Context(), s.store); !known || err != nil {
+				if known, err := l.record(t.Context(), s); !known || err != nil {
 					t.Fatal(known, err)
 				}
-				if s.store.Facts()[frontier.FactListed] == nil {
+				if s.Facts()[frontier.FactListed] == nil {
 					t.Error("it is not on record that sitemaps list URLs")
 				}
 				for path, want := range map[string][2]state.NamedIn{
 					"listed": {}, "both": {1: {Named: true}}, "later": {1: {Named: true, Generation: 2}},
 					"found": {0: {Named: true}}, "none": {},
 				} {
-					p, _, err := s.store.Page(t.Context(), s.store.Hasher().Key(s.url(path)))
+					p, _, err := s.Page(t.Context(), s.Hasher().Key(url(path)))
 					if got := [2]state.NamedIn{p.Listed, p.Linked}; got != want || err != nil {
 						t.Errorf("%s is named %+v, want %+v: %v", path, got, want, err)
 					}
@@ -74,18 +78,32 @@ func TestLinkageIsRecorded(t *testing.T) {
 			}
 		})
 	}
-	if err := (&Linkage{}).Load(bytes.NewReader(snapshot[1:])); err == nil {
+	if err := (&linkage{}).load(bytes.NewReader(snapshot[1:])); err == nil {
 		t.Error("a cut snapshot is taken for a whole one")
 	}
-	s := newSite(t)
-	if known, err := (&Linkage{}).Record(t.Context(), s.store); known || err != nil ||
-		s.store.Facts()[frontier.FactListed] != nil {
+	s := openState(t)
+	if known, err := (&linkage{}).record(t.Context(), s); known || err != nil ||
+		s.Facts()[frontier.FactListed] != nil {
 		t.Error("a crawl without such evidence is taken for one with", err)
 	}
 }
 
-func foldAll(l *Linkage, list []frontier.Evidence) {
+func openState(t *testing.T) *state.Store {
+	t.Helper()
+	s, err := state.Open(t.TempDir(), state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func foldAll(l *linkage, list []frontier.Evidence) {
 	for _, e := range list {
-		l.Fold(e)
+		l.fold(e)
 	}
 }
