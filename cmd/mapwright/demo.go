@@ -1,16 +1,47 @@
 package main
 
 import (
+	"bytes"
+	"embed"
 	"fmt"
+	"mime"
+	"net"
+	"net/http"
 	"os"
+	"path"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/test/testweb"
 )
+
+// demoFiles is the site that the demo crawls. {site} in a file stands for the address under which it is served.
+//
+//go:embed demosite
+var demoFiles embed.FS
+
+// serveDemo answers a request for the demo site.
+func serveDemo(w http.ResponseWriter, r *http.Request) {
+	moved := map[string]string{"/old-hours": "/hours", "/hours": "/about.html"}
+	if to := moved[r.URL.Path]; to != "" {
+		http.Redirect(w, r, to, http.StatusMovedPermanently)
+		return
+	}
+	name := r.URL.Path
+	if strings.HasSuffix(name, "/") {
+		name += "index.html"
+	}
+	text, err := demoFiles.ReadFile("demosite" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	_, _ = w.Write(bytes.ReplaceAll(text, []byte("{site}"), []byte("http://"+r.Host))) // the client may be gone
+}
 
 func newDemo(environ []string, io stdio) *cobra.Command {
 	var (
@@ -23,13 +54,18 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setting.base = config.Layer{config.ProfileName: {Texts: []string{string(config.OwnSite)}, From: "demo"}}
-			web, err := testweb.Start(testweb.DemoConfig())
+			loaded, err := setting.load()
+			if err != nil {
+				return err
+			}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return &exitError{exitFailed, err}
 			}
-			defer web.Close()
-			setting.given["resolve"] = config.Given{Texts: []string{web.Resolve()}, From: "demo"}
-			loaded, err := setting.load()
+			site := &http.Server{Handler: http.HandlerFunc(serveDemo)}
+			go func() { _ = site.Serve(listener) }() // it ends when the site is closed
+			defer site.Close()
+			starts, err := readStarts([]string{fmt.Sprintf("http://%s/", listener.Addr())}, io.in)
 			if err != nil {
 				return err
 			}
@@ -38,14 +74,10 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 					return &exitError{exitFailed, err}
 				}
 			}
-			starts, err := readStarts(web.StartURLs(), io.in)
-			if err != nil {
-				return err
-			}
 			if err := datadir.Dir(dir).CheckNew(); err != nil {
 				return refusal(err)
 			}
-			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", web.Addr(), dir)
+			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", listener.Addr(), dir)
 			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts,
 				Dir: datadir.Dir(dir)}, loaded.Warnings, false, nil)
 		},

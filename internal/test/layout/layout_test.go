@@ -193,6 +193,18 @@ func TestImportDirections(t *testing.T) {
 	}
 }
 
+// No package of the product imports test support, benchmarks or examples.
+func TestProductWithoutTestSupport(t *testing.T) {
+	isSupport := regexp.MustCompile(`^(internal/test|bench|examples)(/|$)`).MatchString
+	for dir, pkg := range packages(t) {
+		for _, imp := range pkg.Imports {
+			if rel, ours := strings.CutPrefix(imp, module+"/"); ours && isSupport(rel) && !isSupport(dir) {
+				t.Errorf("%s imports %s", dir, rel)
+			}
+		}
+	}
+}
+
 // The table of packages in ARCHITECTURE.md has one row for each package.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "ARCHITECTURE.md"))

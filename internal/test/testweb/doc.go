@@ -1,4 +1,4 @@
-// Package testweb is a synthetic web for tests, the demo and benchmarks: many
+// Package testweb is a synthetic web for tests and benchmarks: many
 // hosts behind one loopback listener, every page of them decided by a seed, with
 // faults where a test asks for them and statistics that say how a crawler behaved.
 //
