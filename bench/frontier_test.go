@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -150,7 +151,7 @@ func (a *adder) add(ctx context.Context) error {
 		for n := from; n < to; n++ {
 			url := "http://www.site-" + host + ".test/catalogue/section-" + strconv.Itoa(n/1000) + "/article-" +
 				strconv.Itoa(n) + ".html"
-			u, err := frontier.ParseURL(url)
+			u, err := weburl.Parse(url)
 			if err != nil {
 				return err
 			}

@@ -280,7 +280,7 @@ func (b *blobs) Keep(name string) bool {
 
 func (b *blobs) names() (names []string) {
 	for name := range b.new {
-		if !IsFilter(name) {
+		if !dedup.IsPack(name) {
 			panic(name)
 		}
 		names = append(names, name)
@@ -324,7 +324,7 @@ func TestFiltersAreKept(t *testing.T) {
 	for shards := range 3 {
 		o.Shards = shards + 1
 		g := newTest(t, o, newMemStore())
-		if err := g.RestoreFilters(b.names(), b.read); err != nil {
+		if _, err := g.RestoreFilters(b.names(), b.read); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range keys {
@@ -354,7 +354,7 @@ func TestFiltersAreKept(t *testing.T) {
 		broken.new[name][len(broken.new[name])/2] ^= 1
 		for what, b := range map[string]*blobs{"missing": without, "broken": broken} {
 			g := newTest(t, o, newMemStore())
-			if err := g.RestoreFilters(b.names(), b.read); err == nil {
+			if _, err := g.RestoreFilters(b.names(), b.read); err == nil {
 				t.Errorf("%s %s went unnoticed", name, what)
 			}
 			if g.Stats().FilterKeys != 0 {
@@ -363,7 +363,7 @@ func TestFiltersAreKept(t *testing.T) {
 		}
 	}
 	o.Seed++
-	if err := newTest(t, o, newMemStore()).RestoreFilters(b.names(), b.read); err == nil {
+	if _, err := newTest(t, o, newMemStore()).RestoreFilters(b.names(), b.read); err == nil {
 		t.Error("a filter of another seed was taken")
 	}
 }

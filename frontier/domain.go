@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
 )
@@ -171,7 +172,7 @@ const foldForm = 1 // version of the form of that blob
 
 // SaveFolds writes what was computed from the evidence recorded before the call, by
 // the run of the given number; it may be from a little more.
-func (f *Frontier) SaveFolds(w FilterWriter, run uint64) error {
+func (f *Frontier) SaveFolds(w dedup.BlobWriter, run uint64) error {
 	err := w.Put(FoldName, foldForm, func(w io.Writer) error {
 		if _, err := w.Write(binary.BigEndian.AppendUint64(nil, run)); err != nil {
 			return err

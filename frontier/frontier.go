@@ -1,56 +1,33 @@
-// Package frontier decides which URL may be fetched next. It knows nothing of
-// HTTP, HTML or disks: it is told what was found and how each fetch went, keeps
-// its records in a [Store], and hands out leases.
+// Package frontier decides which URL may be fetched next. It knows nothing of HTTP, HTML or disks: it is told what was
+// found and how each fetch went, keeps its records in a [Store], and hands out leases. A small crawler needs [New] with
+// [Options], [Frontier.Add], [Frontier.Next], the [Lease] and its [Result]. Package examples/smallcrawler is one.
 //
 // # The life of a URL
 //
-// A URL comes in as a [Link], a seed through [Frontier.Add], or as a [Found] with the page
-// that names it through [Lease.Done]. If it was never seen before it is recorded, in the
-// same record as the end of that page, and queued with its host; from then on it is
-// pending until it is finished, exactly once, whatever happens to the process.
+// A URL comes in as a [Link], a seed through [Frontier.Add], or with the page that names it through [Lease.Done]. If it
+// was never seen before it is recorded, in the same record as the end of that page, and queued with its host. It is
+// then pending until it is finished, exactly once, whatever happens to the process.
 //
-// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The lease holds one of the host's
-// slots, the URL's memory permit and its page ticket. The worker calls [Lease.Start] before the first byte of the
-// request, and sends nothing if that returns an error. It calls [Lease.Done] when the result is known. And it defers
-// [Lease.Abandon], which returns the lease if a panic prevented the call of Done. Done finishes the URL, or puts it
-// back for another attempt; which of the two it was, it returns.
+// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The worker defers [Lease.Abandon], which
+// returns the lease after a panic. It calls [Lease.Start] before the first byte of the request, and sends nothing if that
+// returns an error. It calls [Lease.Done] when the result is known: the URL is finished, or goes back for another try.
 //
-//	for {
-//		l, err := f.Next(ctx)
-//		if err != nil {
-//			return err // ErrDrained: the crawl is complete
-//		}
-//		go func() {
-//			defer l.Abandon()
-//			result := fetch(l) // calls l.Start
-//			l.Done(result)
-//		}()
-//	}
-//
-// Not every lease is for a page. Before the first page of an origin there is one of
-// [KindRobots], and links with Sitemap set are leases of [KindSitemap]; they obey
-// the host's pace like any other.
-//
-// When nothing is queued, leased or waiting, and no token of [Frontier.Source] is
-// held, Next returns [ErrDrained]. That is exact, as long as a caller that adds links
-// which do not come from a lease holds a token meanwhile.
+// Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
+// [KindSitemap]; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
+// [Frontier.Source] is held, Next returns [ErrDrained]. That is exact, as long as a caller that adds links which do not
+// come from a lease holds a token meanwhile.
 //
 // # Going on later
 //
-// With a durable store a crawl can be ended at any moment, by a loss of power too. The next
-// run makes a frontier with the same Seed over the same store, calls
-// [Frontier.Resume], and [Frontier.RestoreFilters] with what [Frontier.SaveFilters]
-// saved, or [Frontier.Remember] with the keys of all links if there is nothing or it
-// cannot be read. Nothing in the store depends on the number of shards or on any
-// limit, so all of them may change.
+// With a durable store a crawl can be ended at any moment. The next run makes a frontier with the same Seed over the
+// same store, calls [Frontier.Resume], and [Frontier.Remember] with the keys of all links. For large crawls
+// [Frontier.SaveFilters] and [Frontier.RestoreFilters] save reading them. The number of shards and all limits may change.
 //
-// # Pace
+// # For Mapwright itself
 //
-// What an answer means for a host is decided by [pace.Pace], a value without any clock or
-// lock; the frontier keeps one for each host and does what it says. It can be used
-// by itself.
-//
-// DESIGN.md beside this file says why all this is built as it is.
+// Mapwright's own crawl uses [Found] for the links of pages, [Notice] and [Stats] for its log, [Frontier.Revisit] and
+// [Named] for later visits, and [Evidence] with the folds. A crawl of several machines uses [Member], the partitions,
+// [Mark] and [RobotsQuestion]. Other callers need none of these. DESIGN.md says why all is built as it is.
 package frontier
 
 import (
@@ -59,6 +36,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,13 +217,6 @@ func (f *Frontier) Source() (release func()) {
 	})
 }
 
-// A FilterWriter keeps named blobs for the next run. What it kept last time can
-// be kept again without being written.
-type FilterWriter = dedup.BlobWriter
-
-// IsFilter reports whether a blob's name is one that SaveFilters gave.
-func IsFilter(name string) bool { return dedup.IsPack(name) }
-
 // SaveFilters writes what is needed to know all URLs again that were recorded
 // before the call: it may be a few more. Layers that are full are written once,
 // in a pack with all others that have become so since the last time. It must not
@@ -254,7 +225,7 @@ func IsFilter(name string) bool { return dedup.IsPack(name) }
 // The filter of a partition that is closed is not known. Then nothing is saved, and
 // the filters are made anew from the store. A partition that was closed and opened
 // again has a filter with other layers, so that no earlier pack is of use.
-func (f *Frontier) SaveFilters(w FilterWriter) error {
+func (f *Frontier) SaveFilters(w dedup.BlobWriter) error {
 	closings := f.parts.closings.Load()
 	if f.parts.notOpen.Load() > 0 {
 		f.packs.Forget()
@@ -270,11 +241,15 @@ func (f *Frontier) SaveFilters(w FilterWriter) error {
 	return nil
 }
 
-// RestoreFilters reads what SaveFilters wrote: all blobs of which IsFilter is
-// true. It is called before anything is added. After an error the frontier knows
-// no URL, and must be told of all of them with Remember.
-func (f *Frontier) RestoreFilters(names []string, read func(name string, fn func(io.Reader) error) error) error {
-	return f.packs.Restore(names, read)
+// RestoreFilters reads what SaveFilters wrote, and reports whether names, those of all blobs that are kept, has any of
+// it. It is called before anything is added. After an error the frontier knows no URL, and must be told of all of them
+// with Remember.
+func (f *Frontier) RestoreFilters(names []string, read func(name string, fn func(io.Reader) error) error) (bool, error) {
+	packs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !dedup.IsPack(name) })
+	if len(packs) == 0 {
+		return false, nil
+	}
+	return true, f.packs.Restore(packs, read)
 }
 
 // A clock counts nanoseconds since 1970 and is never set back.

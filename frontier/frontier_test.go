@@ -81,7 +81,7 @@ func done(t testing.TB, l *Lease, r Result) Disposition {
 
 // mustURL is the URL of a text that is known to be one.
 func mustURL(text string) URL {
-	u, err := ParseURL(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		panic(err)
 	}

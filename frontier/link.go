@@ -11,31 +11,14 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// A URL is a canonical URL with its parsed form. A Key identifies a URL within one
-// crawl, a HostID a host name; both are hashes under [Options.Seed], which a
-// Hasher computes. The first byte of both is the partition.
-//
-// Documentation tools do not list the methods of aliases. A caller outside of this
-// module needs these: URL has String, Scheme, Host, Port, Origin, Path, Query,
-// RequestURI, Resolve(ref) and IsZero; Hasher has Key(url) and HostID(host name);
-// Key has the field Host, a HostID, and HostID has Partition.
+// These types of package weburl stand in most calls here. A Key identifies a URL within one crawl, a HostID a host
+// name; both are hashes under [Options.Seed], which a Hasher computes. The first byte of both is the partition.
 type (
 	URL    = weburl.URL
 	Key    = weburl.Key
 	HostID = weburl.HostID
 	Hasher = weburl.Hasher
 )
-
-// Identity names the rules from which Keys, HostIDs and partitions follow, such as
-// "url=1 idna=15.0.0 suffixes=2026-02-06/e8d1249e". A store keeps it with its
-// data: under another Identity the same URL may have another Key.
-func Identity() string { return weburl.Identity() }
-
-// NewHasher returns the hasher of a crawl with the given seed.
-func NewHasher(seed uint64) Hasher { return weburl.NewHasher(seed) }
-
-// ParseURL reads an absolute URL as a browser would.
-func ParseURL(raw string) (URL, error) { return weburl.Parse(raw) }
 
 // The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.

@@ -45,7 +45,7 @@ func (w *savedBlobs) reopen(t *testing.T, o Options, store Store) *Frontier {
 		names = append(names, name)
 	}
 	if len(names) > 0 {
-		err := f.RestoreFilters(names,
+		_, err := f.RestoreFilters(names,
 			func(name string, fn func(io.Reader) error) error { return fn(bytes.NewReader(w.saved[name])) })
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func TestResume(t *testing.T) {
 				if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 					t.Fatal(err)
 				}
-				if err := f.RestoreFilters(b.names(), b.read); err != nil {
+				if _, err := f.RestoreFilters(b.names(), b.read); err != nil {
 					t.Fatal(err)
 				}
 				for k := range store.since(store.saved) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // originState is what is known of an origin's robots.txt.
@@ -325,7 +327,7 @@ func (f *Frontier) queueQuestion(q question) {
 
 // ask queues a question of another machine.
 func (f *Frontier) ask(q RobotsQuestion) error {
-	root, err := ParseURL(q.Origin + "/")
+	root, err := weburl.Parse(q.Origin + "/")
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type VersionError = disk.VersionError
 
 // An IdentityError says that the keys of the store in Dir were computed by other
 // rules (Found) than this program has (Known), so that it would not recognise
-// URLs that are known. Nothing was changed. See frontier.Identity.
+// URLs that are known. Nothing was changed. See weburl.Identity.
 type IdentityError struct {
 	Dir, Found, Known string
 }

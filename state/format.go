@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
@@ -75,7 +75,7 @@ func writeFormat(dir string, f format) error {
 // checkIdentity returns an *IdentityError for a store in dir whose keys were
 // computed by other rules than this program's.
 func (f format) checkIdentity(dir string) error {
-	if known := frontier.Identity(); f.identity != known {
+	if known := weburl.Identity(); f.identity != known {
 		return &IdentityError{Dir: dir, Found: f.identity, Known: known}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
@@ -221,8 +222,8 @@ func TestOtherIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.identity != frontier.Identity() || f.seed != modelSeed {
-		t.Errorf("the format is %+v, want identity %q and seed %d", f, frontier.Identity(), modelSeed)
+	if f.identity != weburl.Identity() || f.seed != modelSeed {
+		t.Errorf("the format is %+v, want identity %q and seed %d", f, weburl.Identity(), modelSeed)
 	}
 	other := f
 	other.identity = "url=0 idna=14.0.0 suffixes=2020-01-01/00000000"
@@ -234,7 +235,7 @@ func TestOtherIdentity(t *testing.T) {
 		o.Mode = mode
 		_, err := Open(dir, o)
 		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity ||
-			e.Known != frontier.Identity() {
+			e.Known != weburl.Identity() {
 			t.Errorf("mode %d: %+v", mode, e)
 		}
 	}

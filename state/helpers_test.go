@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func wantErr(t *testing.T, want, got error, format string, args ...any) {
@@ -36,7 +37,7 @@ func mustURL(text string) frontier.URL {
 	if text == "" {
 		return frontier.URL{}
 	}
-	u, err := frontier.ParseURL(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		panic(err)
 	}

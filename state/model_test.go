@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -52,7 +53,7 @@ type changeID struct {
 
 func newModel(seed uint64) *model {
 	return &model{
-		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
+		rng: rand.New(rand.NewPCG(seed, seed)), hasher: weburl.NewHasher(modelSeed),
 		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{},
 		finishes: map[frontier.Key]*frontier.Finish{},
 		held:     map[frontier.Key]*frontier.Finish{}, named: map[frontier.Key][2]NamedIn{},

@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/record"
@@ -118,7 +119,7 @@ func (s opening) create() error {
 	}
 	s.seed = cmp.Or(s.opts.Seed, randomSeed())
 	s.found.Created = true
-	f := format{seed: s.seed, created: time.Now(), identity: frontier.Identity()}
+	f := format{seed: s.seed, created: time.Now(), identity: weburl.Identity()}
 	if v := s.opts.view(); v != nil {
 		f.crawl = v.Crawl
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/overlay"
 	"github.com/mapwright/mapwright/state/internal/record"
@@ -202,7 +203,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Seed() uint64 { return s.seed }
 
 // Hasher makes keys and host ids of this crawl.
-func (s *Store) Hasher() frontier.Hasher { return frontier.NewHasher(s.seed) }
+func (s *Store) Hasher() frontier.Hasher { return weburl.NewHasher(s.seed) }
 
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }

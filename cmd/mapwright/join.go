@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
@@ -131,7 +131,7 @@ func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.S
 	_, _ = rand.Read(random[:]) // it never fails
 	name = cmp.Or(name, fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:])))
 	row := cluster.Crawl{
-		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: frontier.Identity(),
+		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: weburl.Identity(),
 		Plan: plan, MaxURLs: uint64(s.PageCap()),
 	}
 	err = e.Create(ctx, row, session.TokenStart)

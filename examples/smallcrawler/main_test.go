@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -260,10 +261,10 @@ func checkKeys(t *testing.T, dir string, want map[string]page) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	hasher := frontier.NewHasher(store.Seed())
+	hasher := weburl.NewHasher(store.Seed())
 	keys := map[frontier.Key]bool{}
 	for text := range want {
-		u, err := frontier.ParseURL(text)
+		u, err := weburl.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +312,7 @@ Disallow: /last
 		"/Private/a": true,
 		"/a.cgi":     false, "/a.cgi?b": true, "/same": true, "/last": true,
 	} {
-		u, err := frontier.ParseURL("http://site.example" + path)
+		u, err := weburl.Parse("http://site.example" + path)
 		if err != nil {
 			t.Fatal(err)
 		}

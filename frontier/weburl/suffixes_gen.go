@@ -2,7 +2,8 @@
 
 // This program makes suffixes.txt from a public_suffix_list.dat of https://github.com/publicsuffix/list:
 //
-//	go run suffixes_gen.go -date 2026-02-06 -revision d6c92f1bbb7433e5db7b8405c25d4035fb8ff376 <public_suffix_list.dat >suffixes.txt
+//	go run suffixes_gen.go -date 2026-02-06 -revision d6c92f1bbb7433e5db7b8405c25d4035fb8ff376 \
+//		<public_suffix_list.dat >suffixes.txt
 //
 // A newer list gives some hosts another partition, so it changes Identity: crawls that were begun before cannot be
 // resumed by a program that has it. Take one only for a reason, and say so in the changelog.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Partitions is the number of partitions of a crawl.
@@ -85,7 +85,7 @@ func (e *IdentityError) Error() string {
 // CheckIdentity refuses a crawl whose keys this program would compute in another way. The
 // error is an *IdentityError.
 func (c *Crawl) CheckIdentity() error {
-	if own := frontier.Identity(); c.Identity != own {
+	if own := weburl.Identity(); c.Identity != own {
 		return &IdentityError{c.Name, c.Identity, own}
 	}
 	return nil

@@ -274,16 +274,14 @@ func (c *checkpoints) restoreFilters() (at frontier.Position, err error) {
 	byName := map[string]state.Snapshot{}
 	var names []string
 	for _, s := range snapshots {
-		if frontier.IsFilter(s.Name) {
-			byName[s.Name] = s
-			names = append(names, s.Name)
-		}
+		byName[s.Name] = s
+		names = append(names, s.Name)
 	}
-	if len(names) == 0 {
-		return 0, nil
-	}
-	err = c.frontier.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
+	found, err := c.frontier.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
 		return c.store.ReadSnapshot(byName[name], read)
 	})
+	if !found {
+		return 0, nil
+	}
 	return at, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/cluster/session"
@@ -45,7 +46,7 @@ type testCluster struct {
 func newTestCluster(t *testing.T, web *memoryWeb, s *config.Settings, urls ...string) *testCluster {
 	t.Helper()
 	c := &testCluster{T: t, web: web, engine: memory.New(), settings: s}
-	c.crawl = cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: 7, Identity: frontier.Identity(),
+	c.crawl = cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: 7, Identity: weburl.Identity(),
 		MaxURLs: uint64(s.PageCap())}
 	c.plan = datadir.NewPlan(s, starts(t, urls...))
 	if err := c.engine.Create(t.Context(), c.crawl, session.TokenStart); err != nil {

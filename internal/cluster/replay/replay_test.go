@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/test/memory"
 	"github.com/mapwright/mapwright/state"
@@ -80,12 +81,12 @@ func (w *writer) Close() error                                    { return nil }
 // Their positions overlap. It returns what was finished, by URL.
 func crawl(t *testing.T, e cluster.Engine) (id cluster.CrawlID, pages map[string]uint16) {
 	t.Helper()
-	c := cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: seed, Identity: frontier.Identity()}
+	c := cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: seed, Identity: weburl.Identity()}
 	if err := e.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	pages = map[string]uint16{}
-	hasher := frontier.NewHasher(seed)
+	hasher := weburl.NewHasher(seed)
 	for half := range 2 {
 		w := newWriter(t, e, c.ID, 128*half, 128*half+127)
 		s, err := state.Open(t.TempDir()+"/state", state.Options{Seed: seed, Journal: w, MinFree: state.Off,
@@ -94,7 +95,7 @@ func crawl(t *testing.T, e cluster.Engine) (id cluster.CrawlID, pages map[string
 			t.Fatal(err)
 		}
 		for i := range 600 {
-			u, err := frontier.ParseURL(fmt.Sprintf("https://site%d.example/page%d", i%150, i))
+			u, err := weburl.Parse(fmt.Sprintf("https://site%d.example/page%d", i%150, i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +206,7 @@ func TestOpenRefusesOtherRules(t *testing.T) {
 	}
 	_, err := Open(t.Context(), e, look(t, e, c.ID), t.TempDir()+"/scratch")
 	if other, ok := errors.AsType[*cluster.IdentityError](err); !ok || other.Crawl != "url=0" ||
-		other.Own != frontier.Identity() {
+		other.Own != weburl.Identity() {
 		t.Errorf("got %v", err)
 	}
 }

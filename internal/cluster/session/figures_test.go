@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/test/memory"
 )
@@ -15,7 +15,7 @@ import (
 // those before it.
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, row := memory.New(), cluster.Crawl{ID: cluster.NewID(), Name: "test", Identity: frontier.Identity()}
+		e, row := memory.New(), cluster.Crawl{ID: cluster.NewID(), Name: "test", Identity: weburl.Identity()}
 		if err := e.Create(t.Context(), row); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Seed is the hash seed of all keys that the tests commit.
@@ -33,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) frontier.Store) {
 		{"random records", testRandom},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.test(&checker{T: t, store: open(t), hasher: frontier.NewHasher(Seed)})
+			c.test(&checker{T: t, store: open(t), hasher: weburl.NewHasher(Seed)})
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
@@ -124,7 +125,7 @@ func mustURL(text string) frontier.URL {
 	if text == "" {
 		return frontier.URL{}
 	}
-	u, err := frontier.ParseURL(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		panic(err)
 	}
