@@ -69,8 +69,8 @@ func (s *HostSet) hasBelow(host string) bool {
 	return false
 }
 
-// covers reports whether every host of another set is in this one.
-func (s *HostSet) covers(other HostSet) bool {
+// Covers reports whether every host of another set is in this one.
+func (s *HostSet) Covers(other HostSet) bool {
 	for host := range other.exact {
 		if !s.Has(host) {
 			return false

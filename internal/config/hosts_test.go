@@ -24,7 +24,7 @@ func TestHostSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if set.covers(other) != want {
+		if set.Covers(other) != want {
 			t.Errorf("covers %q: %v, want %v", pattern, !want, want)
 		}
 	}

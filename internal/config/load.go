@@ -202,6 +202,17 @@ func (e *settingError) Error() string {
 
 func (e *settingError) Unwrap() error { return e.err }
 
+// EachFault calls report for each fault that Load has found, with the name of the setting; empty if it concerns several.
+func EachFault(err error, report func(setting string, err error)) {
+	for _, err := range leaves(err) {
+		if of, ok := errors.AsType[*settingError](err); ok {
+			report(of.setting, of.err)
+		} else {
+			report("", err)
+		}
+	}
+}
+
 // leaves are the errors that were joined into err; none if it is nil.
 func leaves(err error) []error {
 	if err == nil {

@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // A Permission says who may use a setting in a crawl that is submitted to a service. On the command line every setting
 // may be used.
 type Permission string
@@ -32,6 +34,14 @@ func atLeast(least int) *Range { return &Range{AtLeast: float64(least)} }
 
 func (r *Range) has(n float64) bool { return n >= r.AtLeast && (r.AtMost == nil || n <= *r.AtMost) }
 
+// String says which values are free for all.
+func (r *Range) String() string {
+	if r.AtMost == nil {
+		return fmt.Sprintf("others may use %.0f and more", r.AtLeast)
+	}
+	return fmt.Sprintf("others may use %.0f to %.0f", r.AtLeast, *r.AtMost)
+}
+
 // rangeOf is the range of a setting that is a number, a duration in seconds or a size in bytes; nil for others.
 func rangeOf(v Value) *Range {
 	switch v := v.(type) {
@@ -61,12 +71,17 @@ func numberOf(v Value) (n float64, ok bool) {
 	return 0, false
 }
 
-// profilePermission says who may choose a profile.
-func profilePermission(p Profile) Permission {
-	if p == OwnSite {
-		return OwnHost
+// FreeFor reports whether every account may use the values for a setting that is not the operator's: a number in the
+// free range, or a switch that is off. A bad value is free: it is refused by itself.
+func (e *Entry) FreeFor(texts []string) bool {
+	if err := setAll(e.Value, texts); err != nil {
+		return true
 	}
-	return Tenant
+	if on, ok := e.Value.(boolValue); ok {
+		return !*on.p
+	}
+	n, ok := numberOf(e.Value)
+	return ok && e.Free != nil && e.Free.has(n)
 }
 
 // SettingInfo describes one setting to callers of a service.

@@ -37,10 +37,9 @@ func TestRemovedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkWarnings(t, resumed.Warnings, append([]string{"the crawl's commit-interval is ignored: "}, want...))
-	submitted, faults := load(t, Submission{}, map[string]any{"trap_values": 3, "hot_set_mb": []string{"x"}})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
+	layer, _ := FromJSON([]byte(`{"trap_values": 3, "hot_set_mb": ["x"]}`),
+		func(field, _, format string, args ...any) { t.Errorf("%s: "+format, append([]any{field}, args...)...) })
+	submitted := mustLoad(t, layer)
 	checkWarnings(t, submitted.Warnings, []string{"settings.hot_set_mb is ignored", "settings.trap_values is ignored"})
 	for name := range removed() {
 		if Removed(name) == "" || Removed(name+"x") != "" {

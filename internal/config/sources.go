@@ -236,8 +236,8 @@ func FromStored(stored map[string][]string) Layer {
 	return layer
 }
 
-// hiddenValue stands for the value of a header.
-const hiddenValue = "(hidden)"
+// HiddenValue stands for the value of a header.
+const HiddenValue = "(hidden)"
 
 // PrivateHeaders are the names of the request headers that may be credentials.
 func (s *Settings) PrivateHeaders() (names []string) {
@@ -252,7 +252,7 @@ func (s *Settings) PrivateHeaders() (names []string) {
 // hideHeader is a header without its value.
 func hideHeader(text string) string {
 	name, _, _ := strings.Cut(text, ":")
-	return name + ": " + hiddenValue
+	return name + ": " + HiddenValue
 }
 
 // Redacted is a copy to show to users: without the values of request headers and without the user names and

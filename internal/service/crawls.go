@@ -241,16 +241,14 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 // are the settings of the request: what the plan refuses of others was judged before, and a plan that has become
 // smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
-	submitted, faults := c.submission(r, caller)
+	submitted, faults := c.settingsOf(r, caller)
 	if plan.Safe {
-		submitted.Base = append(slices.Clone(submitted.Base),
+		submitted.base = append(slices.Clone(submitted.base),
 			config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
 	}
 	faults = append(faults, plan.refuse(asked)...)
-	loaded, bad := submitted.Load()
-	for _, f := range bad {
-		faults = append(faults, FieldError(f))
-	}
+	loaded, bad := submitted.load()
+	faults = append(faults, bad...)
 	if len(faults) > 0 {
 		return faults
 	}
@@ -270,17 +268,17 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	return nil
 }
 
-// submission is a row as package config judges it for a caller, and the faults of its start URLs.
-func (c *Crawls) submission(r *row, caller *Caller) (config.Submission, []FieldError) {
+// settingsOf are the settings that a row asks for, to be judged for a caller, and the faults of its start URLs.
+func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldError) {
 	starts, faults := parseStarts(r.starts)
 	if bytes := len(ToJSON(r.starts)); bytes > maxStartBytes && len(faults) == 0 {
 		faults = []FieldError{{"start_urls", "too_large",
 			fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
 	}
-	s := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin),
-		Hosts: caller.Account.OwnHosts}
+	s := settingsRequest{base: c.s.o.Base, settings: []byte(ToJSON(r.given)), admin: caller.Has(ScopeAdmin),
+		hosts: caller.Account.OwnHosts}
 	for _, start := range starts {
-		s.StartHosts = append(s.StartHosts, start.URL.Host())
+		s.startHosts = append(s.startHosts, start.URL.Host())
 	}
 	return s, faults
 }
@@ -297,15 +295,15 @@ func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row)
 	if err != nil {
 		return err
 	}
-	submitted, _ := c.submission(r, owner)
-	loaded, bad := submitted.Load()
+	submitted, _ := c.settingsOf(r, owner)
+	loaded, bad := submitted.load()
 	var faults []FieldError
 	for _, f := range bad {
-		if f.Code == config.FaultPermission {
+		if f.Code == faultPermission {
 			return nil // an admin has submitted it
 		}
-		if f.Code == config.FaultHost {
-			faults = append(faults, FieldError(f))
+		if f.Code == faultHost {
+			faults = append(faults, f)
 		}
 	}
 	if len(faults) > 0 {
@@ -534,9 +532,9 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 // Check names every fault of what a recrawl visits.
 func (r *Recrawl) Check() error {
 	var faults []FieldError
-	if bytes := len(ToJSON(r)); bytes > config.MaxSettings {
+	if bytes := len(ToJSON(r)); bytes > maxSettings {
 		return Invalid("the recrawl", []FieldError{{"", "too_large",
-			fmt.Sprintf("it has %d bytes, at most %d are allowed", bytes, config.MaxSettings)}})
+			fmt.Sprintf("it has %d bytes, at most %d are allowed", bytes, maxSettings)}})
 	}
 	if _, err := r.options(); err != nil {
 		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})

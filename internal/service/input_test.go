@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mapwright/mapwright/internal/config"
 )
 
 // texts is n texts of a form, as JSON.
@@ -35,13 +33,13 @@ func TestInputIsBounded(t *testing.T) {
 	ts := openService(t, Options{})
 	tenant := &Caller{Account: ts.admin.Account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
 	for _, c := range []struct{ name, key, value, field, code string }{
-		{"many types", "xml_types", texts(1001, "a/%d"), "settings.xml_types", config.FaultValue},
+		{"many types", "xml_types", texts(1001, "a/%d"), "settings.xml_types", faultValue},
 		{"many types in one text", "xml_types", ToJSON(strings.Repeat("a,", 1000) + "b"), "settings.xml_types",
-			config.FaultValue},
-		{"many headers", "header", texts(101, "X-A: %d"), "settings.header", config.FaultValue},
-		{"many bytes of a list", "xml_types", texts(700_000, "%d"), "settings", config.FaultSize},
-		{"many bytes of a text", "only_hosts", ToJSON(strings.Repeat("a", 70_000)), "settings", config.FaultSize},
-		{"many bytes of a name", strings.Repeat("a", 70_000), "1", "settings", config.FaultSize},
+			faultValue},
+		{"many headers", "header", texts(101, "X-A: %d"), "settings.header", faultValue},
+		{"many bytes of a list", "xml_types", texts(700_000, "%d"), "settings", faultSize},
+		{"many bytes of a text", "only_hosts", ToJSON(strings.Repeat("a", 70_000)), "settings", faultSize},
+		{"many bytes of a name", strings.Repeat("a", 70_000), "1", "settings", faultSize},
 	} {
 		_, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"},
 			Settings: raw(c.key, c.value)}, "")
@@ -66,7 +64,7 @@ func TestInputIsBounded(t *testing.T) {
 	half := texts(800, "part-%d-"+strings.Repeat("a", 30))
 	c := ts.submit(tenant, "https://a.test/", "xml_types", half)
 	_, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half)})
-	refusedBy(t, "a change that makes it too much", err, "settings", config.FaultSize)
+	refusedBy(t, "a change that makes it too much", err, "settings", faultSize)
 	if _, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half, "xml_types",
 		"null")}); err != nil {
 		t.Error(err)

@@ -102,29 +102,17 @@ func (c *call) listPlans() error {
 	return listed(c, c.query(), func(p service.Plan) string { return p.Name }, c.server.service.Accounts.Plans)
 }
 
-// planInput is a plan without its name, which the path has.
-type planInput struct {
-	Safe          bool     `json:"safe"`
-	MaxURLs       int      `json:"max_urls"`
-	MaxCrawls     int      `json:"max_crawls"`
-	MaxQueued     int      `json:"max_queued"`
-	MaxPriority   *int     `json:"max_priority"`
-	PagesPerMonth int64    `json:"pages_per_month"`
-	DiskBytes     int64    `json:"disk_bytes"`
-	Refused       []string `json:"refused_settings"`
-}
-
+// putPlan stores a plan. The path has its name, the body has the rest.
 func (c *call) putPlan() error {
-	var in planInput
-	if err := c.body(&in); err != nil {
+	p := service.Plan{MaxPriority: 9}
+	if err := c.body(&p); err != nil {
 		return err
 	}
-	p := service.Plan{Name: c.r.PathValue("name"), Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls,
-		MaxQueued: in.MaxQueued, MaxPriority: 9,
-		PagesPerMonth: in.PagesPerMonth, DiskBytes: in.DiskBytes, Refused: in.Refused}
-	if in.MaxPriority != nil {
-		p.MaxPriority = *in.MaxPriority
+	if p.Name != "" {
+		return refuse(service.ErrInvalid, "the body has faults",
+			service.FieldError{Field: "name", Code: "unknown", Detail: "the path has the name"})
 	}
+	p.Name = c.r.PathValue("name")
 	if err := c.server.service.Accounts.PutPlan(c.r.Context(), c.caller, p); err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"a":1,"a":2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, dst := range []any{&service.Submission{}, &service.Edit{}, &schedules.Input{}, &keyInput{},
-			&planInput{}} {
+			&service.Plan{}} {
 			err := readBody(httptest.NewRecorder(), bodyRequest("application/json", string(body)), dst, false)
 			if err == nil {
 				continue

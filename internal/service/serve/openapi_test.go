@@ -95,7 +95,7 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		"Account": reflect.TypeFor[service.Account](), "AccountEdit": reflect.TypeFor[service.AccountEdit](),
 		"AccountInput": reflect.TypeFor[accountInput](),
 		"Key":          reflect.TypeFor[service.Key](), "KeyInput": reflect.TypeFor[keyInput](),
-		"Plan": reflect.TypeFor[service.Plan](), "PlanInput": reflect.TypeFor[planInput](),
+		"Plan":  reflect.TypeFor[service.Plan](),
 		"Usage": reflect.TypeFor[service.Usage](), "AuditEntry": reflect.TypeFor[service.AuditEntry](),
 		"Schedule":      reflect.TypeFor[service.Schedule](),
 		"ScheduleInput": reflect.TypeFor[schedules.Input](), "ScheduleEdit": reflect.TypeFor[schedules.Input](),

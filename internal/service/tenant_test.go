@@ -1,4 +1,4 @@
-package config
+package service
 
 import (
 	"encoding/json"
@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // probes are values for a setting: the default, and one that differs from it.
-func probes(t *testing.T, e Entry) []any {
+func probes(t *testing.T, e config.Entry) []any {
 	t.Helper()
 	other := map[string]any{
 		"user-agent": fetch.DefaultUserAgent + " acme", "header": "X-A: b", "header-to": "https://api.example.com",
@@ -25,11 +26,11 @@ func probes(t *testing.T, e Entry) []any {
 	if v, ok := other[e.Name]; ok {
 		return []any{v}
 	}
-	switch v := JSONValue(e.Value).(type) {
+	switch v := config.JSONValue(e.Value).(type) {
 	case bool:
 		return []any{!v}
 	case int, int64, float64:
-		n, _ := numberOf(e.Value)
+		n, _ := numberOf(e)
 		if e.Free == nil {
 			return []any{n + 1, n}
 		}
@@ -45,7 +46,9 @@ func probes(t *testing.T, e Entry) []any {
 	return nil
 }
 
-func permissions() []Permission { return []Permission{Tenant, OwnHost, Admin, Operator} }
+func permissions() []config.Permission {
+	return []config.Permission{config.Tenant, config.OwnHost, config.Admin, config.Operator}
+}
 
 // Every setting with a usual value and with one beyond what is free, by every kind of caller: it passes exactly if its
 // permission says so, and a refusal names it. A setting without a permission fails.
@@ -54,48 +57,48 @@ func TestEverySettingByEveryCaller(t *testing.T) {
 		name   string
 		admin  bool
 		hosts  []string
-		passes []Permission // beyond the free range
+		passes []config.Permission // beyond the free range
 	}{
-		{"tenant", false, nil, []Permission{Tenant}},
-		{"tenant of another host", false, []string{"other.test"}, []Permission{Tenant}},
-		{"tenant of the host", false, []string{"own.test"}, []Permission{Tenant, OwnHost}},
-		{"admin", true, nil, []Permission{Tenant, OwnHost, Admin}},
+		{"tenant", false, nil, []config.Permission{config.Tenant}},
+		{"tenant of another host", false, []string{"other.test"}, []config.Permission{config.Tenant}},
+		{"tenant of the host", false, []string{"own.test"}, []config.Permission{config.Tenant, config.OwnHost}},
+		{"admin", true, nil, []config.Permission{config.Tenant, config.OwnHost, config.Admin}},
 	}
-	table := Defaults(Polite).Table()
-	seen := map[Permission]int{}
+	table := config.Defaults(config.Polite).Table()
+	seen := map[config.Permission]int{}
 	for _, e := range table {
 		if !slices.Contains(permissions(), e.Permission) {
 			t.Errorf("%s has the permission %q, want one of %v", e.Name, e.Permission, permissions())
 			continue
 		}
-		if _, isNumber := numberOf(e.Value); e.Free != nil &&
-			(!isNumber || e.Permission == Tenant || e.Permission == Operator) {
+		if _, isNumber := numberOf(e); e.Free != nil &&
+			(!isNumber || e.Permission == config.Tenant || e.Permission == config.Operator) {
 			t.Errorf("%s has a free range, which means nothing for it", e.Name)
 		}
 		seen[e.Permission]++
 		for _, value := range probes(t, e) {
 			for _, c := range callers {
 				n, isNumber := value.(float64)
-				free := e.Free != nil && isNumber && e.Free.has(n)
+				free := e.Free != nil && isNumber && inRange(e.Free, n)
 				if free && n != *orEnd(e.Free) {
 					t.Fatalf("%s: the probe %v is not an end of %s", e.Name, n, e.Free)
 				}
-				if off, isBool := value.(bool); isBool && !off && e.Permission != Operator {
+				if off, isBool := value.(bool); isBool && !off && e.Permission != config.Operator {
 					free = true
 				}
 				want := slices.Contains(c.passes, e.Permission) || free
-				loaded, faults := load(t, Submission{Admin: c.admin, Hosts: c.hosts},
-					map[string]any{FileKey(e.Name): value})
+				loaded, faults := load(t, settingsRequest{admin: c.admin, hosts: c.hosts},
+					map[string]any{config.FileKey(e.Name): value})
 				if ok := loaded != nil; ok != want {
 					t.Errorf("%s = %v by %s: passes %v, want %v: %v", e.Name, value, c.name, ok, want, faults)
 				}
 				for _, f := range faults {
-					if f.Field != "settings."+FileKey(e.Name) || f.Detail == "" || f.Code != FaultPermission &&
-						f.Code != FaultHost && f.Code != FaultValue {
+					if f.Field != "settings."+config.FileKey(e.Name) || f.Detail == "" || f.Code != faultPermission &&
+						f.Code != faultHost && f.Code != faultValue {
 						t.Errorf("%s by %s: fault %+v", e.Name, c.name, f)
 					}
 				}
-				if loaded != nil && e.Permission == OwnHost && !free && !c.admin &&
+				if loaded != nil && e.Permission == config.OwnHost && !free && !c.admin &&
 					!slices.Equal(loaded.Settings.OnlyHosts, c.hosts) {
 					t.Errorf("%s by %s: the crawl may ask %q, want it bound to %q", e.Name, c.name,
 						loaded.Settings.OnlyHosts, c.hosts)
@@ -110,7 +113,24 @@ func TestEverySettingByEveryCaller(t *testing.T) {
 	}
 }
 
-func orEnd(r *Range) *float64 {
+// numberOf is the value of a setting that is a number.
+func numberOf(e config.Entry) (n float64, ok bool) {
+	switch v := config.JSONValue(e.Value).(type) {
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func inRange(r *config.Range, n float64) bool {
+	return n >= r.AtLeast && (r.AtMost == nil || n <= *r.AtMost)
+}
+
+func orEnd(r *config.Range) *float64 {
 	if r.AtMost != nil {
 		return r.AtMost
 	}
@@ -118,17 +138,17 @@ func orEnd(r *Range) *float64 {
 }
 
 // load loads settings as JSON, of a crawl that starts at own.test unless the submission says otherwise.
-func load(t *testing.T, s Submission, settings map[string]any) (*Loaded, []Fault) {
+func load(t *testing.T, s settingsRequest, settings map[string]any) (*config.Loaded, []FieldError) {
 	t.Helper()
-	if s.StartHosts == nil {
-		s.StartHosts = []string{"own.test"}
+	if s.startHosts == nil {
+		s.startHosts = []string{"own.test"}
 	}
 	text, err := json.Marshal(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Settings = text
-	loaded, faults := s.Load()
+	s.settings = text
+	loaded, faults := s.load()
 	if (loaded == nil) == (len(faults) == 0) {
 		t.Fatalf("%s: settings %v and faults %v", text, loaded, faults)
 	}
@@ -136,11 +156,11 @@ func load(t *testing.T, s Submission, settings map[string]any) (*Loaded, []Fault
 }
 
 func TestSubmissionNamesEveryFault(t *testing.T) {
-	s := Submission{StartHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"},
-		Hosts: []string{"own.test"}}
-	s.Settings = json.RawMessage(`{"max_urls": "many", "shards": 2, "profile": "own-site", "proxy": "http://p.test", "max_pages": 3, "max-depth": 1, "colour": "red", "start_url": "x",
+	s := settingsRequest{startHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"},
+		hosts: []string{"own.test"}}
+	s.settings = json.RawMessage(`{"max_urls": "many", "shards": 2, "profile": "own-site", "proxy": "http://p.test", "max_pages": 3, "max-depth": 1, "colour": "red", "start_url": "x",
 		"max_retries": 9, "gzip": ["a"], "csv": {}, "csv": true, "user_agent": "Evil/1.0", "header": ["Host: x", "X-Ok: 1", "user-agent: y"], "min_delay_ms": 900, "max_delay_ms": 600, "timeout": 500}`)
-	_, faults := s.Load()
+	_, faults := s.load()
 	var got []string
 	for _, f := range faults {
 		got = append(got, f.Field+" "+f.Code)
@@ -168,13 +188,13 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 
 // Ranges hold for every caller, and are judged with the submission.
 func TestSubmissionOutOfRange(t *testing.T) {
-	loaded, faults := load(t, Submission{Admin: true}, map[string]any{"max_retries": 251,
+	loaded, faults := load(t, settingsRequest{admin: true}, map[string]any{"max_retries": 251,
 		"probe_after_successes": 60_001, "max_adaptive_delay_secs": 1e6, "base_delay_ms": -1, "duration": "100000h"})
 	if loaded != nil || len(faults) != 5 {
 		t.Fatalf("got %v, %v", loaded, faults)
 	}
 	for _, f := range faults {
-		if f.Code != FaultValue || !strings.Contains(f.Detail, "is not between") {
+		if f.Code != faultValue || !strings.Contains(f.Detail, "is not between") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -183,15 +203,15 @@ func TestSubmissionOutOfRange(t *testing.T) {
 func TestSubmissionForms(t *testing.T) {
 	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`,
 		`{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
-		s := Submission{Settings: json.RawMessage(text)}
-		if loaded, faults := s.Load(); loaded != nil || len(faults) == 0 {
+		s := settingsRequest{settings: json.RawMessage(text)}
+		if loaded, faults := s.load(); loaded != nil || len(faults) == 0 {
 			t.Errorf("%s is taken", text)
 		}
 	}
 	for _, text := range []string{``, `null`, ` {} `, `{"max_urls": null}`, `{"max_urls": "10"}`, `{"duration": 1.5}`,
 		`{"include": []}`, `{"safe": true}`, `{"ignore_robots": false}`} {
-		s := Submission{Settings: json.RawMessage(text)}
-		if _, faults := s.Load(); len(faults) > 0 {
+		s := settingsRequest{settings: json.RawMessage(text)}
+		if _, faults := s.load(); len(faults) > 0 {
 			t.Errorf("%s: %v", text, faults)
 		}
 	}
@@ -218,7 +238,7 @@ func TestGrantedHosts(t *testing.T) {
 		if c.only != nil {
 			settings["only_hosts"] = c.only
 		}
-		loaded, faults := load(t, Submission{StartHosts: c.starts, Hosts: hosts}, settings)
+		loaded, faults := load(t, settingsRequest{startHosts: c.starts, hosts: hosts}, settings)
 		switch {
 		case (loaded == nil) != (c.bound == nil):
 			t.Errorf("%v only %v: %v", c.starts, c.only, faults)
@@ -229,17 +249,17 @@ func TestGrantedHosts(t *testing.T) {
 }
 
 func TestUserAgentIsExtended(t *testing.T) {
-	base := Layer{"user-agent": {Texts: []string{"Acme/2"}, From: "flag"}}
+	base := config.Layer{"user-agent": {Texts: []string{"Acme/2"}, From: "flag"}}
 	for text, want := range map[string]bool{
 		"Acme/2": true, "Acme/2 (team a)": true, "Acme/21": false, "": false, fetch.DefaultUserAgent: false,
 		"x Acme/2": false, "Acme/2 " + strings.Repeat("x", 300): false,
 	} {
-		loaded, faults := load(t, Submission{Base: []Layer{base}}, map[string]any{"user_agent": text})
+		loaded, faults := load(t, settingsRequest{base: []config.Layer{base}}, map[string]any{"user_agent": text})
 		if (loaded != nil) != want {
 			t.Errorf("%.40q: passes %v, want %v: %v", text, !want, want, faults)
 		}
 	}
-	if loaded, faults := load(t, Submission{Base: []Layer{base}, Admin: true},
+	if loaded, faults := load(t, settingsRequest{base: []config.Layer{base}, admin: true},
 		map[string]any{"user_agent": "Other/1"}); loaded == nil || loaded.Settings.UserAgent != "Other/1" {
 		t.Errorf("an admin may not replace it: %v", faults)
 	}
@@ -247,21 +267,21 @@ func TestUserAgentIsExtended(t *testing.T) {
 
 // A plan that is safe keeps a crawl safe.
 func TestSafeBase(t *testing.T) {
-	base := Layer{SafeName: {Texts: []string{"true"}, From: "plan free"}}
-	loaded, faults := load(t, Submission{Base: []Layer{base}, Hosts: []string{"own.test"}},
+	base := config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan free"}}
+	loaded, faults := load(t, settingsRequest{base: []config.Layer{base}, hosts: []string{"own.test"}},
 		map[string]any{"profile": "own-site", "max_urls": 1000})
-	if loaded == nil || loaded.Settings.Profile != Safe || loaded.Settings.MaxURLs != SafePages ||
+	if loaded == nil || loaded.Settings.Profile != config.Safe || loaded.Settings.MaxURLs != config.SafePages ||
 		len(loaded.Warnings) == 0 {
 		t.Errorf("%+v, %v", loaded, faults)
 	}
 }
 
 func TestInfoListsEverySetting(t *testing.T) {
-	info := Info(Defaults(Polite))
+	info := config.Info(config.Defaults(config.Polite))
 	if text, err := json.Marshal(info); err != nil || !strings.Contains(string(text), `"name":"max_urls"`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	if want := len(Defaults(Polite).Table()) + 1; len(info) != want {
+	if want := len(config.Defaults(config.Polite).Table()) + 1; len(info) != want {
 		t.Errorf("%d settings, want %d", len(info), want)
 	}
 	for _, i := range info {
@@ -275,23 +295,23 @@ func FuzzSubmission(f *testing.F) {
 	f.Add(`{"max_urls": 10, "include": ["a"], "profile": "own-site"}`, false)
 	f.Add(`{"allow_private": true, "resolve": "a:80:127.0.0.1"}`, true)
 	f.Fuzz(func(t *testing.T, text string, admin bool) {
-		s := Submission{Settings: json.RawMessage(text), Admin: admin, Hosts: []string{"own.test"},
-			StartHosts: []string{"own.test"}}
-		loaded, faults := s.Load()
+		s := settingsRequest{settings: json.RawMessage(text), admin: admin, hosts: []string{"own.test"},
+			startHosts: []string{"own.test"}}
+		loaded, faults := s.load()
 		if (loaded == nil) == (len(faults) == 0) {
 			t.Fatalf("settings %v, faults %v", loaded, faults)
 		}
 		if loaded == nil || admin {
 			return
 		}
-		plain := Defaults(loaded.Settings.Profile).Table()
+		plain := config.Defaults(loaded.Settings.Profile).Table()
 		for i, e := range loaded.Settings.Table() {
-			same := fmt.Sprint(JSONValue(e.Value)) == fmt.Sprint(JSONValue(plain[i].Value))
-			if !same && (e.Permission == Operator || e.Permission == Admin && e.Free == nil) {
+			same := fmt.Sprint(config.JSONValue(e.Value)) == fmt.Sprint(config.JSONValue(plain[i].Value))
+			if !same && (e.Permission == config.Operator || e.Permission == config.Admin && e.Free == nil) {
 				t.Errorf("%s became %v", e.Name, e.Value)
 			}
-			if n, ok := numberOf(e.Value); ok && !same && e.Free != nil && !e.Free.has(n) &&
-				(e.Permission == Admin || len(loaded.Settings.OnlyHosts) == 0) {
+			if n, ok := numberOf(e); ok && !same && e.Free != nil && !inRange(e.Free, n) &&
+				(e.Permission == config.Admin || len(loaded.Settings.OnlyHosts) == 0) {
 				t.Errorf("%s became %v", e.Name, e.Value)
 			}
 		}
@@ -300,12 +320,12 @@ func FuzzSubmission(f *testing.F) {
 
 // A tenant's crawl cannot say that its requests come from another address, by whatever name servers take that from.
 func TestWithheldHeaders(t *testing.T) {
-	load := func(header string, admin bool) []Fault {
+	load := func(header string, admin bool) []FieldError {
 		settings, err := json.Marshal(map[string]any{"header": []string{header + ": 10.0.0.1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, faults := (&Submission{Settings: settings, StartHosts: []string{"example.com"}, Admin: admin}).Load()
+		_, faults := (&settingsRequest{settings: settings, startHosts: []string{"example.com"}, admin: admin}).load()
 		return faults
 	}
 	for name, withheld := range map[string]bool{

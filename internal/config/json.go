@@ -1,0 +1,163 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
+)
+
+// Codes of faults that FromJSON names.
+const (
+	FaultForm    = "bad_form"        // the value is not of a form that a setting has
+	FaultUnknown = "unknown_setting" // there is no such setting
+)
+
+// FromJSON is the layer of a JSON object by file keys, as a submission to a service has it. Order has the names of the
+// settings as they are given. Fault is called for each that cannot be read.
+func FromJSON(text json.RawMessage, fault func(field, code, format string, args ...any)) (layer Layer, order []string) {
+	r := jsonReader{layer: Layer{}, fault: fault}
+	r.read(bytes.TrimSpace(text))
+	return r.layer, r.order
+}
+
+// jsonReader reads the object.
+type jsonReader struct {
+	layer Layer
+	order []string
+	fault func(field, code, format string, args ...any)
+}
+
+func (r *jsonReader) read(text json.RawMessage) {
+	if len(text) == 0 || string(text) == "null" {
+		return
+	}
+	if !json.Valid(text) || text[0] != '{' {
+		r.fault("settings", FaultForm, "settings must be a JSON object such as {\"max_urls\": 100}")
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	_, _ = d.Token() // the brace
+	seen := map[string]bool{}
+	table := new(Settings).Table()
+	for d.More() {
+		key, err := d.Token()
+		var value any
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil {
+			r.fault("settings", FaultForm, "settings cannot be read: %v", err)
+			return
+		}
+		name := key.(string) // nothing else is a key in JSON
+		if seen[name] {
+			r.fault("settings."+name, FaultForm, "it is given twice")
+			continue
+		}
+		seen[name] = true
+		r.readSetting(table, name, value)
+	}
+}
+
+// readSetting takes one key with its value. Null is as if the setting were not given.
+func (r *jsonReader) readSetting(table []Entry, key string, value any) {
+	if gone := strings.ReplaceAll(key, "_", "-"); Removed(gone) != "" {
+		r.layer[gone] = Given{From: "settings." + key} // Load warns
+		return
+	}
+	name, list, advice := settingOf(table, key)
+	if name == "" {
+		r.fault("settings."+key, FaultUnknown, "there is no such setting%s", advice)
+		return
+	}
+	items, isList := value.([]any)
+	if !isList {
+		items = []any{value}
+	}
+	texts, ok := textsOf(items, jsonText)
+	switch {
+	case value == nil:
+	case !ok:
+		r.fault("settings."+key, FaultForm, "it must be a text, a number, true, false or a list of texts")
+	case isList && !list:
+		r.fault("settings."+key, FaultForm, "it takes one value, not a list")
+	default:
+		r.layer[name] = Given{Texts: texts, From: "settings." + FileKey(name)}
+		r.order = append(r.order, name)
+	}
+}
+
+// settingOf finds a setting by its file key. If there is none, advice says what the caller may mean.
+func settingOf(table []Entry, key string) (name string, list bool, advice string) {
+	switch key {
+	case ProfileName, SafeName:
+		return key, false, ""
+	case FileKey(StartURLName):
+		return "", false, "; start URLs are given as start_urls, beside settings"
+	}
+	for _, e := range table {
+		_, list := e.Value.(listValue)
+		switch {
+		case FileKey(e.Name) == key:
+			return e.Name, list, ""
+		case e.Name == key, slices.Contains(e.Flags, strings.ReplaceAll(key, "_", "-")):
+			advice = "; its name is " + FileKey(e.Name)
+		}
+	}
+	return "", false, advice
+}
+
+// jsonText is a JSON text, number or truth value as a text.
+func jsonText(value any) (text string, ok bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		_, err := v.Float64() // readers of the settings may keep numbers so
+		return v.String(), err == nil
+	case bool:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
+// Redact hides in settings that were submitted what [Settings.Redacted] hides. The object itself is not changed.
+func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
+	shown := maps.Clone(given)
+	for _, e := range new(Settings).Table() {
+		hide := hideHeader
+		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
+			hide = weburl.HideUserinfo
+		} else if e.Name != "header" {
+			continue
+		}
+		key := FileKey(e.Name)
+		text, ok := given[key]
+		if !ok {
+			continue
+		}
+		var one string
+		var list []string
+		if json.Unmarshal(text, &one) == nil {
+			shown[key] = toJSON(hide(one))
+		} else if json.Unmarshal(text, &list) == nil {
+			for i := range list {
+				list[i] = hide(list[i])
+			}
+			shown[key] = toJSON(list)
+		}
+	}
+	return shown
+}
+
+// toJSON encodes texts.
+func toJSON(v any) json.RawMessage {
+	text, _ := json.Marshal(v) // texts can always be encoded
+	return text
+}
