@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
@@ -165,7 +165,7 @@ func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Pa
 		}
 		if queued == nil || host != p.Link.Key.Host {
 			host = p.Link.Key.Host
-			if queued, err = sweep.QueuedVisits(ctx, g.store, host); err != nil {
+			if queued, err = recrawl.QueuedVisits(ctx, g.store, host); err != nil {
 				return n, err
 			}
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/words"
@@ -169,7 +169,7 @@ func (e *endings) left() (pages int64, nothing bool) {
 	pages = int64(counters.Pending()) - st.GivenUp
 	// the second is an estimate, and never too low
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
-	return pages, pages <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts(), e.history)
+	return pages, pages <= 0 && sitemaps <= 0 && recrawl.IsSwept(e.store.Facts(), e.history)
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

@@ -14,13 +14,11 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/seed"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
-	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -52,7 +50,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := seeding.NewIndexes(settings, func(base, usual string) (seed.Fetcher, func(), error) {
+	indexes, err := seeding.NewIndexes(settings, func(base, usual string) (seeding.Fetcher, func(), error) {
 		return sourceFetcher(settings, base, usual, o.Fetcher, &o.Managed)
 	})
 	if err != nil {
@@ -110,7 +108,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
 	// Settings of several machines may change within a run.
-	resumed, swept := store.Run() > 1 || o.Cluster != nil, sweep.IsSwept(store.Facts(), &r.history)
+	resumed, swept := store.Run() > 1 || o.Cluster != nil, recrawl.IsSwept(store.Facts(), &r.history)
 	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
 		startHosts[s.URL.Host()] = true
@@ -140,7 +138,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		work.fetcher = denied.Fetcher{Inner: work.fetcher, Hosts: shared.denied}
 	}
 	counted := store.Counters()
-	visited := visits.New(store, readerOf(settings), func(f *page.Facts) bool {
+	visited := recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
 		return r.history.IsOutdated(f.LeftOut,
 			&counted)
 	})
@@ -151,7 +149,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	}
 	learned := &folds{rules: traps.DefaultRules(settings.Traps), seed: store.Seed()}
 	learned.reset()
-	generationBegan, err := sweep.Began(store.Facts())
+	generationBegan, err := recrawl.Began(store.Facts())
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		},
 	}
 	if visited.Generation() > 0 || !swept {
-		if r.sweeper, err = sweep.New(sweep.Options{
+		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
 			Store: store, Frontier: r.frontier, Scope: within, History: &r.history, Levels: settings.MaxDepth >= 0,
 			Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
 		}); err != nil {
@@ -267,7 +265,7 @@ func readerOf(s *config.Settings) string {
 	for _, is := range []bool{s.Links, s.Images, s.StructuredLinks} {
 		how = append(how, strconv.FormatBool(is))
 	}
-	return visits.Reader(append(how, s.Extract...))
+	return recrawl.Reader(append(how, s.Extract...))
 }
 
 // newParser makes the parser by the settings. In a recrawl it also computes what tells small changes of a text from
@@ -346,7 +344,7 @@ func (r *run) recall() error {
 	facts := r.store.Facts()
 	before := readPastRuns(facts[factClock])
 	if before.runs == 0 && r.o.Plan != nil {
-		began, err := sweep.Began(facts)
+		began, err := recrawl.Began(facts)
 		if err != nil {
 			return err
 		}
@@ -386,20 +384,20 @@ func runFact(s *state.Store, name string) ([]byte, bool) {
 // next generation, in the same record. Reader stands for how the run reads pages.
 func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
-	generation := sweep.Generation(known)
+	generation := recrawl.Generation(known)
 	var facts []frontier.CrawlFact
 	if o.Recrawl != nil && (o.Recrawl.Generation == 0 || generation < o.Recrawl.Generation) {
 		if err := checkFinished(store, o); err != nil {
 			return err
 		}
 		generation = cmp.Or(o.Recrawl.Generation, generation+1)
-		terms := sweep.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include,
+		terms := recrawl.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include,
 			Exclude: o.Recrawl.Exclude}
 		if o.Recrawl.MaxAge > 0 {
 			terms.CheckedBefore = terms.Began.Add(-o.Recrawl.MaxAge)
 		}
 		var err error
-		if facts, err = sweep.Begin(generation, terms); err != nil {
+		if facts, err = recrawl.Begin(generation, terms); err != nil {
 			return err
 		}
 		facts = append(facts, frontier.CrawlFact{Name: factClock}) // its report is about this generation alone
@@ -413,7 +411,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		}
 	}
 	facts = append(facts, frontier.CrawlFact{Name: page.FactStatus, Value: []byte(page.Running)},
-		visits.ReaderFact(known, generation, reader))
+		recrawl.ReaderFact(known, generation, reader))
 	if o.Recrawl != nil || !isContinued(store) {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
 	}
@@ -506,7 +504,7 @@ func checkFinished(store *state.Store, o *Options) error {
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == page.Complete, status == page.Partial:
 		return nil
-	case sweep.Generation(store.Facts()) > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
+	case recrawl.Generation(store.Facts()) > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
 		return nil
 	case status == page.Failed:
 		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))

@@ -19,9 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
-	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
@@ -35,8 +33,8 @@ type pageTools struct {
 	store      *state.Store
 	scope      *scope.Scope
 	hasher     weburl.Hasher // of the store's seed
-	visits     *visits.Visits
-	sweeper    *sweep.Sweeper // nil in the first crawl
+	visits     *recrawl.Visits
+	sweeper    *recrawl.Sweeper // nil in the first crawl
 	robots     *robotsServer
 	crashes    *crashGuard
 	traps      *traps.Traps
@@ -67,7 +65,7 @@ type pageServer struct {
 type served struct {
 	lease  *frontier.Lease
 	link   frontier.Link
-	visit  visits.Visit
+	visit  recrawl.Visit
 	rules  page.Robots     // what robots.txt says of it
 	resp   *fetch.Response // what there is of one; nil if there is none
 	failed error           // why it could not be fetched

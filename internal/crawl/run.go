@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -34,7 +34,7 @@ type run struct {
 	client      *fetch.Client // the fetcher when it is the run's own, else nil
 	checkpoints *checkpoints
 	seeds       *seeds
-	sweeper     *sweep.Sweeper // nil in the first crawl
+	sweeper     *recrawl.Sweeper // nil in the first crawl
 	workers     *workers
 	supervisor  *supervisor
 	monitor     *monitor.Monitor

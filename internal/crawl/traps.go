@@ -10,14 +10,13 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
-	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
 // admission judges links for the frontier.
 type admission struct {
 	folds  *folds
-	visits *visits.Visits
+	visits *recrawl.Visits
 	robots *robotscache.Cache // nil with --ignore-robots
 }
 

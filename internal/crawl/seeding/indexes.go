@@ -15,7 +15,6 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/seed"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -54,7 +53,7 @@ type index struct {
 }
 
 // findURLs hands over the URLs of a domain that an index knows.
-type findURLs func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
+type findURLs func(ctx context.Context, domain string, sink Sink) (Summary, error)
 
 // factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the
 // partition of the domain. Its value is IndexOptions.Widened when it was asked; earlier versions wrote a word, which
@@ -63,25 +62,25 @@ const factSeeded = "seed "
 
 // NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index
 // at an address, of which usual is the default, and what closes the client.
-func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetcher, func(), error)) (*Indexes, error) {
+func NewIndexes(s *config.Settings, fetcher func(base, usual string) (Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)
 	for _, i := range []struct {
 		code        uint8
 		base, usual string // its address, of the setting NAME-base-url
-		open        func(base string, f seed.Fetcher) (findURLs, error)
+		open        func(base string, f Fetcher) (findURLs, error)
 	}{
-		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, f seed.Fetcher) (findURLs, error) {
+		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, f Fetcher) (findURLs, error) {
 			hosts, err := newNames(s)
 			if err != nil {
 				return nil, err
 			}
-			ct, err := seed.NewCT(base, hosts, f)
+			ct, err := NewCT(base, hosts, f)
 			return ct.URLs, err
 		}},
 		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL,
-			func(base string, f seed.Fetcher) (findURLs, error) {
-				cc, err := seed.NewCommonCrawl(base, f)
+			func(base string, f Fetcher) (findURLs, error) {
+				cc, err := NewCommonCrawl(base, f)
 				return cc.URLs, err
 			}},
 	} {

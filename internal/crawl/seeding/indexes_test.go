@@ -11,7 +11,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/seed"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -94,7 +93,7 @@ func TestEverySourceHasOneName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	none := func(string, string) (seed.Fetcher, func(), error) { return &fetch.Client{}, func() {}, nil }
+	none := func(string, string) (Fetcher, func(), error) { return &fetch.Client{}, func() {}, nil }
 	x, err := NewIndexes(s, none)
 	if err != nil {
 		t.Fatal(err)

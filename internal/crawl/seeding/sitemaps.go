@@ -1,5 +1,12 @@
-// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public
-// indexes.
+// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public indexes
+// which URLs a domain has: certificate transparency logs for host names, Common Crawl for pages.
+//
+// An index hands over what it finds in small batches while it is read. What is handed over is within the domain and in
+// canonical form, and may come twice.
+//
+// The indexes are public services and often busy. One thing is asked at a time, with pauses between requests. The pause
+// is longer after each refusal, at least as long as Retry-After says, and after a few tries the index is given up. That
+// is a warning, and what was handed over before stays good.
 package seeding
 
 import (

@@ -1,7 +1,4 @@
-// Package visits decides how pages are asked for in a recrawl, and what is recorded of the answers: it joins what the
-// store knows of a page with the rules of package recrawl. It also remembers what one visit means for others: hosts
-// whose answers 304 are not believed.
-package visits
+package recrawl
 
 import (
 	"context"
@@ -13,8 +10,6 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/recrawl"
-	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
@@ -38,20 +33,20 @@ type Visits struct {
 	distrusted map[string]bool // guarded by trust; hosts
 
 	mu       sync.Mutex
-	readings map[frontier.Key]recrawl.Reading // guarded by mu; pages that must be asked for once more, and how
+	readings map[frontier.Key]Reading // guarded by mu; pages that must be asked for once more, and how
 	// guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
 	verified map[frontier.HostID]uint8
 	waiting  atomic.Int64 // len(readings)
 }
 
-// New makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the
+// NewVisits makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the
 // facts of a page whether it has links that the run must read again.
-func New(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
+func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
 	v := &Visits{
-		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
-		distrusted: sweep.Distrusted(facts),
-		readings:   map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
+		generation: Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
+		distrusted: Distrusted(facts),
+		readings:   map[frontier.Key]Reading{}, verified: map[frontier.HostID]uint8{},
 	}
 	return v
 }
@@ -65,8 +60,8 @@ type Visit struct {
 	Header http.Header
 
 	generation  uint32
-	known       *recrawl.Known // nil at the first visit, and if no visit before made a request
-	change      page.Change    // what an earlier visit of the same generation found
+	known       *Known      // nil at the first visit, and if no visit before made a request
+	change      page.Change // what an earlier visit of the same generation found
 	conditional bool
 	noCache     bool
 	verifies    bool
@@ -82,7 +77,7 @@ var errNotFinished = errors.New("a page is visited again that was never finished
 func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	visit := Visit{generation: v.generation}
 	how := v.takeReading(l.Key)
-	if how == recrawl.ReadAround {
+	if how == ReadAround {
 		visit.Header, visit.noCache = http.Header{"Cache-Control": {"no-cache"}}, true
 	}
 	if l.Visit < 2 {
@@ -103,7 +98,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 			return visit, nil
 		}
 	}
-	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
+	if visit.known, err = KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
 	visit.known.OtherReader = !v.readers[p.FactsGeneration]
@@ -111,14 +106,14 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if again {
 		visit.change = page.Change(p.Finish.Change)
 	}
-	visit.verifies = how == recrawl.ReadPage || again && p.Finish.NotModified
+	visit.verifies = how == ReadPage || again && p.Finish.NotModified
 	switch {
-	case v.generation == 0, how != recrawl.ReadNothing, visit.verifies, recrawl.ReadsAll(v.generation):
+	case v.generation == 0, how != ReadNothing, visit.verifies, ReadsAll(v.generation):
 		return visit, nil
 	case visit.known.OtherReader, !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
 		return visit, nil
 	}
-	if h := recrawl.Conditions(visit.known); h != nil {
+	if h := Conditions(visit.known); h != nil {
 		visit.Header, visit.conditional = h, true
 	}
 	return visit, nil
@@ -151,7 +146,7 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 // sample. The links of the page are then known, as after the 304 itself. Pages that were verified as the first of their
 // host name their links again: those of a small host tell which of its URLs nothing names any more.
 func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
-	if v.known == nil || !v.verifies || !recrawl.IsSampled(k, v.generation) {
+	if v.known == nil || !v.verifies || !IsSampled(k, v.generation) {
 		return false
 	}
 	before := v.known.Facts.ContentHash
@@ -159,28 +154,28 @@ func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
 }
 
 // Judge says what to record of an answer. In the first crawl it is the answer itself.
-func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
+func (v *Visit) Judge(a *Answer) Verdict {
 	a.Conditional, a.NoCache, a.Verifies = v.conditional, v.noCache, v.verifies
 	switch {
 	case v.generation > 0:
-		verdict := recrawl.Judge(v.known, a)
+		verdict := Judge(v.known, a)
 		if v.change == page.New || verdict.Change == page.Unchanged && v.change != page.NoChange {
 			verdict.Change = v.change // compared with the generation before
 		}
 		return verdict
 	case v.known != nil:
-		verdict := recrawl.Judge(v.known, a)
+		verdict := Judge(v.known, a)
 		verdict.Change, verdict.ChangedAt, verdict.Changes, verdict.Differences = page.NoChange, time.Time{}, 0, nil
 		return verdict
 	case a.Status == http.StatusNotModified && !v.noCache:
-		return recrawl.Verdict{ReadAgain: recrawl.ReadAround}
+		return Verdict{ReadAgain: ReadAround}
 	}
-	return recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
 }
 
 // Keep is the verdict of a visit that is not made, for the given reason: what is known of the page stays, as of its
 // last check. It is nil if nothing is known.
-func (v *Visit) Keep(why string) (kept *recrawl.Verdict, checked time.Time) {
+func (v *Visit) Keep(why string) (kept *Verdict, checked time.Time) {
 	if v.known == nil {
 		return nil, checked
 	}
@@ -189,7 +184,7 @@ func (v *Visit) Keep(why string) (kept *recrawl.Verdict, checked time.Time) {
 
 // ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given
 // way.
-func (v *Visits) ReadAgain(k frontier.Key, how recrawl.Reading) {
+func (v *Visits) ReadAgain(k frontier.Key, how Reading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.readings[k] = how
@@ -197,9 +192,9 @@ func (v *Visits) ReadAgain(k frontier.Key, how recrawl.Reading) {
 }
 
 // takeReading is how a page must be asked for, and forgets it.
-func (v *Visits) takeReading(k frontier.Key) recrawl.Reading {
+func (v *Visits) takeReading(k frontier.Key) Reading {
 	if v.waiting.Load() == 0 {
-		return recrawl.ReadNothing
+		return ReadNothing
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

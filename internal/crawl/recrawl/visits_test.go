@@ -1,4 +1,4 @@
-package visits
+package recrawl
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
@@ -29,13 +28,13 @@ func isOutdated(f *page.Facts) bool { return f.Title == "" }
 func (s *stored) Facts() map[string][]byte { return s.facts }
 
 // A page is asked for with conditions, unless there is a reason against it.
-func TestConditions(t *testing.T) {
+func TestWhenConditionsAreSent(t *testing.T) {
 	reader := Reader([]string{"1", "links"})
 	u := weburl.MustCanonical("http://x.test/a")
 	for name, c := range map[string]struct {
 		generation  string
 		edit        func(*stored)
-		how         recrawl.Reading
+		how         Reading
 		conditional bool
 		verifies    bool
 	}{
@@ -46,8 +45,8 @@ func TestConditions(t *testing.T) {
 				s.page.Finish.Generation = true, 3
 		}, 0, false, true},
 		"it was visited now, with 200": {"3", func(s *stored) { s.page.Finish.Generation = 3 }, 0, true, false},
-		"the 304 had other rules":      {"3", nil, recrawl.ReadPage, false, true},
-		"it was answered 304 unasked":  {"3", nil, recrawl.ReadAround, false, false},
+		"the 304 had other rules":      {"3", nil, ReadPage, false, true},
+		"it was answered 304 unasked":  {"3", nil, ReadAround, false, false},
 		"a tenth generation":           {"20", nil, 0, false, false},
 		"another reader": {"3", func(s *stored) {
 			s.facts["reader 1"] = []byte(Reader([]string{"2",
@@ -80,9 +79,9 @@ func TestConditions(t *testing.T) {
 		if c.edit != nil {
 			c.edit(s)
 		}
-		v := New(s, reader, isOutdated)
+		v := NewVisits(s, reader, isOutdated)
 		link := frontier.Link{URL: u, Visit: 6, Key: weburl.NewHasher(1).Key(u)}
-		if c.how != recrawl.ReadNothing {
+		if c.how != ReadNothing {
 			v.ReadAgain(link.Key, c.how)
 		}
 		visit, err := v.Begin(t.Context(), &link)
@@ -100,10 +99,10 @@ func TestConditions(t *testing.T) {
 		if got := visit.Header.Get("If-None-Match") != ""; got != c.conditional {
 			t.Errorf("%s: headers %v", name, visit.Header)
 		}
-		if got := visit.Header.Get("Cache-Control") == "no-cache"; got != (c.how == recrawl.ReadAround) {
+		if got := visit.Header.Get("Cache-Control") == "no-cache"; got != (c.how == ReadAround) {
 			t.Errorf("%s: headers %v", name, visit.Header)
 		}
-		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != recrawl.ReadNothing &&
+		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != ReadNothing &&
 			!again.IsConditional() {
 			t.Errorf("%s: the way to ask is not forgotten after the request (%v)", name, err)
 		}
@@ -112,21 +111,21 @@ func TestConditions(t *testing.T) {
 
 // In the first crawl an answer 304, which nothing asked for, is asked for once more, around caches.
 func TestUnaskedNotModified(t *testing.T) {
-	v := New(&stored{}, "", isOutdated)
+	v := NewVisits(&stored{}, "", isOutdated)
 	link := frontier.Link{URL: weburl.MustCanonical("http://x.test/a"), Visit: 1}
 	for try := range 2 {
 		visit, err := v.Begin(t.Context(), &link)
 		if err != nil {
 			t.Fatal(err)
 		}
-		verdict := visit.Judge(&recrawl.Answer{Outcome: page.HTTPError, Status: http.StatusNotModified,
+		verdict := visit.Judge(&Answer{Outcome: page.HTTPError, Status: http.StatusNotModified,
 			Facts: &page.Facts{}, At: time.Now()})
 		if try == 0 {
-			if verdict.ReadAgain != recrawl.ReadAround {
+			if verdict.ReadAgain != ReadAround {
 				t.Fatalf("%+v", verdict)
 			}
 			v.ReadAgain(link.Key, verdict.ReadAgain)
-		} else if verdict.ReadAgain != recrawl.ReadNothing || verdict.Outcome != page.HTTPError ||
+		} else if verdict.ReadAgain != ReadNothing || verdict.Outcome != page.HTTPError ||
 			verdict.Status != http.StatusNotModified {
 			t.Errorf("the second time: %+v", verdict)
 		}
@@ -135,7 +134,7 @@ func TestUnaskedNotModified(t *testing.T) {
 
 // The first answers 304 of each host are verified, and of the others one in a hundred.
 func TestSample(t *testing.T) {
-	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
+	v := NewVisits(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
 	for host := range frontier.HostID(2) {
 		n := 0
 		for i := range uint64(10_000) {
@@ -155,7 +154,7 @@ func TestSample(t *testing.T) {
 
 // Once a host is distrusted, nothing is recorded for it.
 func TestDistrust(t *testing.T) {
-	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
+	v := NewVisits(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
 	recorded := 0
 	record := func() error { recorded++; return nil }
 	if ok, err := v.RecordNotModified("x.test", record); !ok || err != nil || recorded != 1 {
@@ -175,10 +174,10 @@ func TestDistrust(t *testing.T) {
 // A body that is the same as before confirms a 304 of the sample, and nothing else does.
 func TestConfirms(t *testing.T) {
 	var sampled, other frontier.Key
-	for sampled.Lo = 1; !recrawl.IsSampled(sampled, 3); sampled.Lo++ {
+	for sampled.Lo = 1; !IsSampled(sampled, 3); sampled.Lo++ {
 		other = sampled
 	}
-	known := &recrawl.Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}
+	known := &Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}
 	for name, c := range map[string]struct {
 		visit Visit
 		key   frontier.Key

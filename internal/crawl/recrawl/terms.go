@@ -1,4 +1,4 @@
-package sweep
+package recrawl
 
 import (
 	"bytes"
@@ -34,8 +34,7 @@ const (
 	factDistrust = "distrust "
 )
 
-// notRechecked ends the value of factDistrust as long as the host's other answers 304 of the generation are not asked
-// again.
+// notRechecked is the suffix of factDistrust's value while the host's other 304s of the generation wait for a re-check.
 const notRechecked = " open"
 
 // Generation is the generation of a crawl, by its facts.
@@ -47,7 +46,7 @@ func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []frontier.CrawlFact{{Name: page.FactGeneration, Value: number(generation)},
+	return []frontier.CrawlFact{{Name: page.FactGeneration, Value: digits(generation)},
 		{Name: factTerms, Value: text}}, nil
 }
 
@@ -78,14 +77,14 @@ func IsSwept(facts map[string][]byte, h *scope.History) bool {
 // sweepNumber is the number of the last sweep that is needed: the generation and, if the rules became wider, the
 // edition in which they last did.
 func sweepNumber(facts map[string][]byte, h *scope.History) []byte {
-	n := number(Generation(facts))
+	n := digits(Generation(facts))
 	if edition := h.Widened(); edition > 0 {
 		n = strconv.AppendUint(append(n, '.'), edition, 10)
 	}
 	return n
 }
 
-func number(n uint32) []byte { return strconv.AppendUint(nil, uint64(n), 10) }
+func digits(n uint32) []byte { return strconv.AppendUint(nil, uint64(n), 10) }
 
 func decimal(text []byte) uint32 {
 	n, _ := strconv.ParseUint(string(text), 10, 32)

@@ -1,4 +1,4 @@
-package visits
+package recrawl
 
 import (
 	"encoding/binary"

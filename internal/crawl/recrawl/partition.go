@@ -1,4 +1,4 @@
-package sweep
+package recrawl
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ const sortBytes = 16 << 20
 // batch is how many visits are queued at once.
 const batch = 1024
 
-// visit is a page that is due.
-type visit struct {
+// dueVisit is the next visit of a page that is due.
+type dueVisit struct {
 	Link      frontier.Link // as next makes it
 	Newer     bool          // a sitemap says that it changed since the last check
 	Changes   uint32        // visits that saw a change
@@ -34,7 +34,7 @@ const sameCheck = time.Hour
 
 // append appends the record by which visits are ordered: first those of pages that a sitemap says have changed, then by
 // the changes per visit, most first, then by the hour of the last check, oldest first, then by key.
-func (v *visit) append(dst []byte) []byte {
+func (v *dueVisit) append(dst []byte) []byte {
 	const sign = 1 << 63 // turned around, numbers with a sign have the order of those without
 	rate := uint64(v.Changes) << 32 / uint64(max(2, v.Link.Visit)-1)
 	dst = extsort.AppendBool(dst, !v.Newer)
@@ -46,7 +46,7 @@ func (v *visit) append(dst []byte) []byte {
 }
 
 // readVisit reads a visit, of which only the link is needed.
-func readVisit(r *extsort.Reader) visit {
+func readVisit(r *extsort.Reader) dueVisit {
 	r.Bool()
 	r.Uint64()
 	r.Uint64()
@@ -56,12 +56,12 @@ func readVisit(r *extsort.Reader) visit {
 	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
 	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()),
 		r.Uint64()
-	return visit{Link: l}
+	return dueVisit{Link: l}
 }
 
-func newSorter(dir string) *extsort.Sorter[visit] {
+func newSorter(dir string) *extsort.Sorter[dueVisit] {
 	return extsort.New(extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: sortBytes},
-		func(dst []byte, v *visit) []byte { return v.append(dst) }, readVisit)
+		func(dst []byte, v *dueVisit) []byte { return v.append(dst) }, readVisit)
 }
 
 // sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record
@@ -96,7 +96,7 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 			}
 		}
 		f := page.Finish
-		v := visit{Link: s.next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes,
+		v := dueVisit{Link: s.next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes,
 			CheckedAt: f.CheckedAt}
 		if err := sorter.Add(v); err != nil {
 			return 0, fmt.Errorf("sort visits: %w", err)
@@ -104,7 +104,7 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 	}
 	n = sorter.Len()
 	links := make([]frontier.Link, 0, min(n, batch))
-	sorter.Sort(ctx, func(v visit, sortErr error) bool {
+	sorter.Sort(ctx, func(v dueVisit, sortErr error) bool {
 		if err = sortErr; err != nil {
 			return false
 		}
@@ -135,22 +135,16 @@ func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[frontier.Key]uint3
 	return all, nil
 }
 
-// A Queue has the queues of hosts.
-type Queue interface {
-	Pending(ctx context.Context, host frontier.HostID, after frontier.Cursor, n int) ([]frontier.Link, frontier.Cursor,
-		error)
-}
-
 // QueuedVisits are the visits after the first that the queue of a host holds, by key.
-func QueuedVisits(ctx context.Context, q Queue, host frontier.HostID) (map[frontier.Key]uint32, error) {
+func QueuedVisits(ctx context.Context, s *state.Store, host frontier.HostID) (map[frontier.Key]uint32, error) {
 	visits := map[frontier.Key]uint32{}
-	return visits, addQueued(ctx, q, host, visits)
+	return visits, addQueued(ctx, s, host, visits)
 }
 
-func addQueued(ctx context.Context, q Queue, host frontier.HostID, visits map[frontier.Key]uint32) error {
+func addQueued(ctx context.Context, s *state.Store, host frontier.HostID, visits map[frontier.Key]uint32) error {
 	const most = 1000
 	for at := (frontier.Cursor{}); ; {
-		links, next, err := q.Pending(ctx, host, at, most)
+		links, next, err := s.Pending(ctx, host, at, most)
 		if err != nil {
 			return fmt.Errorf("read the queue of a host: %w", err)
 		}

@@ -1,8 +1,7 @@
-package visits
+package recrawl
 
 import (
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 )
 
 // verifyFirst is how many answers 304 of each host are verified, beside the sample.
@@ -48,7 +47,7 @@ func (v *Visits) MustVerify(k frontier.Key) bool {
 	defer v.mu.Unlock()
 	n := v.verified[k.Host]
 	if n >= verifyFirst {
-		return recrawl.IsSampled(k, v.generation)
+		return IsSampled(k, v.generation)
 	}
 	if len(v.verified) == maxVerified {
 		clear(v.verified)

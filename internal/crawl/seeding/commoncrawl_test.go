@@ -1,4 +1,4 @@
-package seed
+package seeding
 
 import (
 	"context"
@@ -24,8 +24,8 @@ func row(url, status string) string {
 	return fmt.Sprintf(`{"urlkey": "test,example)/", "timestamp": "20240412101112", "url": %q, "mime": "text/html", "mime-detected": "text/html", "status": %q, "digest": "KV2A3", "length": "5432", "offset": "123", "filename": "crawl-data/x.warc.gz", "languages": "eng", "encoding": "UTF-8"}`+"\n", url, status)
 }
 
-// index serves a Common Crawl whose pages are given. Its list names the public server's addresses, or its own.
-func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string,
+// captureIndex serves a Common Crawl whose pages are given. Its list names the public server's addresses, or its own.
+func captureIndex(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string,
 	Fetcher, *[]string) {
 	t.Helper()
 	asked := new([]string)
@@ -69,7 +69,7 @@ func TestCommonCrawl(t *testing.T) {
 	want := []string{"http://example.test/", "https://www.example.test/a?b=1", "https://example.test/old-form",
 		"https://sub.example.test/%C3%A4"}
 	for _, own := range []bool{true, false} {
-		base, f, asked := index(t, own, pages, nil)
+		base, f, asked := captureIndex(t, own, pages, nil)
 		s := newCommonCrawl(t, base, f)
 		var got []string
 		sum, err := s.URLs(t.Context(), "example.test", collect(&got))
@@ -84,7 +84,7 @@ func TestCommonCrawl(t *testing.T) {
 
 func TestCommonCrawlReadsAPageAgain(t *testing.T) {
 	failures := map[string]int{"/collinfo.json": 1, "showNumPages": 2, "page=1": 2}
-	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")},
+	base, f, _ := captureIndex(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")},
 		func(w http.ResponseWriter, r *http.Request) bool {
 			for part, left := range failures {
 				if left > 0 && strings.Contains(r.URL.RequestURI(), part) {
@@ -121,7 +121,7 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 			return true
 		},
 	} {
-		base, f, asked := index(t, true, nil, before)
+		base, f, asked := captureIndex(t, true, nil, before)
 		s := newCommonCrawl(t, base, f)
 		sum, err := s.URLs(t.Context(), "example.test", nil)
 		if err != nil || sum != (Summary{}) || len(*asked) != 2 {
@@ -131,7 +131,7 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 }
 
 func TestCommonCrawlDead(t *testing.T) {
-	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), "", ""},
+	base, f, _ := captureIndex(t, true, []string{row("https://example.test/0", "200"), "", ""},
 		func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("page") != "1" {
 				return false

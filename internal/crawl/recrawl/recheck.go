@@ -1,4 +1,4 @@
-package sweep
+package recrawl
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func (s *Sweeper) Distrust(host string, record func(frontier.CrawlFact) (frontie
 	release := s.o.Frontier.Source() // until all are queued, the crawl is not drained
 	d, err := record(frontier.CrawlFact{
 		Partition: s.o.Store.Hasher().HostID(host).Partition(), Name: factDistrust + host,
-		Value: append(number(s.generation), notRechecked...),
+		Value: append(digits(s.generation), notRechecked...),
 	})
 	if err != nil || d != frontier.Finished {
 		release()
@@ -51,7 +51,7 @@ func (s *Sweeper) addJob(host string, release func()) {
 func (s *Sweeper) addOpenJobs() {
 	for name, value := range s.o.Store.Facts() {
 		if host, ok := strings.CutPrefix(name, factDistrust); ok &&
-			string(value) == string(number(s.generation))+notRechecked {
+			string(value) == string(digits(s.generation))+notRechecked {
 			s.addJob(host, s.o.Frontier.Source())
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Sweeper) recheck(ctx context.Context, name string) error {
 		links = append(links, s.next(&p))
 		total++
 	}
-	done := frontier.CrawlFact{Partition: host.Partition(), Name: factDistrust + name, Value: number(s.generation)}
+	done := frontier.CrawlFact{Partition: host.Partition(), Name: factDistrust + name, Value: digits(s.generation)}
 	if err := s.o.Frontier.Revisit(ctx, links, done); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package sweep
+package recrawl
 
 import (
 	"reflect"
@@ -14,8 +14,6 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-var now = time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
-
 // A link comes out of the sorter as it was.
 func TestVisitsAreSortedWhole(t *testing.T) {
 	u := weburl.MustCanonical("http://x.test/a?b")
@@ -23,8 +21,8 @@ func TestVisitsAreSortedWhole(t *testing.T) {
 		Link:   frontier.Link{Key: weburl.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2, Depth: 4},
 		Finish: &frontier.Finish{Visit: 7, Outcome: 1, Status: 404, Counted: true, Bytes: 1 << 40},
 	}
-	sorter, s := newSorter(t.TempDir()), &Sweeper{o: Options{Levels: true}}
-	if err := sorter.Add(visit{Link: s.next(&p), CheckedAt: now}); err != nil {
+	sorter, s := newSorter(t.TempDir()), &Sweeper{o: SweepOptions{Levels: true}}
+	if err := sorter.Add(dueVisit{Link: s.next(&p), CheckedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	for v, err := range sorter.Sorted(t.Context()) {
@@ -37,7 +35,7 @@ func TestVisitsAreSortedWhole(t *testing.T) {
 // Visits are in order of what sitemaps say, of how often pages changed, and of their last check.
 func TestOrder(t *testing.T) {
 	v := func(text string, newer bool, changes, number uint32, age time.Duration) namedVisit {
-		return namedVisit{text, visit{Link: frontier.Link{URL: weburl.MustCanonical("http://x.test/" + text),
+		return namedVisit{text, dueVisit{Link: frontier.Link{URL: weburl.MustCanonical("http://x.test/" + text),
 			Visit: number}, Newer: newer, Changes: changes, CheckedAt: now.Add(-age)}}
 	}
 	all := []namedVisit{
@@ -48,12 +46,12 @@ func TestOrder(t *testing.T) {
 		v("never-old", false, 0, 2, 3*time.Hour), v("never", false, 0, 9, time.Hour),
 	}
 	var want, got []string
-	var list []visit
+	var list []dueVisit
 	for _, x := range all {
 		want = append(want, x.name)
 	}
 	for _, i := range []int{4, 8, 0, 6, 2, 7, 1, 5, 3} {
-		list = append(list, all[i].visit)
+		list = append(list, all[i].dueVisit)
 	}
 	sorter := newSorter(t.TempDir())
 	for _, v := range list {
@@ -74,7 +72,7 @@ func TestOrder(t *testing.T) {
 
 type namedVisit struct {
 	name string
-	visit
+	dueVisit
 }
 
 func TestWhichPagesAreDue(t *testing.T) {
@@ -86,7 +84,7 @@ func TestWhichPagesAreDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasher := weburl.NewHasher(1)
-	s := &Sweeper{o: Options{Scope: within}, generation: 3, starts: map[frontier.Key]bool{hasher.Key(start): true}}
+	s := &Sweeper{o: SweepOptions{Scope: within}, generation: 3, starts: map[frontier.Key]bool{hasher.Key(start): true}}
 	s.terms = Terms{CheckedBefore: now.Add(-time.Hour), Include: []string{"/shop/", "/private/"},
 		Exclude: []string{"/shop/old/"}}
 	if s.matcher, err = s.terms.matcher(); err != nil {
@@ -153,11 +151,11 @@ func TestTermsAreStored(t *testing.T) {
 	if Generation(facts) != 7 || IsSwept(facts, &scope.History{}) {
 		t.Errorf("generation %d, swept %v", Generation(facts), IsSwept(facts, &scope.History{}))
 	}
-	facts[factSwept] = number(6)
+	facts[factSwept] = digits(6)
 	if IsSwept(facts, &scope.History{}) {
 		t.Error("what was queued in generation 6 counts in generation 7")
 	}
-	facts[factSwept] = number(7)
+	facts[factSwept] = digits(7)
 	if !IsSwept(facts, &scope.History{}) || !IsSwept(nil, &scope.History{}) {
 		t.Error("all is queued, or there is nothing to queue, and IsSwept does not say so")
 	}

@@ -1,11 +1,8 @@
-// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, those with links that
-// narrower rules left out, and those of a host whose answers 304 turned out to be false.
-package sweep
+package recrawl
 
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,20 +13,6 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// A Store is the record of the crawl.
-type Store interface {
-	PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[state.Page, error]
-	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
-	Counters() state.Counters
-	PartitionCounters(p uint8) state.Counters
-	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[frontier.Backlog, error]
-	Queue
-	Facts() map[string][]byte
-	Flush(ctx context.Context) error
-	Hasher() frontier.Hasher
-	Dir() string
-}
-
 // A Frontier queues visits.
 type Frontier interface {
 	Revisit(ctx context.Context, links []frontier.Link, facts ...frontier.CrawlFact) error
@@ -37,9 +20,9 @@ type Frontier interface {
 	Stats() frontier.Stats
 }
 
-// Options are what a sweep needs.
-type Options struct {
-	Store    Store
+// SweepOptions are what a sweep needs.
+type SweepOptions struct {
+	Store    *state.Store
 	Frontier Frontier
 	Scope    *scope.Scope
 	History  *scope.History
@@ -52,7 +35,7 @@ type Options struct {
 
 // A Sweeper queues visits while a recrawl runs, or a run with wider rules than the one before.
 type Sweeper struct {
-	o          Options
+	o          SweepOptions
 	generation uint32
 	number     []byte         // of the sweep, as facts have it
 	counted    state.Counters // when the run began
@@ -71,8 +54,8 @@ type recheck struct {
 	release func()
 }
 
-// New reads from the store what the generation under way is to visit.
-func New(o Options) (*Sweeper, error) {
+// NewSweeper reads from the store what the generation under way is to visit.
+func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	facts := o.Store.Facts()
 	s := &Sweeper{
 		o: o, generation: Generation(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
