@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
@@ -135,7 +134,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		work.fetcher = r.client
 	}
 	if shared.denied != nil {
-		work.fetcher = denied.Fetcher{Inner: work.fetcher, Hosts: shared.denied}
+		work.fetcher = denyingFetcher{work.fetcher, shared.denied}
 	}
 	counted := store.Counters()
 	visited := recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -51,7 +50,7 @@ type Shared struct {
 	robotsMemory int
 	client       *fetch.Client  // the clients of the crawls are made of it
 	pace         *pace.Registry // nil if there is one crawl only
-	denied       *denied.List   // nil if there is one crawl only
+	denied       *denyList      // nil if there is one crawl only
 	gate         *gate.Gate
 	turns        turns
 }
@@ -71,7 +70,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, err
 	}
 	if !o.OneCrawl {
-		s.pace, s.denied = pace.NewRegistry(), denied.New()
+		s.pace, s.denied = pace.NewRegistry(), newDenyList()
 	}
 	return s, nil
 }
@@ -82,7 +81,7 @@ func (s *Shared) Pace() *pace.Registry { return s.pace }
 // Deny replaces the hosts that no crawl may ask, as config.NewHostSet reads them. Requests to them that are under way
 // end at once, and each crawl that comes to such a host blocks it. A host that is no longer denied is tried again by
 // the next run of a crawl that blocked it.
-func (s *Shared) Deny(hosts []string) error { return s.denied.Set(hosts) }
+func (s *Shared) Deny(hosts []string) error { return s.denied.set(hosts) }
 
 // Close releases what is shared. All crawls must have ended.
 func (s *Shared) Close() error { return s.client.Close() }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
@@ -186,7 +185,7 @@ func (s *server) answerResult(resp *fetch.Response) frontier.Result {
 func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result, back bool) {
 	r = frontier.Result{Class: pace.ClassNetwork, Lag: s.lag.value()}
 	switch kind := fetch.KindOf(err); {
-	case errors.Is(err, denied.ErrHost):
+	case errors.Is(err, errDenied):
 		s.block(l.URL().Host())
 		return frontier.Result{}, l.Kind() != frontier.KindRobots || l.Robots().Hops == 0
 	case kind == fetch.Canceled:

@@ -1,4 +1,4 @@
-package denied
+package crawl
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// inner answers with a stream, or after its context has ended if hold is set.
-type inner struct {
+// deniedInner answers with a stream, or after its context has ended if hold is set.
+type deniedInner struct {
 	hold  bool
 	begun chan context.Context
 }
 
-func (i *inner) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+func (i *deniedInner) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	i.begun <- ctx
 	if i.hold {
 		<-ctx.Done()
@@ -26,10 +26,10 @@ func (i *inner) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error
 	return &fetch.Response{Status: 200, Reader: strings.NewReader("x")}, nil
 }
 
-func TestFetcher(t *testing.T) {
-	list := New()
-	i := &inner{hold: true, begun: make(chan context.Context, 10)}
-	f := Fetcher{Inner: i, Hosts: list}
+func TestDenyingFetcher(t *testing.T) {
+	list := newDenyList()
+	i := &deniedInner{hold: true, begun: make(chan context.Context, 10)}
+	f := denyingFetcher{i, list}
 	do := func(url string) (*fetch.Response, error) {
 		return f.Do(t.Context(), fetch.Request{URL: weburl.MustCanonical(url)})
 	}
@@ -39,13 +39,13 @@ func TestFetcher(t *testing.T) {
 		failed <- err
 	}()
 	<-i.begun
-	if err := list.Set([]string{"bad.test"}); err != nil {
+	if err := list.set([]string{"bad.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-failed; !errors.Is(err, ErrHost) || fetch.KindOf(err) != fetch.Canceled {
+	if err := <-failed; !errors.Is(err, errDenied) || fetch.KindOf(err) != fetch.Canceled {
 		t.Errorf("a request under way ends with %v", err)
 	}
-	if _, err := do("http://bad.test/"); !errors.Is(err, ErrHost) || len(i.begun) > 0 {
+	if _, err := do("http://bad.test/"); !errors.Is(err, errDenied) || len(i.begun) > 0 {
 		t.Errorf("a request to a denied host: %v, %d begun", err, len(i.begun))
 	}
 	i.hold = false
@@ -57,10 +57,10 @@ func TestFetcher(t *testing.T) {
 	if body, err := io.ReadAll(resp.Reader); string(body) != "x" || err != nil || reading.Err() != nil {
 		t.Errorf("read %q, %v; the context: %v", body, err, reading.Err())
 	}
-	if err := list.Set([]string{"good.test"}); err != nil {
+	if err := list.set([]string{"good.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if context.Cause(reading) != ErrHost {
+	if context.Cause(reading) != errDenied {
 		t.Errorf("a stream of a denied host: %v", context.Cause(reading))
 	}
 	resp.Close()

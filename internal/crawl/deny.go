@@ -1,0 +1,89 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/web/fetch"
+)
+
+// errDenied is why a request to a denied host was not made, or was ended.
+var errDenied = errors.New("the host is denied")
+
+// denyList is the set of denied hosts, and the requests that are under way. It is safe for any number of goroutines.
+type denyList struct {
+	hosts atomic.Pointer[config.HostSet] // written by set
+
+	mu       sync.Mutex
+	requests map[*deniableRequest]bool // guarded by mu
+}
+
+// A deniableRequest is one that is under way.
+type deniableRequest struct {
+	host   string
+	cancel context.CancelCauseFunc
+}
+
+func newDenyList() *denyList {
+	l := &denyList{requests: map[*deniableRequest]bool{}}
+	l.hosts.Store(&config.HostSet{})
+	return l
+}
+
+// set replaces the denied hosts, as config.NewHostSet reads them, and ends the requests to them that are under way.
+func (l *denyList) set(hosts []string) error {
+	set, err := config.NewHostSet(hosts)
+	if err != nil {
+		return err
+	}
+	l.hosts.Store(&set)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.requests {
+		if set.Has(r.host) {
+			r.cancel(errDenied)
+		}
+	}
+	return nil
+}
+
+// A denyingFetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap errDenied
+// then, but for those of a Response's Reader, which are of the kind Canceled: the next request tells.
+type denyingFetcher struct {
+	Fetcher
+	hosts *denyList
+}
+
+// Do fetches.
+func (f denyingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	under := &deniableRequest{host: r.URL.Host(), cancel: cancel}
+	l := f.hosts
+	l.mu.Lock()
+	l.requests[under] = true
+	l.mu.Unlock()
+	end := func() {
+		l.mu.Lock()
+		delete(l.requests, under)
+		l.mu.Unlock()
+		cancel(nil)
+	}
+	// set stores the hosts before it looks at the requests, so one of the two finds the other.
+	if l.hosts.Load().Has(under.host) {
+		end()
+		return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "start", Err: errDenied}
+	}
+	resp, err := f.Fetcher.Do(ctx, r)
+	if err != nil && context.Cause(ctx) == errDenied {
+		err = &fetch.Error{Kind: fetch.Canceled, Phase: "start", Err: errDenied}
+	}
+	if err == nil && resp.Reader != nil {
+		resp.OnClose(end)
+	} else {
+		end()
+	}
+	return resp, err
+}
