@@ -97,7 +97,7 @@ bench-peers: ## scenarios (a) and (b) with colly beside the others, which comes 
 bench-compare: ## this tree against the last recorded results
 	./scripts/bench-compare.sh
 
-bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md made anew (about an hour)
+bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md made anew by benchstat (about an hour)
 	$(GO) run ./bench/record
 
 bench-smoke: ## every benchmark of every package, once, small

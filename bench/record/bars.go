@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
-	"slices"
+	"math"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
 )
 
-// A bar is what a run is held against: a figure, or its ratio to that of another crawl of the same run.
+// A bar is a limit for a figure, or for its ratio to that of another crawl of the same recording.
 type bar struct {
 	what   string
 	limit  float64
@@ -92,22 +95,17 @@ func bars() []bar {
 	}
 }
 
-// value is the figure, if the run has it.
-func (b bar) value(r *benchRun) (float64, bool) {
-	v, ok := r.get(b.name, b.unit)
+// value is the figure, if it was taken.
+func (b bar) value(f figures) (float64, bool) {
+	v, ok := f.get(b.name, b.unit)
 	if b.over == "" {
 		return v, ok
 	}
-	other, also := r.get(b.over, b.unit)
+	other, also := f.get(b.over, b.unit)
 	if !ok || !also || other == 0 {
 		return 0, false
 	}
 	return v / other, true
-}
-
-// failed says whether a crawl that the figure needs failed, in any of its turns. That is a miss.
-func (b bar) failed(r *benchRun) bool {
-	return slices.Contains(r.failed, b.name) || b.over != "" && slices.Contains(r.failed, b.over)
 }
 
 func (b bar) holds(v float64) bool {
@@ -125,14 +123,9 @@ func (b bar) text() string {
 	return "≥ " + number(b.limit)
 }
 
-// verdict is how a run did, for a table.
-func (b bar) verdict(r *benchRun) string {
-	v, ok := b.value(r)
+// verdict is the figure and whether it holds, for a table.
+func (b bar) verdict(v float64) string {
 	switch {
-	case b.failed(r):
-		return "**failed**"
-	case !ok:
-		return "–"
 	case b.holds(v):
 		return number(v) + " PASS"
 	case b.aim:
@@ -141,16 +134,15 @@ func (b bar) verdict(r *benchRun) string {
 	return fmt.Sprintf("**%s MISS**", number(v))
 }
 
-// tally counts the runs that tried, and of them those in which the bar held.
-func (b bar) tally(runs []*benchRun) (held, of int) {
-	for _, r := range runs {
-		v, ok := b.value(r)
-		if ok || b.failed(r) {
-			of++
-		}
-		if ok && !b.failed(r) && b.holds(v) {
-			held++
-		}
+// number writes three figures, or all of them before the point.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 100:
+		return humanize.Comma(int64(math.Round(v)))
+	case v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return held, of
+	return strconv.FormatFloat(v, 'f', 2, 64)
 }

@@ -7,6 +7,6 @@
 //
 // Raw outputs are bench/results/DATE-COMMIT.txt in Go's benchmark format, which benchstat reads too; what is recorded
 // again on the same day at the same commit is appended, so that no run that was made can be left out. A line "run: N"
-// begins each run. RESULTS.md and growth.svg are made from the raw files and from changes.md, which is written by hand:
-// whatever they say can be checked against the raw files.
+// begins each run. RESULTS.md is made by benchstat from the raw files, and from changes.md, which is written by
+// hand: whatever it says can be checked against the raw files.
 package main

@@ -76,14 +76,14 @@ func printLast(dir string) error {
 		return err
 	}
 	whole := newestWhole(all)
-	if whole == nil {
+	if whole < 0 {
 		return fmt.Errorf("no run of the scenarios is recorded in %s: %w", dir, fs.ErrNotExist)
 	}
-	fmt.Println(filepath.Join(dir, whole.file))
+	fmt.Println(all[whole].file)
 	return nil
 }
 
-// writePage makes RESULTS.md and its plot.
+// writePage makes RESULTS.md.
 func writePage(dir string) error {
 	all, err := readAll(dir)
 	if err != nil {
@@ -93,11 +93,9 @@ func writePage(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	plot := plotGrowth(all)
-	if plot != "" {
-		if err := os.WriteFile(filepath.Join(dir, "growth.svg"), []byte(plot), 0o644); err != nil {
-			return err
-		}
+	text, err := page(all, string(changes))
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(page(all, string(changes))), 0o644)
+	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), []byte(text), 0o644)
 }

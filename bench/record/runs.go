@@ -28,8 +28,8 @@ func record(root, dir string, plan runPlan, f facts) error {
 	}
 	name := filepath.Join(dir, f.file())
 	first := 1
-	if old, err := readRecording(name); err == nil {
-		first = len(old.runs) + 1
+	if old, err := os.ReadFile(name); err == nil {
+		first = recording{name, string(old)}.runs() + 1
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
