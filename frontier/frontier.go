@@ -8,9 +8,9 @@
 // was never seen before it is recorded, in the same record as the end of that page, and queued with its host. It is
 // then pending until it is finished, exactly once, whatever happens to the process.
 //
-// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The worker defers [Lease.Abandon], which
-// returns the lease after a panic. It calls [Lease.Start] before the first byte of the request, and sends nothing if that
-// returns an error. It calls [Lease.Done] when the result is known: the URL is finished, or goes back for another try.
+// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The worker defers [Lease.Abandon],
+// which returns the lease after a panic. It calls [Lease.Start] before the first byte of the request, and sends nothing
+// if that returns an error. It calls [Lease.Done] when the result is known: the URL is finished, or goes back for another try.
 //
 // Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
 // [KindSitemap]; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
@@ -21,7 +21,7 @@
 //
 // With a durable store a crawl can be ended at any moment. The next run makes a frontier with the same Seed over the
 // same store, calls [Frontier.Resume], and [Frontier.Remember] with the keys of all links. For large crawls
-// [Frontier.SaveFilters] and [Frontier.RestoreFilters] save reading them. The number of shards and all limits may change.
+// [Frontier.SaveFilters] and [Frontier.RestoreFilters] save reading them. All limits may change.
 //
 // # For Mapwright itself
 //
@@ -244,7 +244,9 @@ func (f *Frontier) SaveFilters(w dedup.BlobWriter) error {
 // RestoreFilters reads what SaveFilters wrote, and reports whether names, those of all blobs that are kept, has any of
 // it. It is called before anything is added. After an error the frontier knows no URL, and must be told of all of them
 // with Remember.
-func (f *Frontier) RestoreFilters(names []string, read func(name string, fn func(io.Reader) error) error) (bool, error) {
+func (f *Frontier) RestoreFilters(
+	names []string, read func(name string, fn func(io.Reader) error) error,
+) (bool, error) {
 	packs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !dedup.IsPack(name) })
 	if len(packs) == 0 {
 		return false, nil

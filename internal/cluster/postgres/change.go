@@ -201,9 +201,11 @@ type sums struct {
 // locked: a token that another session took before is seen.
 func (c *changer) sum(ctx context.Context) (s sums, err error) {
 	err = c.tx.QueryRow(ctx, `
-		SELECT count(*) FILTER (WHERE NOT idle), count(*) FILTER (WHERE busy > 0), coalesce(sum(counted), 0)::bigint, min(least),
-			EXISTS (SELECT 1 FROM `+inboxTable(c.session.Crawl)+`), EXISTS (SELECT 1 FROM mapwright_token WHERE crawl = $1)
-		FROM mapwright_part WHERE crawl = $1`, c.session.Crawl[:]).Scan(&s.working, &s.busy, &s.counted, &s.least, &s.waiting, &s.held)
+		SELECT count(*) FILTER (WHERE NOT idle), count(*) FILTER (WHERE busy > 0),
+			coalesce(sum(counted), 0)::bigint, min(least), EXISTS (SELECT 1 FROM `+inboxTable(c.session.Crawl)+`),
+			EXISTS (SELECT 1 FROM mapwright_token WHERE crawl = $1)
+		FROM mapwright_part WHERE crawl = $1`, c.session.Crawl[:]).
+		Scan(&s.working, &s.busy, &s.counted, &s.least, &s.waiting, &s.held)
 	return s, err
 }
 

@@ -63,13 +63,16 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 	}
 	// The session's row comes first: an earlier transaction with the same batch, of
 	// which the answer was lost, has it locked until it ends.
-	want(1, `UPDATE mapwright_session SET batch = $3, digest = $4 WHERE crawl = $1 AND id = $2 AND batch = $3 - 1 AND NOT ended`,
+	want(1, `
+		UPDATE mapwright_session SET batch = $3, digest = $4
+		WHERE crawl = $1 AND id = $2 AND batch = $3 - 1 AND NOT ended`,
 		s.Crawl[:], s.ID[:], int64(b.Number), int64(digest))
 	queueWrites(want, s, b)
 	if len(b.Received) > 0 {
 		parts, sessions, batches := columnsOf(b.Received)
 		want(-1, `
-			DELETE FROM `+inboxTable(s.Crawl)+` h USING unnest($1::smallint[], $2::bytea[], $3::bigint[]) AS u(part, session, batch)
+			DELETE FROM `+inboxTable(s.Crawl)+` h
+			USING unnest($1::smallint[], $2::bytea[], $3::bigint[]) AS u(part, session, batch)
 			WHERE h.part = u.part AND h.session = u.session AND h.batch <= u.batch`, parts, sessions, batches)
 	}
 	if n := len(b.Sent); n > 0 {
@@ -77,7 +80,9 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 		for i := range b.Sent {
 			parts[i], bodies[i] = int16(b.Sent[i].To), b.Sent[i].Body
 		}
-		want(n, `INSERT INTO `+inboxTable(s.Crawl)+` SELECT part, $1::bytea, $2::bigint, body FROM unnest($3::smallint[], $4::bytea[]) AS u(part, body)`,
+		want(n, `
+			INSERT INTO `+inboxTable(s.Crawl)+` SELECT part, $1::bytea, $2::bigint, body
+			FROM unnest($3::smallint[], $4::bytea[]) AS u(part, body)`,
 			s.ID[:], int64(b.Number), parts, bodies)
 	}
 	if n := len(b.Release); n > 0 {
@@ -85,10 +90,15 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 			b.Release)
 	}
 	if n := len(b.Hold); n > 0 {
-		want(n, `INSERT INTO mapwright_token SELECT $1::bytea, name, $2::bytea FROM unnest($3::text[]) AS u(name) ON CONFLICT DO NOTHING`, s.Crawl[:], s.ID[:], b.Hold)
+		want(n, `
+			INSERT INTO mapwright_token SELECT $1::bytea, name, $2::bytea FROM unnest($3::text[]) AS u(name)
+			ON CONFLICT DO NOTHING`, s.Crawl[:], s.ID[:], b.Hold)
 	}
 	for _, scope := range b.Scope {
-		want(1, `INSERT INTO mapwright_scope SELECT $1::bytea, count(*), $2::text FROM mapwright_scope WHERE crawl = $1`, s.Crawl[:], scope)
+		want(1, `
+			INSERT INTO mapwright_scope SELECT $1::bytea, count(*), $2::text
+			FROM mapwright_scope WHERE crawl = $1`,
+			s.Crawl[:], scope)
 	}
 	return tx.SendBatch(ctx, &q).Close()
 }
@@ -127,20 +137,27 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 				append(rowEpochs, epochs[i])
 		}
 	}
-	want(n, `SELECT part FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) AND owner = $3 ORDER BY part FOR UPDATE`, s.Crawl[:], parts, s.ID[:])
 	want(n, `
-		UPDATE mapwright_part p SET seq = u.head, hash = u.head_hash, idle = u.idle, busy = u.busy, least = u.least, counted = u.counted, counts = u.counts,
+		SELECT part FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) AND owner = $3
+		ORDER BY part FOR UPDATE`,
+		s.Crawl[:], parts, s.ID[:])
+	want(n, `
+		UPDATE mapwright_part p SET seq = u.head, hash = u.head_hash, idle = u.idle, busy = u.busy,
+			least = u.least, counted = u.counted, counts = u.counts,
 			owner = CASE WHEN u.closed THEN $2::bytea ELSE p.owner END
-		FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[],
-				$11::bigint[], $12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
+		FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+				$8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[],
+				$12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
 			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed, granted)
-		WHERE p.crawl = $1 AND p.part = u.part AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
+		WHERE p.crawl = $1 AND p.part = u.part AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash
+			AND p.granted = u.granted`,
 		s.Crawl[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed,
 		granted)
 	if len(bodies) > 0 {
 		want(len(bodies), `
 			INSERT INTO `+logTable(s.Crawl)+` SELECT part, seq, hash, epoch, $1::bytea, body
-			FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]) AS u(part, seq, hash, epoch, body)`,
+			FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])
+				AS u(part, seq, hash, epoch, body)`,
 			s.ID[:], rowParts, rowSeqs, rowHashes, rowEpochs, bodies)
 	}
 }
@@ -187,7 +204,9 @@ func examine(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch
 		}
 	}
 	var held, exist int
-	err = tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE holder = $2 AND name = ANY($3)), count(*) FILTER (WHERE name = ANY($4)) FROM mapwright_token WHERE crawl = $1`,
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE holder = $2 AND name = ANY($3)), count(*) FILTER (WHERE name = ANY($4))
+		FROM mapwright_token WHERE crawl = $1`,
 		s.Crawl[:], s.ID[:], append([]string{}, b.Release...), append([]string{}, b.Hold...)).Scan(&held, &exist)
 	if err == nil && (held != len(b.Release) || exist > 0) {
 		err = errTokens

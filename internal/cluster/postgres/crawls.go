@@ -21,7 +21,8 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 		made = false
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO mapwright_crawl
-			VALUES ($1, $2, $3, $4, clock_timestamp(), $5, 1, $6, '', $7, 1, 0, $8, 0, 0, '1970-01-01 00:00:00+00', clock_timestamp(), 0, 0)
+			VALUES ($1, $2, $3, $4, clock_timestamp(), $5, 1, $6, '', $7, 1, 0, $8, 0, 0, '1970-01-01 00:00:00+00',
+				clock_timestamp(), 0, 0)
 			ON CONFLICT DO NOTHING`,
 			c.ID[:], c.Name, int64(c.Seed), c.Identity, notNull(c.Plan), string(cluster.Running), none,
 			int64(c.MaxURLs))
@@ -44,7 +45,8 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO mapwright_part
-			SELECT $1::bytea, part, $2::bytea, 0, 0, 0, 0, NULL, true, 0, $3::bigint, 0, ''::bytea FROM unnest($4::smallint[]) AS u(part)`,
+			SELECT $1::bytea, part, $2::bytea, 0, 0, 0, 0, NULL, true, 0, $3::bigint, 0, ''::bytea
+			FROM unnest($4::smallint[]) AS u(part)`,
 			c.ID[:], none, int64(cluster.NoDepth), parts); err != nil {
 			return err
 		}
@@ -70,11 +72,14 @@ func notNull(b []byte) []byte {
 }
 
 // sinceActive is the time in microseconds since the last call of countTime, 0 if no machine was there meanwhile.
-var sinceActive = fmt.Sprintf(`CASE WHEN state = '%s' AND clock_timestamp() BETWEEN active AND active + interval '%d microseconds'
+var sinceActive = fmt.Sprintf(`CASE WHEN state = '%s'
+		AND clock_timestamp() BETWEEN active AND active + interval '%d microseconds'
 		AND EXISTS (SELECT 1 FROM mapwright_session s WHERE s.crawl = mapwright_crawl.id AND NOT s.ended)
-	THEN (extract(epoch FROM clock_timestamp() - active) * 1000000)::bigint ELSE 0 END`, cluster.Running, cluster.Lease.Microseconds())
+	THEN (extract(epoch FROM clock_timestamp() - active) * 1000000)::bigint ELSE 0 END`,
+	cluster.Running, cluster.Lease.Microseconds())
 
-var crawlColumns = `id, name, seed, identity, created, plan_version, state, reason, run, level, max_urls, granted, begun, begun_used_us, begun_counted, used_us + ` + sinceActive
+var crawlColumns = `id, name, seed, identity, created, plan_version, state, reason, run, level, max_urls,
+	granted, begun, begun_used_us, begun_counted, used_us + ` + sinceActive
 
 func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 	var id []byte

@@ -31,7 +31,8 @@ func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			INSERT INTO mapwright_session (crawl, id, machine, name, joined, since, beat, beats, ended, batch, digest, confirmed)
+			INSERT INTO mapwright_session
+				(crawl, id, machine, name, joined, since, beat, beats, ended, batch, digest, confirmed)
 			SELECT $1::bytea, $2::bytea, $3::bytea, $4::text, t.now, t.now, t.now, 1, false, 0, 0, 0
 			FROM (SELECT clock_timestamp() AS now) AS t ON CONFLICT DO NOTHING`,
 			s.Crawl[:], s.ID[:], s.Machine[:], s.Name)
@@ -75,7 +76,8 @@ func tallyValues(t *cluster.Tally) []any {
 		int64(t.Pages)}
 }
 
-const sessionColumns = `id, machine, name, joined, since, beat, beats, batch, ended, has_left, takeovers, fenced, batch_us, replaying, rows_left, pages`
+const sessionColumns = `id, machine, name, joined, since, beat, beats, batch, ended, has_left,
+	takeovers, fenced, batch_us, replaying, rows_left, pages`
 
 func scanSession(row pgx.CollectableRow) (m cluster.Member, err error) {
 	var session, machine []byte
@@ -107,7 +109,9 @@ func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
 		if err := countTime(ctx, tx, s.Crawl); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET has_left = has_left OR NOT ended, ended = $3, `+tallyColumns+` WHERE crawl = $1 AND id = $2`,
+		_, err := tx.Exec(ctx, `
+			UPDATE mapwright_session SET has_left = has_left OR NOT ended, ended = $3, `+tallyColumns+`
+			WHERE crawl = $1 AND id = $2`,
 			append([]any{s.Crawl[:], s.ID[:], true}, tallyValues(&s.Tally)...)...)
 		return err
 	})

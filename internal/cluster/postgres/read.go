@@ -20,7 +20,8 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 	first := max(int64(after.Seq), 1)
 	rows, _ := e.pool.Query(ctx, `
 		SELECT seq, hash, epoch, session, CASE WHEN seq = $3 THEN NULL ELSE body END FROM (
-			SELECT *, sum(CASE WHEN seq = $3 THEN 0 ELSE octet_length(body) END) OVER (ORDER BY seq) - octet_length(body) AS before
+			SELECT *, sum(CASE WHEN seq = $3 THEN 0 ELSE octet_length(body) END) OVER (ORDER BY seq)
+				- octet_length(body) AS before
 			FROM (SELECT * FROM `+logTable(id)+` WHERE part = $1 AND seq >= $2 ORDER BY seq LIMIT $4) AS page
 		) AS sized WHERE seq = $3 OR seq = $3 + 1 OR before < $5 ORDER BY seq`,
 		int16(part), first, int64(after.Seq), mostRows, int64(limit))
@@ -65,7 +66,8 @@ func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.
 	rows, _ := e.pool.Query(ctx, `
 		SELECT part, session, batch, body FROM (
 			SELECT *, sum(octet_length(body)) OVER (ORDER BY part, session, batch) - octet_length(body) AS before FROM (
-				SELECT h.part, h.session, h.batch, h.body FROM `+inboxTable(s.Crawl)+` h JOIN mapwright_part p ON p.crawl = $1 AND p.part = h.part AND p.owner = $2
+				SELECT h.part, h.session, h.batch, h.body FROM `+inboxTable(s.Crawl)+` h
+				JOIN mapwright_part p ON p.crawl = $1 AND p.part = h.part AND p.owner = $2
 				WHERE NOT EXISTS (
 					SELECT 1 FROM unnest($3::smallint[], $4::bytea[], $5::bigint[]) AS u(part, session, batch)
 					WHERE h.part = u.part AND h.session = u.session AND h.batch <= u.batch)
