@@ -324,9 +324,9 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
 		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: c.log,
 			Attempted: figures.Attempted})}
-	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: c.log, PublicURL: c.public, Listen: f.listen,
-		TLS: c.tls != nil, TrustedProxies: c.proxies,
-		Connections: c.connections, RatePerKey: rate, Figures: figures})
+	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: c.log, PublicURL: c.public,
+		Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, Connections: c.connections, RatePerKey: rate,
+		Figures: figures})
 	if err == nil {
 		err = announce(ctx, io, svc, server, scheme+"://"+listener.Addr().String())
 	}

@@ -202,7 +202,7 @@ func (e *settingError) Error() string {
 
 func (e *settingError) Unwrap() error { return e.err }
 
-// EachFault calls report for each fault that Load has found, with the name of the setting; empty if it concerns several.
+// EachFault calls report for each fault that Load has found. The setting is empty if the fault concerns several.
 func EachFault(err error, report func(setting string, err error)) {
 	for _, err := range leaves(err) {
 		if of, ok := errors.AsType[*settingError](err); ok {

@@ -80,11 +80,13 @@ func (c ErrorCode) kind() errorKind {
 			"The command does not fit the state of the crawl. state is its state, and allowed lists the commands " +
 				"that fit."},
 		ErrUnauthorized: {http.StatusUnauthorized, "No valid key",
-			"The request has no key, or one that is unknown, revoked or expired. Send it as Authorization: Bearer KEY."},
+			"The request has no key, or one that is unknown, revoked or expired. Send it as Authorization: Bearer " +
+				"KEY."},
 		ErrForbidden: {http.StatusForbidden, "The key may not do this",
 			"The key is valid, but its scopes do not include what this needs. detail names the scope."},
 		ErrReused: {http.StatusUnprocessableEntity, "The idempotency key was used for another request",
-			"A request with another body had the same Idempotency-Key within 24 hours. Use a new key for a new request."},
+			"A request with another body had the same Idempotency-Key within 24 hours. Use a new key for a new " +
+				"request."},
 		ErrExists: {http.StatusConflict, "This exists already",
 			"The name is taken. Choose another, or change what has it."},
 		ErrInUse: {http.StatusConflict, "This is in use",

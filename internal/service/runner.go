@@ -239,7 +239,8 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	}
 	outputs := &results.Outputs{}
 	o := crawl.Options{
-		Outputs: outputs, Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher,
+		Outputs: outputs, Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true,
+		Fetcher:  s.o.Fetcher,
 		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{

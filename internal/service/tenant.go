@@ -31,7 +31,7 @@ type settingsRequest struct {
 const (
 	faultValue       = "bad_value"        // the setting does not take the value, or not beside another one
 	faultPermission  = "not_permitted"    // the caller may not use the setting, or not with this value
-	faultHost        = "host_not_granted" // the setting is for hosts granted to the account, and another one is concerned
+	faultHost        = "host_not_granted" // the setting is for granted hosts, and another one is concerned
 	faultPrivateHost = "private_address"  // a start URL names an address that is not public
 	faultSize        = "too_large"        // the settings have too many bytes
 )
@@ -70,7 +70,8 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
-	if operators, err := config.Load(append(base, r.profile())...); err == nil { // its warnings are no concern of the caller
+	// Warnings of the operator's layers are no concern of the caller.
+	if operators, err := config.Load(append(base, r.profile())...); err == nil {
 		loaded.Warnings = slices.DeleteFunc(loaded.Warnings,
 			func(text string) bool { return slices.Contains(operators.Warnings, text) })
 	}
@@ -81,8 +82,8 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 	return loaded, nil
 }
 
-// baseLayers are the operator's layers for this submission. Headers and the origins that get them go together: if the caller
-// gives one of the two, those of the operator are left out, or the caller could have the operator's headers sent
+// baseLayers are the operator's layers for this request. Headers and the origins that get them go together: if the
+// caller gives one of the two, those of the operator are left out, or the caller could have the operator's headers sent
 // anywhere.
 func (r *settingsRequest) baseLayers() []config.Layer {
 	_, headers := r.layer["header"]

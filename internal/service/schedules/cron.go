@@ -17,8 +17,8 @@ const minInterval = time.Minute
 // than 40 years: a weekday on 29 February around a year such as 2100.
 const maxDays = 41 * 366
 
-// timetable says when something is due: by a cron expression in a time zone, or by an interval. parseCron and every make
-// one; the zero value is never due.
+// timetable says when something is due: by a cron expression in a time zone, or by an interval. parseCron and every
+// make one; the zero value is never due.
 //
 // A cron expression is about local time. A local time that a clock change leaves out is due once, right after the gap,
 // however many due times are in the gap. A local time that exists twice is due the first time only. An interval is
@@ -59,8 +59,8 @@ func macros() map[string]string {
 	}
 }
 
-// parseCron reads an expression of five fields (minute, hour, day of month, month, day of week) or a name such as @daily.
-// The zone is an IANA name; empty means UTC.
+// parseCron reads an expression of five fields (minute, hour, day of month, month, day of week), or a name such as
+// @daily. The zone is an IANA name; empty means UTC.
 func parseCron(text, zone string) (timetable, error) {
 	var s timetable
 	location, err := loadZone(zone)

@@ -77,7 +77,7 @@ func (s *Server) revokeKey(ctx context.Context, c *service.Caller, id string) er
 }
 
 func (c *call) listAccounts() error {
-	return listed(c, c.query(), func(account service.Account) string { return account.Name }, c.server.service.Accounts.List)
+	return listed(c, c.query(), func(a service.Account) string { return a.Name }, c.server.service.Accounts.List)
 }
 
 // accountInput is a request for an account.
@@ -267,7 +267,7 @@ func keyState(k *service.Key) ui.Cell {
 func (c *call) postKey() error {
 	name, scope := strings.TrimSpace(c.r.PostForm.Get("name")), service.Scope(c.r.PostForm.Get("scope"))
 	if !slices.Contains(service.Scopes(), scope) || !c.caller.Has(scope) {
-		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
+		return refuse(service.ErrForbidden, "The session cannot give a key this scope.")
 	}
 	made, err := c.server.service.Accounts.CreateKey(c.r.Context(), c.caller,
 		service.Key{Account: c.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})

@@ -63,7 +63,7 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 		v.Generations = append(v.Generations, strconv.FormatUint(uint64(g), 10))
 	}
 	if v.Change != "" && !slices.Contains(v.Changes, v.Change) {
-		return &service.Error{Code: service.ErrInvalid, Detail: "There is no such change."}
+		return refuse(service.ErrInvalid, "There is no such change.")
 	}
 	dir := c.server.service.Crawls.DataDir(crawl.ID)
 	rep, err := report.Read(dir)

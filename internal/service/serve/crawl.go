@@ -79,8 +79,9 @@ type resultFile struct{ Name, Path string }
 func (c *call) crawlFrame(crawl *service.Crawl, tab, title string) crawlFrame {
 	f := c.frame(label(crawl)+" · "+title, "crawls")
 	f.Tab = tab
-	out := crawlFrame{frame: f, Crawl: crawl, Label: label(crawl), Badge: stateBadge(crawl.State), Why: ui.Capital(why(crawl)),
-		Path: f.crawlPath(crawl.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(crawl.ID)}
+	out := crawlFrame{frame: f, Crawl: crawl, Label: label(crawl), Badge: stateBadge(crawl.State),
+		Why: ui.Capital(why(crawl)), Path: f.crawlPath(crawl.ID, ""),
+		API: f.Base + "/v1/crawls/" + url.PathEscape(crawl.ID)}
 	out.Result = exists(c.server.service.Crawls.DataDir(crawl.ID).Report())
 	out.Old = out.Result && !crawl.State.Ended() && crawl.State != service.Deleting
 	if f.CanWrite {
@@ -187,8 +188,7 @@ func postCommand(command service.Command) func(*call) error {
 	return func(c *call) error {
 		id := c.r.PathValue("id")
 		if command == service.CommandDelete && c.r.PostForm.Get("sure") == "" {
-			return &service.Error{Code: service.ErrInvalid,
-				Detail: "Tick the box beside the button to delete the crawl."}
+			return refuse(service.ErrInvalid, "Tick the box beside the button to delete the crawl.")
 		}
 		_, err := c.server.service.Crawls.Command(c.r.Context(), c.caller, id, command,
 			recrawlOf(command, c.r.PostForm))
@@ -198,7 +198,8 @@ func postCommand(command service.Command) func(*call) error {
 			if err != nil {
 				return err
 			}
-			return c.renderCrawl(fault.Code.Status(), crawl, editFormOf(crawl), recrawlFields(c.r.PostForm, fault.Fields))
+			return c.renderCrawl(fault.Code.Status(), crawl, editFormOf(crawl),
+				recrawlFields(c.r.PostForm, fault.Fields))
 		}
 		if command == service.CommandDelete {
 			return c.then("/", err)

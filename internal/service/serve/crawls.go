@@ -210,7 +210,7 @@ func (c *call) listing() (*crawlsView, error) {
 	filter := service.CrawlFilter{Name: v.Query.Name, Label: v.Query.Label, Cursor: v.Query.Cursor, Limit: shownRecent}
 	if v.Query.State != "" {
 		if !slices.Contains(v.States, service.State(v.Query.State)) {
-			return nil, &service.Error{Code: service.ErrInvalid, Detail: "There is no such state of a crawl."}
+			return nil, refuse(service.ErrInvalid, "There is no such state of a crawl.")
 		}
 		filter.States = []service.State{service.State(v.Query.State)}
 	}
@@ -301,8 +301,8 @@ func (v *crawlsView) add(c *call, g crawlGroup, crawls []*service.Crawl) {
 }
 
 func rowOf(f *frame, crawl *service.Crawl) crawlRow {
-	return crawlRow{Crawl: crawl, Path: f.crawlPath(crawl.ID, ""), Label: label(crawl), Badge: stateBadge(crawl.State), Why: why(crawl),
-		Site: siteText(crawl.Problems), At: lastAt(crawl),
+	return crawlRow{Crawl: crawl, Path: f.crawlPath(crawl.ID, ""), Label: label(crawl), Badge: stateBadge(crawl.State),
+		Why: why(crawl), Site: siteText(crawl.Problems), At: lastAt(crawl),
 		Live: crawl.State == service.Running || crawl.State == service.Pausing}
 }
 

@@ -167,15 +167,16 @@ func (c *call) listPages() error {
 		return c.reply(list, err)
 	}
 	fault.Detail = err.Error()
-	refusal := &service.Error{Code: service.ErrInvalid, Detail: "the query has faults", Fields: []service.FieldError{fault}}
+	refusal := &service.Error{Code: service.ErrInvalid, Detail: "the query has faults",
+		Fields: []service.FieldError{fault}}
 	if fault.Code == "not_yet" {
 		refusal.State = crawl.State
 	}
 	return refusal
 }
 
-// readFilter reads the filters of a list of pages by their names in a query; an empty text is none. Outcome, problem and
-// change take several values with commas between them. Fault is called for each one that is wrong.
+// readFilter reads the filters of a list of pages by their names in a query. An empty text is no filter. Outcome,
+// problem and change take several values with commas between them. Fault is called for each one that is wrong.
 func readFilter(get func(name string) string, fault func(name, detail string)) (f pageindex.Filter) {
 	f.Contains, f.Prefix = get("q"), get("prefix")
 	each := func(name string, add func(text string) bool) {

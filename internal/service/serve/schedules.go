@@ -105,7 +105,8 @@ func (c *call) afterSchedule(form scheduleForm, err error) error {
 }
 
 func (c *call) postScheduleDelete() error {
-	return c.then("/settings/schedules", c.server.parts.Schedules.Delete(c.r.Context(), c.caller, c.r.PostForm.Get("id")))
+	err := c.server.parts.Schedules.Delete(c.r.Context(), c.caller, c.r.PostForm.Get("id"))
+	return c.then("/settings/schedules", err)
 }
 
 // schedulePath is where a schedule for a crawl is made.

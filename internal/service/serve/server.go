@@ -258,8 +258,8 @@ func isClean(p string) bool {
 	return p == "/" || strings.HasPrefix(p, "/") && path.Clean(p) == strings.TrimSuffix(p, "/")
 }
 
-// hasRoute reports whether a route of the API answers a request. The route of files answers for names of files only, so that
-// the addresses of commands, such as …/pause, are not among them.
+// hasRoute reports whether a route of the API answers a request. The route of files answers for names of files only, so
+// that the addresses of commands, such as …/pause, are not among them.
 func (s *Server) hasRoute(r *http.Request) bool {
 	_, pattern := s.api.Handler(r)
 	if strings.HasSuffix(pattern, "/{part}") {
