@@ -56,7 +56,7 @@ func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *
 			}
 			flag.Hidden = i > 0
 			flag.Annotations = map[string][]string{groupOfFlag: {string(e.Group)}}
-			if c, ok := e.Value.(interface{ Choices() []string }); ok {
+			if c, ok := e.Value.(interface{ Choices() []string }); ok && c.Choices() != nil {
 				complete(cmd, name, c.Choices())
 			}
 		}

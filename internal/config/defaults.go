@@ -54,9 +54,9 @@ func Defaults(p Profile) *Settings {
 		s.MaxInflightPerHost = 150
 		s.MinDelayMS, s.MaxDelayMS = 0, 0
 	case Safe:
-		s.MaxWorkers = SafeWorkers
-		s.MaxInflightPerHost = SafeInflight
-		s.MinDelayMS, s.MaxDelayMS = SafeMinDelayMS, SafeMaxDelayMS
+		s.MaxWorkers = safeWorkers
+		s.MaxInflightPerHost = safeInflight
+		s.MinDelayMS, s.MaxDelayMS = safeMinDelayMS, safeMaxDelayMS
 		s.MaxURLs = SafePages
 		s.Duration = SafeDuration
 	}

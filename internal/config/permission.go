@@ -108,8 +108,8 @@ func Info(base *Settings) []SettingInfo {
 		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value),
 			Range: rangeOf(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
 		_, info.List = e.Value.(listValue)
-		if c, ok := e.Value.(choiceValue); ok {
-			info.Choices = c.Choices()
+		if v, ok := e.Value.(stringValue); ok {
+			info.Choices = v.choices
 		}
 		out = append(out, info)
 	}

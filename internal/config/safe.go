@@ -8,12 +8,12 @@ import (
 
 // Bounds of the safe profile. No layer can exceed them. The delays are lower bounds, the others upper bounds.
 const (
-	SafeWorkers    = 1
-	SafeInflight   = 1
+	safeWorkers    = 1
+	safeInflight   = 1
 	SafePages      = 50
 	SafeDuration   = 60 * time.Second
-	SafeMinDelayMS = 200
-	SafeMaxDelayMS = 500
+	safeMinDelayMS = 200
+	safeMaxDelayMS = 500
 )
 
 // profileRequest is one layer's request for a profile.
@@ -101,10 +101,10 @@ func (l *Loaded) clampSafe() {
 			*p = bound
 		}
 	}
-	clamp("max-workers", &s.MaxWorkers, SafeWorkers, s.MaxWorkers <= SafeWorkers)
-	clamp("max-inflight-per-host", &s.MaxInflightPerHost, SafeInflight, s.MaxInflightPerHost <= SafeInflight)
-	clamp("min-delay-ms", &s.MinDelayMS, SafeMinDelayMS, s.MinDelayMS >= SafeMinDelayMS)
-	clamp("max-delay-ms", &s.MaxDelayMS, SafeMaxDelayMS, s.MaxDelayMS >= SafeMaxDelayMS)
+	clamp("max-workers", &s.MaxWorkers, safeWorkers, s.MaxWorkers <= safeWorkers)
+	clamp("max-inflight-per-host", &s.MaxInflightPerHost, safeInflight, s.MaxInflightPerHost <= safeInflight)
+	clamp("min-delay-ms", &s.MinDelayMS, safeMinDelayMS, s.MinDelayMS >= safeMinDelayMS)
+	clamp("max-delay-ms", &s.MaxDelayMS, safeMaxDelayMS, s.MaxDelayMS >= safeMaxDelayMS)
 	clamp("max-urls", &s.MaxURLs, SafePages, s.MaxURLs > 0 && s.MaxURLs <= SafePages)
 	if s.Duration <= 0 || s.Duration > SafeDuration {
 		l.clamped("duration", s.Duration.String(), SafeDuration.String())

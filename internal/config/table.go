@@ -143,8 +143,8 @@ func (s *Settings) Table() []Entry {
 		{Name: "max-urls-per-host", Group: Limits, Value: intValue{&s.MaxURLsPerHost, 0, trillion}, Permission: Tenant,
 			Usage: "pages to fetch of one host (0 is no limit)"},
 		{Name: "max-depth", Group: Limits, Value: intValue{&s.MaxDepth, -1, 60000}, Permission: Tenant,
-			Usage: "how many links a URL may be away from a start page or from a URL that a sitemap or an index names; " +
-				"0 is the start pages alone, without sitemaps and indexes (-1 is no limit)"},
+			Usage: "how many links a URL may be away from a start page or from a URL that a sitemap or an index " +
+				"names; 0 is the start pages alone, without sitemaps and indexes (-1 is no limit)"},
 		{Name: "duration", EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits,
 			Value: durationValue{&s.Duration, 0, 3650 * day}, Permission: Tenant,
 			Usage: "wall time of a run; 'resume' counts anew, unlike max-urls, and a server counts all runs (0 is no " +
@@ -185,8 +185,8 @@ func (s *Settings) Table() []Entry {
 			Free:  between(1, usual.MaxBodySize),
 			Usage: "largest page after decompression"},
 
-		{Name: "scope", Group: Scope, Value: choiceValue{&s.Scope,
-			[]string{"host", "domain", "subdomains", "prefix", "any"}}, Permission: Tenant,
+		{Name: "scope", Group: Scope, Value: stringValue{p: &s.Scope, form: formName,
+			choices: []string{"host", "domain", "subdomains", "prefix", "any"}}, Permission: Tenant,
 			Usage: "which found URLs belong to the crawl: host, domain, subdomains, prefix or any"},
 		{Name: "include", Group: Scope, Value: listValue{p: &s.Include, most: maxPatterns, check: checkRegexp},
 			Permission: Tenant,
@@ -211,8 +211,8 @@ func (s *Settings) Table() []Entry {
 			check: readBy(parser.ParseExtractor)}, Permission: Tenant,
 			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
 		{Name: "traps", Group: Scope, Value: boolValue{&s.Traps}, Permission: Tenant,
-			Usage: "recognise URLs of which a site makes endlessly many, and do not fetch them; one of more than 2,048 " +
-				"bytes is never fetched"},
+			Usage: "recognise URLs of which a site makes endlessly many, and do not fetch them; one of more than " +
+				"2,048 bytes is never fetched"},
 
 		{Name: "seeding-strategy", Flags: []string{"seeding"}, Group: Seeding,
 			Value:      listValue{p: &s.SeedingStrategy, split: true, most: 16, check: oneOf(seedings())},
@@ -254,11 +254,11 @@ func (s *Settings) Table() []Entry {
 			Permission: Operator,
 			Usage:      "time between checkpoints"},
 
-		{Name: "log-format", PerRun: true, Group: Seeing, Value: choiceValue{&s.LogFormat, []string{"text", "json"}},
-			Permission: Operator,
-			Usage:      "text or json"},
-		{Name: "log-level", PerRun: true, Group: Seeing, Value: choiceValue{&s.LogLevel,
-			[]string{"debug", "info", "warn", "error"}}, Permission: Operator,
+		{Name: "log-format", PerRun: true, Group: Seeing, Permission: Operator,
+			Value: stringValue{p: &s.LogFormat, form: formName, choices: []string{"text", "json"}},
+			Usage: "text or json"},
+		{Name: "log-level", PerRun: true, Group: Seeing, Permission: Operator,
+			Value: stringValue{p: &s.LogLevel, form: formName, choices: []string{"debug", "info", "warn", "error"}},
 			Usage: "debug, info, warn or error"},
 		{Name: "log-file", PerRun: true, Group: Seeing, Value: stringValue{p: &s.LogFile}, Permission: Operator,
 			Usage: "file for the log, and nothing on standard error; the default is mapwright.log in the data " +

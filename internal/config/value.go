@@ -76,19 +76,31 @@ func (v boolValue) Set(text string) error {
 
 func (v boolValue) String() string { return strconv.FormatBool(*v.p) }
 
-// stringValue takes any text that passes its check, if it has one, and the empty text.
+// stringValue takes any text that passes its check, if it has one, and the empty text. If it has choices, it takes one
+// of them.
 type stringValue struct {
-	p     *string
-	check func(string) error
-	form  string // its Type, if that is not text
+	p       *string
+	check   func(string) error
+	form    string // its Type, if that is not text
+	choices []string
 }
 
-// formURL is the form of values that are URLs. They may contain a password, which is not shown.
-const formURL = "URL"
+// Forms of texts. A URL may contain a password, which is not shown.
+const (
+	formURL  = "URL"
+	formName = "name"
+)
 
 func (v stringValue) Set(text string) error {
-	if v.check != nil && text != "" {
-		if err := v.check(text); err != nil {
+	check := v.check
+	switch {
+	case v.choices != nil:
+		check = oneOf(v.choices)
+	case text == "":
+		check = nil
+	}
+	if check != nil {
+		if err := check(text); err != nil {
 			return err
 		}
 	}
@@ -98,23 +110,8 @@ func (v stringValue) Set(text string) error {
 
 func (v stringValue) String() string { return *v.p }
 
-type choiceValue struct {
-	p    *string
-	from []string
-}
-
-func (v choiceValue) Set(text string) error {
-	if err := oneOf(v.from)(text); err != nil {
-		return err
-	}
-	*v.p = text
-	return nil
-}
-
-func (v choiceValue) String() string { return *v.p }
-
-// Choices are the texts that may be given.
-func (v choiceValue) Choices() []string { return v.from }
+// Choices are the texts that may be given; nil means any that passes the check.
+func (v stringValue) Choices() []string { return v.choices }
 
 // durationValue takes seconds ("90", "1.5") or a form with units ("1m30s", "7d").
 type durationValue struct {
@@ -277,7 +274,6 @@ func (v listValue) String() string { return strings.Join(*v.p, ",") }
 func (intValue) Type() string      { return "number" }
 func (floatValue) Type() string    { return "number" }
 func (boolValue) Type() string     { return "bool" }
-func (choiceValue) Type() string   { return "name" }
 func (durationValue) Type() string { return "duration" }
 func (bytesValue) Type() string    { return "size" }
 

@@ -59,7 +59,7 @@ func TestCancelAnywhere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lookups := 0
 				c := newClient(t, Options{
-					MinRate: NoMinRate, Timeout: time.Hour, HeaderTimeout: time.Hour, ConnectTimeout: time.Hour,
+					MinRate: noMinRate, Timeout: time.Hour, HeaderTimeout: time.Hour, ConnectTimeout: time.Hour,
 					TLSTimeout: time.Hour, DNSTimeout: 2 * time.Minute,
 					Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
 						if lookups++; tt.lookup && lookups == 1 {

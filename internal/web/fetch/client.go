@@ -152,7 +152,7 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	if res.StatusCode == http.StatusOK {
 		return nil
 	}
-	return &phaseError{phaseConnect, &ProxyError{Status: res.StatusCode}}
+	return &phaseError{phaseConnect, &proxyError{Status: res.StatusCode}}
 }
 
 // Do sends one request, once. It follows no redirect and keeps no cookie. If the

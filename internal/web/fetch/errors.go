@@ -90,10 +90,10 @@ var (
 	errNoResolver = errors.New("no DNS server answers")
 )
 
-// A ProxyError is a proxy's refusal to connect to an https host.
-type ProxyError struct{ Status int }
+// A proxyError is a proxy's refusal to connect to an https host.
+type proxyError struct{ Status int }
 
-func (e *ProxyError) Error() string {
+func (e *proxyError) Error() string {
 	return fmt.Sprintf("proxy answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
@@ -214,7 +214,7 @@ func isProxyDown(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {
 		return true
 	}
-	pe, ok := errors.AsType[*ProxyError](err)
+	pe, ok := errors.AsType[*proxyError](err)
 	return ok && pe.Status == http.StatusProxyAuthRequired
 }
 

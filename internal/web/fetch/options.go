@@ -16,9 +16,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// NoMinRate as Options.MinRate sets no least rate for bodies, within
-// the other time-outs.
-const NoMinRate = -1
+// noMinRate as Options.MinRate sets no least rate for bodies. The other time-outs hold.
+const noMinRate = -1
 
 // Options are the settings of a Client. The zero value is usable.
 type Options struct {
@@ -232,7 +231,7 @@ func (o *Options) validate() error {
 			fail("%s %d: must be positive", n.name, n.value)
 		}
 	}
-	if o.MinRate < NoMinRate {
+	if o.MinRate < noMinRate {
 		fail("min rate %d: must not be negative", o.MinRate)
 	}
 	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {

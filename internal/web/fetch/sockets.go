@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// MinOpenFiles is the least limit of open files with which a crawl can work.
-	MinOpenFiles = 256
+	// minOpenFiles is the least limit of open files with which a crawl can work.
+	minOpenFiles = 256
 
 	// Of the limit of open files a quarter is reserved for the rest of the process: the
 	// store's tables and logs above all, whose number grows with the crawl.
@@ -20,12 +20,12 @@ const (
 
 // SocketLimit is how many sockets a Client may have open by default: what the
 // process's limit of open files leaves beside the reserve. It is an error if the limit
-// is less than MinOpenFiles.
+// is less than minOpenFiles.
 func SocketLimit() (int, error) {
 	files := openFileLimit()
-	if files < MinOpenFiles {
+	if files < minOpenFiles {
 		return 0, fmt.Errorf("this process may open %d files, and at least %d are needed: raise the limit first, for "+
-			"example with 'ulimit -n 4096'", files, MinOpenFiles)
+			"example with 'ulimit -n 4096'", files, minOpenFiles)
 	}
 	return socketsFor(files), nil
 }

@@ -49,7 +49,7 @@ func TestTimeouts(t *testing.T) {
 		{name: "body drips", serve: drip(time.Second, "x"), phase: phaseBody, after: 5 * time.Second},
 		{name: "body slow but well over the floor", serve: drip(time.Second, strings.Repeat("x", 2048)),
 			phase: phaseBody, after: 20 * time.Second},
-		{name: "no floor", opts: Options{MinRate: NoMinRate}, serve: drip(time.Second, "x"), phase: phaseBody,
+		{name: "no floor", opts: Options{MinRate: noMinRate}, serve: drip(time.Second, "x"), phase: phaseBody,
 			after: 20 * time.Second},
 	}
 	for _, tt := range tests {

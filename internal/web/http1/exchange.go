@@ -2,6 +2,8 @@ package http1
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -113,12 +115,12 @@ func requestOf(req *http.Request) (r Request, err error) {
 	}
 	switch {
 	case req.URL == nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return r, &RequestError{"want a URL with http or https and a host"}
+		return r, errors.New("request not supported: want a URL with http or https and a host")
 	case req.Method != "" && req.Method != http.MethodGet:
-		return r, &RequestError{"method " + req.Method + ", want GET"}
+		return r, fmt.Errorf("request not supported: method %s, want GET", req.Method)
 	case req.Body != nil && req.Body != http.NoBody || req.ContentLength > 0 || len(req.TransferEncoding) > 0 ||
 		len(req.Trailer) > 0:
-		return r, &RequestError{"a GET must not have a body"}
+		return r, errors.New("request not supported: a GET must not have a body")
 	}
 	header := req.Header
 	if req.Close {
@@ -135,11 +137,6 @@ func requestOf(req *http.Request) (r Request, err error) {
 	r.Origin, r.URI = req.URL.Scheme+"://"+strings.ToLower(req.URL.Host), req.URL.RequestURI()
 	return r, nil
 }
-
-// A RequestError is a request that this package does not send.
-type RequestError struct{ Reason string }
-
-func (e *RequestError) Error() string { return "request not supported: " + e.Reason }
 
 // A tracedExchange is an Exchange that reports to the trace of a context.
 type tracedExchange struct {
