@@ -18,3 +18,9 @@ func (u *URL) UnmarshalBinary(b []byte) error {
 	*u = v
 	return nil
 }
+
+// MarshalText implements encoding.TextMarshaler.
+func (u URL) MarshalText() ([]byte, error) { return u.MarshalBinary() }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *URL) UnmarshalText(b []byte) error { return u.UnmarshalBinary(b) }

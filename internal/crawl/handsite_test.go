@@ -125,7 +125,7 @@ func recorded(t *testing.T, dir datadir.Dir) map[string]page.Line {
 		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
 			t.Fatal(err)
 		}
-		lines[l.URL] = l
+		lines[l.URL.String()] = l
 	}
 	if err := scan.Err(); err != nil {
 		t.Fatal(err)

@@ -181,10 +181,10 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		f.facts.Images = distinct(f.facts.Images)
 	}
 	l := &out.Line
-	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: page.SourceName(page.SourceStart),
+	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL, Source: page.SourceName(page.SourceStart),
 		Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
 	l.SetFacts(&f.facts)
-	l.Indexable, l.IndexableReason = page.Indexable(l.URL, f.outcome, in.Status, &f.facts, s.XMLTypes)
+	l.Indexable, l.IndexableReason = page.Indexable(l.URL.String(), f.outcome, in.Status, &f.facts, s.XMLTypes)
 	return out, nil
 }
 

@@ -65,10 +65,10 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 			t.Errorf("%d pages of 7, more: %v", len(lines), further)
 		}
 		for _, l := range lines {
-			if _, twice := seen[l.URL]; twice {
+			if _, twice := seen[l.URL.String()]; twice {
 				t.Errorf("%s comes twice", l.URL)
 			}
-			seen[l.URL] = l.Outcome
+			seen[l.URL.String()] = l.Outcome
 		}
 		at, more = next, further
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
-// HostOf is the host of a canonical URL, with its port if it has one.
-func HostOf(url string) string {
+// hostOf is the host of a canonical URL, with its port if it has one.
+func hostOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	return host
@@ -112,7 +112,7 @@ func isOurs(file string) bool {
 		about = strings.TrimRight(about, "0123456789")
 		about = strings.TrimSuffix(about, ".")
 	} else if host, err := url.PathUnescape(strings.NewReplacer("&amp;", "&", "&apos;",
-		"'").Replace(HostOf(loc))); err == nil {
+		"'").Replace(hostOf(loc))); err == nil {
 		about = SitemapStem(host)
 	}
 	number, ok := strings.CutPrefix(stem, about)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 var update = flag.Bool("update", false, "write the documents again")
@@ -43,7 +45,7 @@ func comments(t *testing.T, file, name string) map[string]string {
 // typeName is how the documentation names the type of a field.
 func typeName(t *testing.T, of reflect.Type) string {
 	switch of {
-	case reflect.TypeFor[string](), reflect.TypeFor[*Hash]():
+	case reflect.TypeFor[string](), reflect.TypeFor[weburl.URL](), reflect.TypeFor[*Hash]():
 		return "text"
 	case reflect.TypeFor[int](), reflect.TypeFor[*int](), reflect.TypeFor[*int64](), reflect.TypeFor[*Millis]():
 		return "integer"

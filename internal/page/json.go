@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Table knows the fields of lines and writes them. It makes the same lines as encoding/json, with more characters
@@ -112,6 +114,8 @@ func (t *Table) appendValue(b []byte, field any) []byte {
 	switch v := field.(type) {
 	case *string:
 		return AppendQuoted(b, *v)
+	case *weburl.URL:
+		return AppendQuoted(b, v.String())
 	case *int:
 		return strconv.AppendInt(b, int64(*v), 10)
 	case *bool:
@@ -196,8 +200,11 @@ func (t *Table) cell(c *column) string {
 	if !c.always && unknown(c.field) {
 		return ""
 	}
-	if text, is := c.field.(*string); is {
-		return *text
+	switch v := c.field.(type) {
+	case *string:
+		return *v
+	case *weburl.URL:
+		return v.String()
 	}
 	return strings.Trim(string(t.appendValue(nil, c.field)), `"`)
 }

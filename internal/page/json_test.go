@@ -3,10 +3,13 @@ package page
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // texts are what a string field may hold: everything that JSON has to say in another way, and what only looks like it.
@@ -23,6 +26,10 @@ func fill(t *testing.T, r *rand.Rand, v reflect.Value) {
 	}
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Unix(r.Int64N(1<<32), 0)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[weburl.URL]() {
+		v.Set(reflect.ValueOf(weburl.MustCanonical(fmt.Sprintf("https://x.test/a?%d&\\", r.IntN(9)))))
 		return
 	}
 	if v.Type() == reflect.TypeFor[Time]() {
@@ -111,7 +118,7 @@ func FuzzText(f *testing.F) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Outcome: "ok", DiscoveredAt: Time{time.Unix(1, 0)},
+	l := Line{SchemaVersion: SchemaVersion, URL: weburl.MustCanonical("https://x.test/"), Outcome: "ok", DiscoveredAt: Time{time.Unix(1, 0)},
 		CrawledAt: Time{time.Unix(2, 0)}}
 	f := full()
 	l.SetFacts(f)

@@ -1,5 +1,7 @@
 package page
 
+import "github.com/mapwright/mapwright/frontier/weburl"
+
 // SchemaVersion stands first in every line of sitemap.jsonl. It changes when a field changes its meaning.
 const SchemaVersion = 1
 
@@ -8,7 +10,7 @@ type Line struct {
 	// `1`
 	SchemaVersion int `json:"schema_version"`
 	// the URL
-	URL string `json:"url" schema:"url"`
+	URL weburl.URL `json:"url" schema:"url"`
 	// links from the nearest start page. Start pages, entries of sitemaps and what other sources named have 0; a
 	// redirect adds nothing
 	Depth int `json:"depth"`

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func full() *Facts {
@@ -102,7 +104,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestLine(t *testing.T) {
-	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Source: "start", Outcome: OK.String(),
+	l := Line{SchemaVersion: SchemaVersion, URL: weburl.MustCanonical("https://x.test/"), Source: "start", Outcome: OK.String(),
 		CrawledAt: Time{time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))}}
 	l.SetFacts(full())
 	b, err := json.Marshal(l)

@@ -30,7 +30,7 @@ func recorded(ts *testService, id string) (n int, err error) {
 			return len(seen), err
 		}
 		for _, l := range lines {
-			seen[l.URL] = true
+			seen[l.URL.String()] = true
 		}
 		if after = next; !more {
 			return len(seen), nil
@@ -124,7 +124,7 @@ func TestSearchOfRecordedPages(t *testing.T) {
 		t.Errorf("classes %v, outcomes %v", c.StatusClasses, c.Outcomes)
 	}
 	want := web.StartURLs()[0]
-	search := report.Search{Most: 5, Passes: func(l *page.Line) bool { return l.URL == want },
+	search := report.Search{Most: 5, Passes: func(l *page.Line) bool { return l.URL.String() == want },
 		Until: time.Now().Add(-time.Hour)}
 	var found []string
 	for parts := int64(1); ; parts++ {
@@ -133,7 +133,7 @@ func TestSearchOfRecordedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, l := range lines {
-			found = append(found, l.URL)
+			found = append(found, l.URL.String())
 		}
 		if search.After = next; !more {
 			if parts != c.Found {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
@@ -29,7 +30,7 @@ import (
 
 // indexable is a page that belongs into an XML sitemap.
 func indexable(url string) *page.Line {
-	return &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Source: "link", Outcome: "ok", StatusCode: 200,
+	return &page.Line{SchemaVersion: page.SchemaVersion, URL: weburl.MustCanonical(url), Source: "link", Outcome: "ok", StatusCode: 200,
 		Indexable: true}
 }
 
@@ -241,7 +242,7 @@ func TestWhatDoesNotFitIsExplained(t *testing.T) {
 		t.Errorf("result %+v", res)
 	}
 	for _, l := range lines(t, dir) {
-		if l.Indexable != (l.URL == "https://x.test/") || !l.Indexable && l.IndexableReason != page.NotLength {
+		if l.Indexable != (l.URL.String() == "https://x.test/") || !l.Indexable && l.IndexableReason != page.NotLength {
 			t.Errorf("%.40s: %v %s", l.URL, l.Indexable, l.IndexableReason)
 		}
 	}
@@ -389,7 +390,7 @@ func TestCSV(t *testing.T) {
 		row          int
 		column, want string
 	}{
-		{1, "url", p.URL}, {1, "title", p.Title}, {1, "discovered_at", "2024-02-03T04:05:06.000Z"},
+		{1, "url", p.URL.String()}, {1, "title", p.Title}, {1, "discovered_at", "2024-02-03T04:05:06.000Z"},
 		{1, "word_count", "0"}, {1, "link_count", ""},
 		{1, "indexable", "true"}, {1, "status_code", "200"}, {2, "indexable", "false"},
 		{2, "indexable_reason", "noindex"}, {2, "crawled_at", ""},

@@ -52,7 +52,7 @@ func TestOneSetPerHost(t *testing.T) {
 		res := write(t, func(ctx context.Context) iter.Seq2[*page.Line, error] {
 			return func(yield func(*page.Line, error) bool) {
 				for l, err := range src(ctx) {
-					if l.URL == "https://large.test/4" {
+					if l.URL.String() == "https://large.test/4" {
 						l.LastModified.Time = dated
 					}
 					if !yield(l, err) {

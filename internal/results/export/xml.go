@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
@@ -37,7 +38,8 @@ type xmlFiles struct {
 	// recent are the sets of the present host name by host. Pages come by host name and then by URL, so those of one
 	// port may stand between those that differ in the scheme alone.
 	recent map[string]int32
-	now    int32 // the set of the last entry
+	name   string // the present host name
+	now    int32  // the set of the last entry
 	set    *sitemap.URLSet
 	file   *datadir.File // of set
 	buf    *bufio.Writer
@@ -89,13 +91,13 @@ func (x *xmlFiles) suffix() string {
 // partName is the name of a part if there is one set, and the temporary name of any part but for its suffix.
 func (x *xmlFiles) partName(n int) string { return fmt.Sprintf("sitemap-%05d%s", n, x.suffix()) }
 
-// add writes an entry, into the next part when the present one is full or another host's.
-func (x *xmlFiles) add(e *sitemap.Entry) error {
-	if host := datadir.HostOf(e.Loc); x.set == nil || host != x.sets[x.now].host {
+// add writes the entry of a URL, into the next part when the present one is full or another host's.
+func (x *xmlFiles) add(u weburl.URL, e *sitemap.Entry) error {
+	if host := u.Origin()[len(u.Scheme())+len("://"):]; x.set == nil || host != x.sets[x.now].host {
 		if err := x.endPart(); err != nil {
 			return err
 		}
-		x.enter(host)
+		x.enter(u.Host(), host)
 		if err := x.next(); err != nil {
 			return err
 		}
@@ -119,10 +121,11 @@ func (x *xmlFiles) add(e *sitemap.Entry) error {
 	return nil
 }
 
-// enter makes the set of a host the present one.
-func (x *xmlFiles) enter(host string) {
-	if len(x.sets) > 0 && withoutPort(host) != withoutPort(x.sets[x.now].host) {
+// enter makes the set of a host the present one. Name is that of the host without its port.
+func (x *xmlFiles) enter(name, host string) {
+	if name != x.name {
 		clear(x.recent)
+		x.name = strings.Clone(name)
 	}
 	now, known := x.recent[host]
 	if !known {
@@ -132,13 +135,6 @@ func (x *xmlFiles) enter(host string) {
 		x.recent[host] = now
 	}
 	x.now = now
-}
-
-func withoutPort(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		return host[:i]
-	}
-	return host
 }
 
 // checkReplace checks the names that there are in any case, and that of the first part.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/problems"
@@ -83,7 +84,7 @@ func millionPages(b *testing.B, n int) (x *Index, dir string) {
 	var line []byte
 	var marks []problems.Mark
 	for i := range n {
-		l := &page.Line{URL: fmt.Sprintf(addressFormat, i/1000, i), Depth: random.IntN(8), Outcome: "ok",
+		l := &page.Line{URL: weburl.MustCanonical(fmt.Sprintf(addressFormat, i/1000, i)), Depth: random.IntN(8), Outcome: "ok",
 			StatusCode: 200, Indexable: i%3 > 0,
 			CheckedAt: page.Time{Time: time.UnixMilli(1_700_000_000_000 + random.Int64N(1e9))}}
 		if i%5 == 0 {

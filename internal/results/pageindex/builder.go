@@ -16,7 +16,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
@@ -104,27 +103,19 @@ func (b *Builder) add(l *page.Line, line []byte) error {
 	if _, err := b.out.Write(b.buf); err != nil {
 		return err
 	}
-	if _, err := b.text.WriteString(l.URL); err != nil {
+	if _, err := b.text.WriteString(l.URL.String()); err != nil {
 		return err
 	}
 	_, _ = b.hash.Write(line)
-	if host := hostOf(l.URL); host != b.last || len(b.hosts) == 0 {
+	if host := l.URL.Host(); host != b.last || len(b.hosts) == 0 {
 		b.last = strings.Clone(host)
 		b.hosts = append(b.hosts, run{host: b.last, first: uint32(b.header.rows)})
 	}
 	b.hosts[len(b.hosts)-1].count++
 	b.header.rows++
 	b.header.source.size += uint64(len(line))
-	b.header.urlBytes += uint64(len(l.URL))
+	b.header.urlBytes += uint64(len(l.URL.String()))
 	return nil
-}
-
-func hostOf(url string) string {
-	u, ok := weburl.FromCanonical(url)
-	if !ok {
-		return ""
-	}
-	return u.Host()
 }
 
 // Extra is what is known of pages when all have been seen.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -31,7 +32,7 @@ func TestCache(t *testing.T) {
 		}
 		s := &site{dir: dir}
 		for i := range pages[dir] {
-			s.pages = append(s.pages, &page.Line{URL: "http://a.test/" + strconv.Itoa(i), Outcome: "ok"})
+			s.pages = append(s.pages, &page.Line{URL: weburl.MustCanonical("http://a.test/" + strconv.Itoa(i)), Outcome: "ok"})
 		}
 		s.write(t)
 		return nil

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
@@ -59,7 +60,7 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 	s.sets = make([]problems.Set, len(s.pages))
 	for i, l := range s.pages {
 		for range random.IntN(4) {
-			l.Links = append(l.Links, page.Link{To: s.pages[random.IntN(len(s.pages))].URL, Text: "a \"link\""})
+			l.Links = append(l.Links, page.Link{To: s.pages[random.IntN(len(s.pages))].URL.String(), Text: "a \"link\""})
 		}
 		if s.depths[i] = NoDepth; random.IntN(4) > 0 {
 			s.depths[i] = uint16(random.IntN(9))
@@ -79,7 +80,7 @@ func newSite(t testing.TB, random *rand.Rand, n int) *site {
 
 func randomLine(random *rand.Rand, url string) *page.Line {
 	outcomes := page.Outcomes()
-	l := &page.Line{SchemaVersion: page.SchemaVersion, URL: url, Depth: random.IntN(6), Source: "link",
+	l := &page.Line{SchemaVersion: page.SchemaVersion, URL: weburl.MustCanonical(url), Depth: random.IntN(6), Source: "link",
 		Outcome: outcomes[random.IntN(len(outcomes))].String(), Indexable: random.IntN(2) == 0,
 		Generation: random.IntN(3), Unlinked: random.IntN(5) == 0}
 	l.Title = strings.Repeat("t", random.IntN(50))
@@ -174,8 +175,8 @@ func (s *site) passes(f *Filter, i int) bool {
 		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes,
 			func(c page.Change) bool { return c.String() == l.Change })) &&
 		(f.Generation == nil || *f.Generation == l.Generation) &&
-		(f.URL == "" || f.URL == l.URL) && strings.HasPrefix(l.URL, f.Prefix) &&
-		strings.Contains(strings.ToLower(l.URL), strings.ReplaceAll(strings.ToLower(f.Contains), "ü", "%c3%bc"))
+		(f.URL == "" || f.URL == l.URL.String()) && strings.HasPrefix(l.URL.String(), f.Prefix) &&
+		strings.Contains(strings.ToLower(l.URL.String()), strings.ReplaceAll(strings.ToLower(f.Contains), "ü", "%c3%bc"))
 }
 
 // value is what a page is sorted by, and whether it is known.
@@ -211,8 +212,8 @@ func (s *site) answer(q *Query) []string {
 		}
 	}
 	slices.SortFunc(ids, func(a, b int) int {
-		byURL := cmp.Or(strings.Compare(hostOf(s.pages[a].URL), hostOf(s.pages[b].URL)),
-			strings.Compare(s.pages[a].URL, s.pages[b].URL))
+		byURL := cmp.Or(strings.Compare(s.pages[a].URL.Host(), s.pages[b].URL.Host()),
+			strings.Compare(s.pages[a].URL.String(), s.pages[b].URL.String()))
 		if q.Order == ByURL {
 			if q.Descending {
 				return -byURL
@@ -235,7 +236,7 @@ func (s *site) answer(q *Query) []string {
 	})
 	var urls []string
 	for _, i := range ids {
-		urls = append(urls, s.pages[i].URL)
+		urls = append(urls, s.pages[i].URL.String())
 	}
 	return urls
 }
@@ -293,7 +294,7 @@ func randomFilter(random *rand.Rand, s *site) Filter {
 		f.Prefix = []string{"https://a.test/", "https://b.test/S", "http://b.test/",
 			"https://none.test/"}[random.IntN(4)]
 	case 2:
-		f.URL = s.pages[random.IntN(len(s.pages))].URL
+		f.URL = s.pages[random.IntN(len(s.pages))].URL.String()
 	}
 	return f
 }
@@ -486,7 +487,7 @@ func TestBadQueries(t *testing.T) {
 	if _, found, err := x.Find(t.Context(), "https://none.test/"); found || err != nil {
 		t.Errorf("a URL that is not there is found (%v)", err)
 	}
-	if h, found, err := x.Find(t.Context(), s.pages[7].URL); !found || err != nil || h.URL != s.pages[7].URL {
+	if h, found, err := x.Find(t.Context(), s.pages[7].URL.String()); !found || err != nil || h.URL != s.pages[7].URL.String() {
 		t.Errorf("the URL %s is not found (%v)", s.pages[7].URL, err)
 	}
 	for o := range numOrders {

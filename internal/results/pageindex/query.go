@@ -409,7 +409,7 @@ func (f *Filter) Lines() (passes func(*page.Line) bool, err error) {
 	var row, url []byte
 	return func(l *page.Line) bool {
 		r := rowOf(l)
-		row, url = r.append(row[:0]), append(url[:0], l.URL...)
+		row, url = r.append(row[:0]), append(url[:0], l.URL.String()...)
 		if !m.row(row) || !m.url(url) {
 			return false
 		}

@@ -103,17 +103,16 @@ func (f *Finder) Skip() { f.line++ }
 func (f *Finder) See(l *page.Line) error {
 	line := f.line
 	f.line++
-	u, ok := weburl.FromCanonical(l.URL)
-	if !ok || f.err != nil {
+	if f.err != nil {
 		return f.err
 	}
-	if origin := u.Origin(); origin != f.origin && f.o.Host != nil {
-		f.host, f.err = f.o.Host(u)
+	if origin := l.URL.Origin(); origin != f.origin && f.o.Host != nil {
+		f.host, f.err = f.o.Host(l.URL)
 		f.origin = strings.Clone(origin)
 	}
-	v := view{Line: l, number: line, isPage: isPage(l)}
+	v := view{Line: l, URL: l.URL.String(), number: line, isPage: isPage(l)}
 	v.isIndexable = v.isPage && l.Indexable
-	add := func(c Code, value string, related ...string) { f.add(c, l.URL, line, value, related...) }
+	add := func(c Code, value string, related ...string) { f.add(c, v.URL, line, value, related...) }
 	f.answer(&v, add)
 	if l.InSitemap {
 		f.listed++
@@ -123,7 +122,7 @@ func (f *Finder) See(l *page.Line) error {
 		f.page(&v, add)
 	}
 	if v.isIndexable {
-		f.texts(&v, u.Host(), add)
+		f.texts(&v, add)
 	}
 	f.relate(&v)
 	return f.err
@@ -132,9 +131,10 @@ func (f *Finder) See(l *page.Line) error {
 // view is a page while it is looked at.
 type view struct {
 	*page.Line
-	number      int64 // its number in sitemap.jsonl, from 0
-	isPage      bool  // outcome ok, status 200, HTML, read
-	isIndexable bool  // a page that is indexable
+	URL         string // that of Line as text
+	number      int64  // its number in sitemap.jsonl, from 0
+	isPage      bool   // outcome ok, status 200, HTML, read
+	isIndexable bool   // a page that is indexable
 }
 
 func isPage(l *page.Line) bool {
@@ -244,7 +244,7 @@ func (f *Finder) page(v *view, add func(Code, string, ...string)) {
 }
 
 // texts checks the texts of an indexable page.
-func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) {
+func (f *Finder) texts(v *view, add func(Code, string, ...string)) {
 	title, description := collapse(v.Title), collapse(v.Description)
 	if title == "" {
 		add(TitleMissing, "")
@@ -272,7 +272,7 @@ func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) 
 		}
 	}
 	if f.err == nil {
-		f.err = f.duplicates.add(own, host)
+		f.err = f.duplicates.add(own, v.Line.URL.Host())
 	}
 	if words >= NearWords && v.SimHash != nil && v.TextHash != nil && f.looks(DuplicateNear) && f.err == nil {
 		f.err = f.near.add(likeness{Sim: uint64(*v.SimHash), Text: uint64(*v.TextHash), URL: v.URL, Line: v.number})

@@ -266,10 +266,11 @@ func (f *Finder) Targets() int {
 
 // SeeLinks notes the links of a page to targets. A page counts once for each, with the text of its first link.
 func (f *Finder) SeeLinks(l *page.Line) error {
+	url := l.URL.String()
 	var seen map[uint64]bool
 	for i := range l.Links {
 		link := &l.Links[i]
-		if link.To == l.URL || f.err != nil {
+		if link.To == url || f.err != nil {
 			continue
 		}
 		to, code := hashOf(link.To), BrokenLink
@@ -286,7 +287,7 @@ func (f *Finder) SeeLinks(l *page.Line) error {
 			seen = map[uint64]bool{}
 		}
 		seen[to] = true
-		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{l.URL},
+		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{url},
 			Texts: []string{link.Text}})
 	}
 	return f.err

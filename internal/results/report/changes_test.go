@@ -137,7 +137,7 @@ func (s *site) complete(status page.Status) (*Report, map[string]page.Line, map[
 		s.t.Fatal(err)
 	}
 	lines, changes := map[string]page.Line{}, map[string]recrawl.Line{}
-	readJSON(s.t, s.dir.JSONL(), func(l page.Line) { lines[strings.TrimPrefix(l.URL, "https://x.test/")] = l })
+	readJSON(s.t, s.dir.JSONL(), func(l page.Line) { lines[strings.TrimPrefix(l.URL.String(), "https://x.test/")] = l })
 	if s.generation > 0 {
 		readJSON(s.t, s.dir.Changes(), func(l recrawl.Line) {
 			changes[strings.TrimPrefix(l.URL,

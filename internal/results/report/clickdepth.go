@@ -89,7 +89,7 @@ func (g *clickGraph) Add(l *page.Line) error {
 	if l.Source == page.SourceName(page.SourceStart) {
 		g.starts = append(g.starts, id)
 	}
-	if err := g.pages.Add(node{xxhash.Sum64String(l.URL), id}); err != nil {
+	if err := g.pages.Add(node{xxhash.Sum64String(l.URL.String()), id}); err != nil {
 		return err
 	}
 	if l.RedirectTo != "" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
@@ -35,15 +36,15 @@ func depths(t *testing.T, limit int, pages []*page.Line) []uint16 {
 func clickURL(i int) string { return fmt.Sprint("https://a.test/", i) }
 
 func TestClickDepths(t *testing.T) {
-	start := &page.Line{URL: clickURL(0), Source: "start"}
+	start := &page.Line{URL: weburl.MustCanonical(clickURL(0)), Source: "start"}
 	start.Links = []page.Link{{To: clickURL(1)}, {To: clickURL(2)}, {To: "https://elsewhere.test/"}, {To: clickURL(0)}}
-	redirect := &page.Line{URL: clickURL(1), Source: "link"}
+	redirect := &page.Line{URL: weburl.MustCanonical(clickURL(1)), Source: "link"}
 	redirect.RedirectTo = clickURL(3)
-	two := &page.Line{URL: clickURL(2), Source: "link"}
+	two := &page.Line{URL: weburl.MustCanonical(clickURL(2)), Source: "link"}
 	two.Links = []page.Link{{To: clickURL(3)}}
-	three := &page.Line{URL: clickURL(3), Source: "redirect"}
+	three := &page.Line{URL: weburl.MustCanonical(clickURL(3)), Source: "redirect"}
 	three.Links = []page.Link{{To: clickURL(4), NoFollow: true}}
-	four, orphan := &page.Line{URL: clickURL(4), Source: "link"}, &page.Line{URL: clickURL(5), Source: "sitemap"}
+	four, orphan := &page.Line{URL: weburl.MustCanonical(clickURL(4)), Source: "link"}, &page.Line{URL: weburl.MustCanonical(clickURL(5)), Source: "sitemap"}
 	got := depths(t, 1<<20, []*page.Line{four, orphan, start, redirect, two, three})
 	if want := []uint16{2, pageindex.NoDepth, 0, 1, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("depths are %v, want %v", got, want)
@@ -57,7 +58,7 @@ func TestClickDepths(t *testing.T) {
 func TestClickDepthsOfChain(t *testing.T) {
 	var pages []*page.Line
 	for i := range 3000 {
-		l := &page.Line{URL: clickURL(i), Source: "link"}
+		l := &page.Line{URL: weburl.MustCanonical(clickURL(i)), Source: "link"}
 		l.Links = []page.Link{{To: clickURL(i + 1)}}
 		pages = append(pages, l)
 	}
@@ -76,7 +77,7 @@ func TestClickDepthsAgainstRelaxation(t *testing.T) {
 		n := 1 + random.IntN(200)
 		pages := make([]*page.Line, n)
 		for i := range pages {
-			l := &page.Line{URL: clickURL(i), Source: "link"}
+			l := &page.Line{URL: weburl.MustCanonical(clickURL(i)), Source: "link"}
 			if random.IntN(50) == 0 {
 				l.Source = "start"
 			}
@@ -101,7 +102,7 @@ func TestClickDepthsAgainstRelaxation(t *testing.T) {
 func relax(pages []*page.Line) []uint16 {
 	at, out := map[string]int{}, make([]uint16, len(pages))
 	for i, l := range pages {
-		at[l.URL], out[i] = i, pageindex.NoDepth
+		at[l.URL.String()], out[i] = i, pageindex.NoDepth
 		if l.Source == "start" {
 			out[i] = 0
 		}

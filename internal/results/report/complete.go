@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
@@ -153,11 +152,12 @@ func (c *Crawl) advice(command, flag, helps string) string {
 // isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a
 // certificate, before plain http. Then the http URL shows what became of the name.
 func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool) bool {
-	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !bare[l.URL] &&
+	url := l.URL.String()
+	if l.StatusCode != 0 || l.URL.Scheme() != "https" || !bare[url] &&
 		l.Source != page.SourceName(page.SourceCT) {
 		return false
 	}
-	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(weburl.MustCanonical("http"+l.URL[len("https"):])))
+	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(weburl.MustCanonical("http"+url[len("https"):])))
 	return err == nil && ok && page.SourceName(p.Link.Source) == l.Source
 }
 

@@ -85,7 +85,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	outcome, status := page.Pending, 0
 	l := &rec.Link
 	line := &page.Line{
-		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(),
+		SchemaVersion: page.SchemaVersion, URL: l.URL, Depth: int(l.Depth), ParentURL: l.Parent.String(),
 		Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered},
 		FirstSeenAt: page.Time{Time: l.Discovered},
 	}
@@ -126,7 +126,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	}
 	line.Outcome = outcome.String()
 	line.InSitemap, line.Linked = p.namedBy(rec)
-	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, &line.Facts, p.types)
+	line.Indexable, line.IndexableReason = page.Indexable(line.URL.String(), outcome, status, &line.Facts, p.types)
 	var err error
 	line.Unlinked, err = p.naming.isUnlinked(ctx, rec)
 	return line, err

@@ -89,7 +89,8 @@ func (r *redirects) see(l *page.Line) {
 		return
 	}
 	// Copies, since the strings of a page may be parts of a larger text.
-	item := redirect{Hash: xxhash.Sum64String(l.URL), URL: strings.Clone(l.URL), To: strings.Clone(l.RedirectTo),
+	url := l.URL.String()
+	item := redirect{Hash: xxhash.Sum64String(url), URL: strings.Clone(url), To: strings.Clone(l.RedirectTo),
 		FoundOn: strings.Clone(l.ParentURL), Rank: r.n + rankEntered}
 	item.Endless = l.Outcome == page.RedirectLoop.String() || len(l.Hops) > scope.MaxHops
 	if l.Source == page.SourceName(page.SourceRedirect) {

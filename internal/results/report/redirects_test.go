@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
@@ -13,7 +14,7 @@ import (
 
 // redirectLine is the line of a URL that redirects, as an export gives it.
 func redirectLine(url string, leads map[string]string, source uint8) *page.Line {
-	l := &page.Line{URL: url, ParentURL: "found on " + url, Source: page.SourceName(source),
+	l := &page.Line{URL: weburl.MustCanonical(url), ParentURL: "found on " + url, Source: page.SourceName(source),
 		Outcome: page.Redirect.String()}
 	l.RedirectTo = leads[url]
 	seen := map[string]bool{url: true}
@@ -36,25 +37,25 @@ func wantedLists(lines []*page.Line, leads map[string]string) (chains, loops []s
 	}
 	listed := map[string]bool{}
 	for _, l := range lines {
-		if target[l.URL] {
+		if target[l.URL.String()] {
 			continue
 		}
 		if l.Outcome == page.RedirectLoop.String() || len(l.Hops) > scope.MaxHops {
-			loops = append(loops, l.URL)
+			loops = append(loops, l.URL.String())
 		} else {
-			chains = append(chains, l.URL)
+			chains = append(chains, l.URL.String())
 		}
-		for at := l.URL; at != "" && !listed[at]; at = leads[at] {
+		for at := l.URL.String(); at != "" && !listed[at]; at = leads[at] {
 			listed[at] = true
 		}
 	}
 	for _, entered := range []bool{true, false} {
 		for _, l := range lines {
-			if listed[l.URL] || entered != (l.Source != page.SourceName(page.SourceRedirect)) {
+			if listed[l.URL.String()] || entered != (l.Source != page.SourceName(page.SourceRedirect)) {
 				continue
 			}
-			loops = append(loops, l.URL)
-			for at := l.URL; !listed[at]; at = leads[at] {
+			loops = append(loops, l.URL.String())
+			for at := l.URL.String(); !listed[at]; at = leads[at] {
 				listed[at] = true
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
@@ -205,7 +204,7 @@ func (s *summary) see(l *page.Line) {
 	case page.BlockedByRobots.String():
 		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) ||
 			l.Source == page.SourceName(page.SourceRedirect)) {
-			s.lostStarts.addUpTo(l.Facts.Robots.Forbidden(l.URL), page.MaxStartsNamed)
+			s.lostStarts.addUpTo(l.Facts.Robots.Forbidden(l.URL.String()), page.MaxStartsNamed)
 		}
 	case page.HTTPError.String():
 		s.loseStart(l, "status "+strconv.Itoa(l.StatusCode))
@@ -286,8 +285,7 @@ type hostFigures struct {
 const maxHosts = 20
 
 func (h *hostFigures) see(l *page.Line) {
-	u, _ := weburl.FromCanonical(l.URL)
-	host := strings.TrimSuffix(u.Host(), ".") // the same host as without the dot, and their pages come mixed
+	host := strings.TrimSuffix(l.URL.Host(), ".") // the same host as without the dot, and their pages come mixed
 	if host != h.now.Host {
 		h.end()
 		h.now = HostFigure{Host: host}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -61,22 +62,12 @@ func (s *sections) see(l *page.Line, ms int64) {
 }
 
 // split finds the root of a URL's origin, and its first directory, which is empty if the URL is beside the directories.
-func split(url string) (root, directory string) {
-	path, _, _ := strings.Cut(url, "?")
-	at := strings.Index(path, "://")
-	if at < 0 {
-		return url, ""
+func split(u weburl.URL) (root, directory string) {
+	text, at := u.String(), len(u.Origin())+1
+	if slash := strings.IndexByte(u.Path()[1:], '/'); slash >= 0 {
+		directory = text[:at+slash+1]
 	}
-	at += len("://")
-	slash := strings.IndexByte(path[at:], '/')
-	if slash < 0 {
-		return path, ""
-	}
-	at += slash + 1
-	if slash = strings.IndexByte(path[at:], '/'); slash < 0 {
-		return path[:at], ""
-	}
-	return path[:at], path[:at+slash+1]
+	return text[:at], directory
 }
 
 func (o *open) see(l *page.Line, ms int64) {

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
 func line(url string, ms int64, found, crawled time.Time) *page.Line {
-	l := &page.Line{URL: url, Outcome: "ok", Indexable: ms%2 == 0, DiscoveredAt: page.Time{Time: found},
+	l := &page.Line{URL: weburl.MustCanonical(url), Outcome: "ok", Indexable: ms%2 == 0, DiscoveredAt: page.Time{Time: found},
 		CheckedAt: page.Time{Time: crawled}}
 	if ms >= 0 {
 		l.ResponseTime = new(page.Millis(time.Duration(ms) * time.Millisecond))
@@ -34,7 +35,7 @@ func TestSplit(t *testing.T) {
 		"http://a.test:8080/b/c":     {"http://a.test:8080/", "http://a.test:8080/b/"},
 		"http://[::1]/b/c?x":         {"http://[::1]/", "http://[::1]/b/"},
 	} {
-		if root, directory := split(url); root != want[0] || directory != want[1] {
+		if root, directory := split(weburl.MustCanonical(url)); root != want[0] || directory != want[1] {
 			t.Errorf("%s is split into %q and %q, want %q", url, root, directory, want)
 		}
 	}
@@ -59,7 +60,7 @@ func TestFiguresAgainstSimpleComputation(t *testing.T) {
 			pages = append(pages, line(origin+path, random.Int64N(5000)-1000, found,
 				found.Add(time.Duration(random.Int64N(int64(span))))))
 		}
-		slices.SortFunc(pages, func(a, b *page.Line) int { return strings.Compare(a.URL, b.URL) })
+		slices.SortFunc(pages, func(a, b *page.Line) int { return strings.Compare(a.URL.String(), b.URL.String()) })
 		c := newFigures(0)
 		for _, l := range pages {
 			c.see(l)

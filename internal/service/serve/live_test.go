@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
@@ -141,7 +142,7 @@ func TestHostileTexts(t *testing.T) {
 	pages := &pagesView{crawlFrame: frame, Query: pagesQuery{Text: hostile}, Columns: (&pagesView{crawlFrame: frame}).sortColumns()}
 	pages.Rows = []pageRow{pageRowOf(&pageLine{URL: "http://h.test/" + long, Outcome: "ok", Title: long}, false)}
 	one := &pageView{crawlFrame: frame, URL: "http://h.test/" + long}
-	line := page.NewTable().AppendJSON(nil, &page.Line{URL: one.URL, Error: long, Facts: page.Facts{Title: long, RedirectTo: "javascript:alert(1)"}, Robots: &page.LineRobots{Rule: long}})
+	line := page.NewTable().AppendJSON(nil, &page.Line{URL: weburl.MustCanonical(one.URL), Error: long, Facts: page.Facts{Title: long, RedirectTo: "javascript:alert(1)"}, Robots: &page.LineRobots{Rule: long}})
 	if err := one.add(pageFacts{line: line, redirects: []hop{{url: "javascript:alert(1)"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +205,14 @@ func TestPagesQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := func(change func(*page.Line)) *page.Line {
-		l := &page.Line{URL: "http://h.test/A", Outcome: "ok", StatusCode: 200, Depth: 2, Indexable: true, Change: "new"}
+		l := &page.Line{URL: weburl.MustCanonical("http://h.test/A"), Outcome: "ok", StatusCode: 200, Depth: 2, Indexable: true, Change: "new"}
 		change(l)
 		return l
 	}
 	if !passes(line(func(*page.Line) {})) {
 		t.Error("a page that matches does not pass")
 	}
-	for i, change := range []func(*page.Line){func(l *page.Line) { l.URL = "http://h.test/b" }, func(l *page.Line) { l.Outcome = "timeout" },
+	for i, change := range []func(*page.Line){func(l *page.Line) { l.URL = weburl.MustCanonical("http://h.test/b") }, func(l *page.Line) { l.Outcome = "timeout" },
 		func(l *page.Line) { l.StatusCode = 404 }, func(l *page.Line) { l.Depth = 1 },
 		func(l *page.Line) { l.Indexable = false }, func(l *page.Line) { l.Change = "" }} {
 		if passes(line(change)) {
