@@ -218,14 +218,14 @@ func (c *call) newForm(values url.Values, faults []service.FieldError) *newView 
 }
 
 // mayUse says whether the form offers a setting to a caller. What it offers may still be refused, with the reason.
-func mayUse(crawl *service.Caller, info *config.SettingInfo) bool {
+func mayUse(caller *service.Caller, info *config.SettingInfo) bool {
 	switch info.Permission {
 	case config.Tenant:
 		return true
 	case config.OwnHost:
-		return info.Free != nil || len(crawl.Account.OwnHosts) > 0 || crawl.Has(service.ScopeAdmin)
+		return info.Free != nil || len(caller.Account.OwnHosts) > 0 || caller.Has(service.ScopeAdmin)
 	case config.Admin:
-		return info.Free != nil || crawl.Has(service.ScopeAdmin)
+		return info.Free != nil || caller.Has(service.ScopeAdmin)
 	}
 	return false
 }

@@ -418,15 +418,15 @@ func (f *crawlFrame) PagePath(u string) string { return f.Path + "/page?url=" + 
 
 // sortColumns are the heads of columns with the addresses that sort by them.
 func (v *pagesView) sortColumns() (all []sortColumn) {
-	for _, crawl := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""},
+	for _, head := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""},
 		{"Status", "num", "status"}, {"Depth", "num", "click_depth"},
 		{"Indexable", "", ""}, {"Size", "num", "content_length"},
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
-		col := sortColumn{Name: crawl.name, Class: crawl.class}
-		if crawl.sort != "" && v.Running == nil {
+		col := sortColumn{Name: head.name, Class: head.class}
+		if head.sort != "" && v.Running == nil {
 			to := v.Query.at("")
-			to.Sort, to.Dir = crawl.sort, ""
-			if v.Query.Sort == crawl.sort || v.Query.Sort == "" && crawl.sort == "url" {
+			to.Sort, to.Dir = head.sort, ""
+			if v.Query.Sort == head.sort || v.Query.Sort == "" && head.sort == "url" {
 				if col.Sort = "ascending"; v.Query.Dir == "desc" {
 					col.Sort = "descending"
 				} else {
