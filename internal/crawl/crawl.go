@@ -26,8 +26,8 @@ const (
 	Pause
 )
 
-// Crawl is one crawl in a data directory. New makes it; Run may be called once. Stop, Status and Export may be called
-// at any time, from any goroutine. Only Run has the directory open, so nothing has to be closed.
+// Crawl is one crawl in a data directory. New makes it; Run may be called once. Its other methods may be
+// called at any time, from any goroutine. Only Run has the directory open, so nothing has to be closed.
 type Crawl struct {
 	shared *Shared
 	o      Options

@@ -356,7 +356,7 @@ func (r *run) recall() error {
 	return nil
 }
 
-// Names of the facts of a crawl in the store, beside those of package report. A fact about the crawl as a whole has a
+// Names of the facts of a crawl in the store, beside those of package page. A fact about the crawl as a whole has a
 // fixed name. The name of another ends with its subject, and the fact is in the partition that it follows from.
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start

@@ -202,14 +202,14 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	case filepath.Base(d.Socket()):
 		return e.Type() == fs.ModeSocket
 	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()),
-		filepath.Base(d.Log()), RecordName, LockName:
+		filepath.Base(d.Log()), RecordName, lockName:
 		return e.Type().IsRegular()
 	}
 	return false
 }
 
-// Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of
-// a directory that exists is left alone.
+// Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. It keeps
+// the mode of a directory that exists.
 func Make(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
 		return err
@@ -217,5 +217,5 @@ func Make(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return StartRecord(dir)
+	return startRecord(dir)
 }

@@ -1,3 +1,3 @@
-// Package datadir names the files of a crawl's data directory, records which of them Mapwright wrote, writes files whole
-// or not at all, says whether a crawl may be made there, and reads and writes its plan.
+// Package datadir names the files of a crawl's data directory, records which of them Mapwright wrote, and says whether
+// a crawl may be made there. It writes files whole or not at all, and reads and writes the plan of the crawl.
 package datadir

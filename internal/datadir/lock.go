@@ -16,15 +16,15 @@ import (
 // lockPoll is how often a directory that another export writes to is looked at again.
 const lockPoll = 50 * time.Millisecond
 
-// LockName is the lock file of an export on Windows, which cannot lock directories.
-const LockName = ".mapwright.lock"
+// lockName is the lock file of an export on Windows, which cannot lock directories.
+const lockName = ".mapwright.lock"
 
 // Lock waits until no other export writes to the directory. The system releases the lock when the process ends, however
 // that happens.
 func Lock(ctx context.Context, dir string) (release func(), err error) {
 	path, flag := dir, os.O_RDONLY
 	if runtime.GOOS == "windows" {
-		path, flag = filepath.Join(dir, LockName), os.O_CREATE|os.O_RDWR
+		path, flag = filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR
 	}
 	lock := flock.New(path, flock.SetFlag(flag))
 	_, err = lock.TryLockContext(ctx, lockPoll)

@@ -42,8 +42,8 @@ const ProblemsName = "problems.jsonl"
 var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another " +
 	"directory with 'mapwright export --output'")
 
-// StartRecord makes the record of a data directory, if it has none, and adds names to it.
-func StartRecord(dir string, names ...string) error {
+// startRecord makes the record of a data directory, if it has none, and adds names to it.
+func startRecord(dir string, names ...string) error {
 	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND|disk.NoFollow, Private)
 	if err != nil {
 		return err
@@ -51,8 +51,8 @@ func StartRecord(dir string, names ...string) error {
 	return errors.Join(f.Close(), addToRecord(dir, names...), disk.SyncDir(dir))
 }
 
-// Recorded are the names in the record of a directory; none if it has no record.
-func Recorded(dir string) []string {
+// recordedNames are the names in the record of a directory; none if it has no record.
+func recordedNames(dir string) []string {
 	path := filepath.Join(dir, RecordName)
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -73,7 +73,7 @@ func addToRecord(dir string, names ...string) error {
 	} else if err != nil {
 		return err
 	}
-	known := Recorded(dir)
+	known := recordedNames(dir)
 	var text strings.Builder
 	for _, name := range names {
 		if !slices.Contains(known, name) {
@@ -104,7 +104,7 @@ func Ours(dir, name string) bool {
 	if IsSitemap(name) {
 		return isOurs(path)
 	}
-	recorded := slices.Contains(Recorded(dir), name)
+	recorded := slices.Contains(recordedNames(dir), name)
 	if info.Size() == 0 {
 		return recorded
 	}

@@ -64,9 +64,9 @@ const formatVersion = 1
 // ErrFormat means that bytes are no differences that this version can read.
 var ErrFormat = errors.New("differences in an unknown or broken form")
 
-// AppendDifferences appends the stored form of what a visit at a moment found changed: the version, the time in
+// appendDifferences appends the stored form of what a visit at a moment found changed: the version, the time in
 // milliseconds, and for each difference its field and two texts. It is never empty, also if there are no differences.
-func AppendDifferences(b []byte, at time.Time, all []Difference) []byte {
+func appendDifferences(b []byte, at time.Time, all []Difference) []byte {
 	b = binary.AppendUvarint(append(b, formatVersion), uint64(at.UnixMilli()))
 	for _, d := range all {
 		b = append(b, byte(d.Field))
@@ -77,7 +77,7 @@ func AppendDifferences(b []byte, at time.Time, all []Difference) []byte {
 	return b
 }
 
-// DecodeDifferences reads what AppendDifferences wrote, and steps over fields of later versions.
+// DecodeDifferences reads what appendDifferences wrote, and steps over fields of later versions.
 func DecodeDifferences(b []byte) (at time.Time, all []Difference, err error) {
 	if len(b) == 0 || b[0] != formatVersion {
 		return time.Time{}, nil, fmt.Errorf("%w: they do not begin with version %d", ErrFormat, formatVersion)

@@ -1,8 +1,8 @@
 // Package recrawl visits the URLs of a crawl again.
 //
-// A [Sweeper] queues the visits: all pages that are due in a recrawl, those with links that narrower rules left out, and
-// those of a host whose answers 304 turned out to be false. [Visits] decides how each page is asked for, and remembers
-// what one visit means for others, such as hosts whose answers 304 are not believed.
+// A [Sweeper] queues the visits: all pages that are due in a recrawl, those with links that narrower rules left out,
+// and those of a host whose answers 304 turned out to be false. [Visits] decides how each page is asked for, and
+// remembers what one visit means for others, such as hosts whose answers 304 are not believed.
 //
 // The rules themselves do no I/O and keep no state. Before a visit, [Conditions] are the headers of its request. Of
 // every answer, in any crawl, [TakeHeaders] takes the facts that a later visit needs. [Judge] compares the answer with

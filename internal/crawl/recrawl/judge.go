@@ -114,7 +114,7 @@ func Judge(known *Known, now *Answer) Verdict {
 	case known == nil:
 		v := now.verdict()
 		v.Change = page.New
-		v.Differences = AppendDifferences(nil, now.At, compare(&Known{Facts: &page.Facts{}}, now))
+		v.Differences = appendDifferences(nil, now.At, compare(&Known{Facts: &page.Facts{}}, now))
 		return v
 	case isTransient(now.Outcome, now.Status, now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) &&
 		(known.Failures < keptFailures || now.Verifies):
@@ -224,7 +224,7 @@ func judgeAnswer(known *Known, now *Answer) Verdict {
 	}
 	v.ChangedAt = now.At
 	v.Changes++
-	v.Differences = AppendDifferences(nil, now.At, all)
+	v.Differences = appendDifferences(nil, now.At, all)
 	v.FalseNotModified = now.Verifies && now.Outcome == page.OK && text == textDiffers
 	return v
 }

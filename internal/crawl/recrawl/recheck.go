@@ -25,8 +25,8 @@ func (s *Sweeper) Distrust(host string, record func(frontier.CrawlFact) (frontie
 	return nil
 }
 
-// Distrusted are the hosts whose answers 304 are not believed, by the facts of the crawl.
-func Distrusted(facts map[string][]byte) map[string]bool {
+// distrustedHosts are the hosts whose answers 304 are not believed, by the facts of the crawl.
+func distrustedHosts(facts map[string][]byte) map[string]bool {
 	hosts := map[string]bool{}
 	for name := range facts {
 		if host, ok := strings.CutPrefix(name, factDistrust); ok {

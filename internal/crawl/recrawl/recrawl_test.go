@@ -99,7 +99,7 @@ func TestTakeHeaders(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	want := []Difference{{StatusCode, "200", "404"}, {Title, "", strings.Repeat("é", 300)}, {TextHash, "00", ""}}
-	b := AppendDifferences([]byte("x"), now, want)[1:]
+	b := appendDifferences([]byte("x"), now, want)[1:]
 	if at, got, err := DecodeDifferences(b); err != nil || !at.Equal(now) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v %v %v", at, got, err)
 	}
@@ -107,7 +107,7 @@ func TestDifferences(t *testing.T) {
 	if _, got, err := DecodeDifferences(later); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("with a later field: %v %v", got, err)
 	}
-	if none := AppendDifferences(nil, now, nil); len(none) == 0 {
+	if none := appendDifferences(nil, now, nil); len(none) == 0 {
 		t.Error("the form of no differences is empty")
 	}
 	for i := range b {
@@ -127,14 +127,14 @@ func TestDifferences(t *testing.T) {
 }
 
 func FuzzDecodeDifferences(f *testing.F) {
-	f.Add(AppendDifferences(nil, now, []Difference{{Title, "a", "b"}}))
+	f.Add(appendDifferences(nil, now, []Difference{{Title, "a", "b"}}))
 	f.Add([]byte{formatVersion, 0, 1, 200, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		at, all, err := DecodeDifferences(b)
 		if err != nil {
 			return
 		}
-		at2, again, err := DecodeDifferences(AppendDifferences(nil, at, all))
+		at2, again, err := DecodeDifferences(appendDifferences(nil, at, all))
 		if err != nil || !at2.Equal(at) || !reflect.DeepEqual(again, all) {
 			t.Errorf("%v %v reads back as %v %v, %v", at, all, at2, again, err)
 		}
@@ -146,7 +146,7 @@ func TestIsSampled(t *testing.T) {
 	both, n := 0, [2]int{}
 	for i := range 100_000 {
 		k := weburl.Key{Host: h.HostID("x.test"), Hi: uint64(i) * 0x9e3779b97f4a7c15, Lo: uint64(i)}
-		one, two := IsSampled(k, 1), IsSampled(k, 2)
+		one, two := isSampled(k, 1), isSampled(k, 2)
 		if one {
 			n[0]++
 		}
@@ -166,7 +166,7 @@ func TestIsSampled(t *testing.T) {
 		t.Errorf("%d are verified in two generations", both)
 	}
 	for generation, want := range map[uint32]bool{0: false, 1: false, 9: false, 10: true, 20: true, 21: false} {
-		if ReadsAll(generation) != want {
+		if readsAll(generation) != want {
 			t.Errorf("generation %d: %v", generation, !want)
 		}
 	}

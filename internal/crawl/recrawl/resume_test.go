@@ -229,7 +229,7 @@ func TestRecheckIsCutOff(t *testing.T) {
 			t.Fatalf("visit %d of %v is queued", visit, k)
 		}
 	}
-	if !Distrusted(s.Facts())["x.test"] || Distrusted(s.Facts())["y.test"] {
-		t.Errorf("distrusted: %v", Distrusted(s.Facts()))
+	if !distrustedHosts(s.Facts())["x.test"] || distrustedHosts(s.Facts())["y.test"] {
+		t.Errorf("distrusted: %v", distrustedHosts(s.Facts()))
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// IsSampled reports whether a 304 of a URL in a generation is to be verified: one in a hundred is, others in each
+// isSampled reports whether a 304 of a URL in a generation is to be verified: one in a hundred is, others in each
 // generation.
-func IsSampled(k weburl.Key, generation uint32) bool {
+func isSampled(k weburl.Key, generation uint32) bool {
 	var b [weburl.KeySize + 4]byte
 	text := binary.BigEndian.AppendUint32(k.Append(b[:0]), generation)
 	return xxhash.Sum64(text)%100 == 0
 }
 
-// ReadsAll reports whether a generation asks for every page without conditions, so that no error of a server lasts for
+// readsAll reports whether a generation asks for every page without conditions, so that no error of a server lasts for
 // ever.
-func ReadsAll(generation uint32) bool { return generation > 0 && generation%10 == 0 }
+func readsAll(generation uint32) bool { return generation > 0 && generation%10 == 0 }

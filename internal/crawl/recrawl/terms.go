@@ -24,7 +24,7 @@ type Terms struct {
 	Exclude []string `json:"exclude,omitempty"` // and none of these
 }
 
-// Names of the facts of a recrawl in the store, beside those of package report.
+// Names of the facts of a recrawl in the store, beside those of package page.
 const (
 	factTerms     = "recrawl" // Terms of the generation, as JSON
 	factSwept     = "swept"   // the number of the last sweep whose visits are queued in all partitions

@@ -47,7 +47,7 @@ func (v *Visits) MustVerify(k frontier.Key) bool {
 	defer v.mu.Unlock()
 	n := v.verified[k.Host]
 	if n >= verifyFirst {
-		return IsSampled(k, v.generation)
+		return isSampled(k, v.generation)
 	}
 	if len(v.verified) == maxVerified {
 		clear(v.verified)

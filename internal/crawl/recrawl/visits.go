@@ -39,16 +39,15 @@ type Visits struct {
 	waiting  atomic.Int64 // len(readings)
 }
 
-// NewVisits makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the
-// facts of a page whether it has links that the run must read again.
+// NewVisits makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports
+// whether a page with such facts has links that the run must read again.
 func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
-	v := &Visits{
+	return &Visits{
 		generation: Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
-		distrusted: Distrusted(facts),
+		distrusted: distrustedHosts(facts),
 		readings:   map[frontier.Key]Reading{}, verified: map[frontier.HostID]uint8{},
 	}
-	return v
 }
 
 // Generation is that of the run.
@@ -108,7 +107,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	}
 	visit.verifies = how == ReadPage || again && p.Finish.NotModified
 	switch {
-	case v.generation == 0, how != ReadNothing, visit.verifies, ReadsAll(v.generation):
+	case v.generation == 0, how != ReadNothing, visit.verifies, readsAll(v.generation):
 		return visit, nil
 	case visit.known.OtherReader, !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
 		return visit, nil
@@ -146,7 +145,7 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 // sample. The links of the page are then known, as after the 304 itself. Pages that were verified as the first of their
 // host name their links again: those of a small host tell which of its URLs nothing names any more.
 func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
-	if v.known == nil || !v.verifies || !IsSampled(k, v.generation) {
+	if v.known == nil || !v.verifies || !isSampled(k, v.generation) {
 		return false
 	}
 	before := v.known.Facts.ContentHash

@@ -174,7 +174,7 @@ func TestDistrust(t *testing.T) {
 // A body that is the same as before confirms a 304 of the sample, and nothing else does.
 func TestConfirms(t *testing.T) {
 	var sampled, other frontier.Key
-	for sampled.Lo = 1; !IsSampled(sampled, 3); sampled.Lo++ {
+	for sampled.Lo = 1; !isSampled(sampled, 3); sampled.Lo++ {
 		other = sampled
 	}
 	known := &Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}

@@ -19,8 +19,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// CommonCrawl finds the pages of a domain in the newest index of Common Crawl.
-type CommonCrawl struct{ client *client }
+// commonCrawl finds the pages of a domain in the newest index of Common Crawl.
+type commonCrawl struct{ client *client }
 
 // pageBatch is how many URLs are handed over at once.
 const pageBatch = 256
@@ -28,15 +28,15 @@ const pageBatch = 256
 // maxLine is the longest row of an index that is read; longer ones are passed over.
 const maxLine = 1 << 20
 
-// NewCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
-func NewCommonCrawl(base string, f Fetcher) (*CommonCrawl, error) {
+// newCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
+func newCommonCrawl(base string, f Fetcher) (*commonCrawl, error) {
 	c, err := newClient(base, f)
-	return &CommonCrawl{c}, err
+	return &commonCrawl{c}, err
 }
 
 // URLs hands over every URL of the domain that the newest index saw answer with a success.
-func (s *CommonCrawl) URLs(ctx context.Context, domain string, sink Sink) (Summary, error) {
-	var sum Summary
+func (s *commonCrawl) URLs(ctx context.Context, domain string, sink sinkFunc) (summary, error) {
+	var sum summary
 	api, err := s.newest(ctx)
 	if err != nil {
 		return sum, fmt.Errorf("ask for the newest index: %w", err)
@@ -75,7 +75,7 @@ const maxIndexes = 4 << 20
 
 // newest is the address of the newest index. The list names the public server; a base that stands in for it is asked
 // instead.
-func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
+func (s *commonCrawl) newest(ctx context.Context) (string, error) {
 	at, err := s.client.under("/collinfo.json")
 	if err != nil {
 		return "", err
@@ -115,7 +115,7 @@ func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
 }
 
 // pages is how many pages an index has of a domain.
-func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
+func (s *commonCrawl) pages(ctx context.Context, query string) (int, error) {
 	u, err := weburl.Parse(query)
 	if err != nil {
 		return 0, err
@@ -145,7 +145,7 @@ func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
 }
 
 // readCaptures reads one page of an index, a row of JSON per line, and hands over its URLs.
-func readCaptures(ctx context.Context, r io.Reader, domain string, sink Sink, sum *Summary) error {
+func readCaptures(ctx context.Context, r io.Reader, domain string, sink sinkFunc, sum *summary) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	batch := make([]weburl.URL, 0, pageBatch)
 	flush := func() error {

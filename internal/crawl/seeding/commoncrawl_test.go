@@ -70,10 +70,10 @@ func TestCommonCrawl(t *testing.T) {
 		"https://sub.example.test/%C3%A4"}
 	for _, own := range []bool{true, false} {
 		base, f, asked := captureIndex(t, own, pages, nil)
-		s := newCommonCrawl(t, base, f)
+		s := hastyCommonCrawl(t, base, f)
 		var got []string
 		sum, err := s.URLs(t.Context(), "example.test", collect(&got))
-		if err != nil || !slices.Equal(got, want) || sum != (Summary{Rows: 10, Found: 4}) {
+		if err != nil || !slices.Equal(got, want) || sum != (summary{Rows: 10, Found: 4}) {
 			t.Errorf("got %q, %+v, %v", got, sum, err)
 		}
 		if len(*asked) != 5 {
@@ -99,7 +99,7 @@ func TestCommonCrawlReadsAPageAgain(t *testing.T) {
 			}
 			return false
 		})
-	s := newCommonCrawl(t, base, f)
+	s := hastyCommonCrawl(t, base, f)
 	var got []string
 	sum, err := s.URLs(t.Context(), "example.test", collect(&got))
 	want := []string{"https://example.test/0", "https://example.test/half", "https://example.test/half",
@@ -122,9 +122,9 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 		},
 	} {
 		base, f, asked := captureIndex(t, true, nil, before)
-		s := newCommonCrawl(t, base, f)
+		s := hastyCommonCrawl(t, base, f)
 		sum, err := s.URLs(t.Context(), "example.test", nil)
-		if err != nil || sum != (Summary{}) || len(*asked) != 2 {
+		if err != nil || sum != (summary{}) || len(*asked) != 2 {
 			t.Errorf("%s: %+v, %v, asked %q", name, sum, err, *asked)
 		}
 	}
@@ -139,7 +139,7 @@ func TestCommonCrawlDead(t *testing.T) {
 			http.Error(w, "gateway time-out", http.StatusGatewayTimeout)
 			return true
 		})
-	s := newCommonCrawl(t, base, f)
+	s := hastyCommonCrawl(t, base, f)
 	var got []string
 	_, err := s.URLs(t.Context(), "example.test", collect(&got))
 	if status, ok := errors.AsType[*statusError](err); !ok || status.Status != 504 ||
@@ -150,7 +150,7 @@ func TestCommonCrawlDead(t *testing.T) {
 
 func TestCommonCrawlNumberAlone(t *testing.T) {
 	f := &canned{answers: []any{`[{"id":"A"}]`, "1\n", `{"url":"https://x.test/"}`}}
-	s := newCommonCrawl(t, "https://cc.test/mirror/", f)
+	s := hastyCommonCrawl(t, "https://cc.test/mirror/", f)
 	var got []string
 	if _, err := s.URLs(t.Context(), "x.test", collect(&got)); err != nil || len(got) != 1 {
 		t.Errorf("%q, %v", got, err)
@@ -161,7 +161,7 @@ func FuzzCaptures(f *testing.F) {
 	f.Add([]byte(row("http://x.test/", "200") + row("http://a.x.test/", "301")))
 	f.Add([]byte(`{"url":"http://x.test/","status":200}` + "\n\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var sum Summary
+		var sum summary
 		n := int64(0)
 		_ = readCaptures(t.Context(), strings.NewReader(string(text)), "x.test",
 			func(_ context.Context, urls []weburl.URL) error {

@@ -21,8 +21,8 @@ type Names interface {
 	Scheme(ctx context.Context, host string) (string, error)
 }
 
-// CT finds host names in certificate transparency logs, through a search of the form of crt.sh.
-type CT struct {
+// ctLog finds host names in certificate transparency logs, through a search of the form of crt.sh.
+type ctLog struct {
 	client *client
 	names  Names
 }
@@ -33,15 +33,15 @@ const maxNames = 500_000
 // maxRow is the largest entry of an answer: a certificate may hold many names.
 const maxRow = 4 << 20
 
-// NewCT asks the search at base, such as https://crt.sh, and hands over only names that exist.
-func NewCT(base string, names Names, f Fetcher) (*CT, error) {
+// newCTLog asks the search at base, such as https://crt.sh, and hands over only names that exist.
+func newCTLog(base string, names Names, f Fetcher) (*ctLog, error) {
 	c, err := newClient(base, f)
-	return &CT{c, names}, err
+	return &ctLog{c, names}, err
 }
 
 // URLs hands over the root of each host below the domain that ever had a certificate and still exists.
-func (s *CT) URLs(ctx context.Context, domain string, sink Sink) (Summary, error) {
-	var sum Summary
+func (s *ctLog) URLs(ctx context.Context, domain string, sink sinkFunc) (summary, error) {
+	var sum summary
 	u, err := s.client.under("/?q=" + url.QueryEscape("%."+domain) + "&output=json")
 	if err != nil {
 		return sum, err
@@ -139,7 +139,7 @@ const (
 )
 
 // handOver asks which names exist, and gives those to the sink.
-func (s *CT) handOver(ctx context.Context, list []weburl.URL, sink Sink, sum *Summary) error {
+func (s *ctLog) handOver(ctx context.Context, list []weburl.URL, sink sinkFunc, sum *summary) error {
 	for part := range slices.Chunk(list, nameBatch) {
 		checked := s.check(ctx, part, sum)
 		if ctx.Err() != nil {
@@ -159,7 +159,7 @@ func (s *CT) handOver(ctx context.Context, list []weburl.URL, sink Sink, sum *Su
 }
 
 // check returns those that exist, in order.
-func (s *CT) check(ctx context.Context, list []weburl.URL, sum *Summary) []weburl.URL {
+func (s *ctLog) check(ctx context.Context, list []weburl.URL, sum *summary) []weburl.URL {
 	reached, errs := make([]weburl.URL, len(list)), make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(nameLookups)
@@ -185,7 +185,7 @@ func (s *CT) check(ctx context.Context, list []weburl.URL, sum *Summary) []webur
 }
 
 // reach is the address by which a name can be asked, or zero if it does not exist.
-func (s *CT) reach(ctx context.Context, u weburl.URL) (weburl.URL, error) {
+func (s *ctLog) reach(ctx context.Context, u weburl.URL) (weburl.URL, error) {
 	scheme, err := s.names.Scheme(ctx, u.Host())
 	if err != nil || scheme == "" {
 		return weburl.URL{}, err

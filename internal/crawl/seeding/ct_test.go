@@ -41,7 +41,7 @@ func TestCT(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, crtsh)
 	})
-	s := newCT(t, base+"/", exists{"gone.example.test": "", "old.example.test": "?", "plain.example.test": "http"}, f)
+	s := hastyCT(t, base+"/", exists{"gone.example.test": "", "old.example.test": "?", "plain.example.test": "http"}, f)
 	var got []string
 	sum, err := s.URLs(t.Context(), "example.test", collect(&got))
 	if err == nil || !strings.Contains(err.Error(), "DNS gave no answer for 1 of 8 names") {
@@ -57,7 +57,7 @@ func TestCT(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if sum != (Summary{Rows: 4, Found: 6, Absent: 1, Failed: 1}) {
+	if sum != (summary{Rows: 4, Found: 6, Absent: 1, Failed: 1}) {
 		t.Errorf("summary %+v", sum)
 	}
 }
@@ -72,7 +72,7 @@ func TestCTBatches(t *testing.T) {
 	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
 	})
-	s := newCT(t, base, exists{}, f)
+	s := hastyCT(t, base, exists{}, f)
 	batches, n := 0, 0
 	sum, err := s.URLs(t.Context(), "example.test", func(_ context.Context, urls []weburl.URL) error {
 		batches++
@@ -94,7 +94,7 @@ func TestCTBrokenAnswer(t *testing.T) {
 	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `[{"name_value":"a.example.test"},{"name_va`)
 	})
-	s := newCT(t, base, exists{}, f)
+	s := hastyCT(t, base, exists{}, f)
 	var got []string
 	if _, err := s.URLs(t.Context(), "example.test", collect(&got)); !errors.Is(err, errShape) ||
 		!slices.Equal(got, []string{"https://a.example.test/"}) {
@@ -109,7 +109,7 @@ func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 		asked++
 		fmt.Fprint(w, crtsh)
 	})
-	s := newCT(t, base, exists{}, f)
+	s := hastyCT(t, base, exists{}, f)
 	if _, err := s.URLs(t.Context(), "example.test", func(context.Context,
 		[]weburl.URL) error {
 		return full
@@ -130,7 +130,7 @@ func TestCTWithoutDNS(t *testing.T) {
 	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
 	})
-	s := newCT(t, base, down, f)
+	s := hastyCT(t, base, down, f)
 	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []weburl.URL) error {
 		t.Error("a name without an address was handed over")
 		return nil

@@ -53,7 +53,7 @@ type index struct {
 }
 
 // findURLs hands over the URLs of a domain that an index knows.
-type findURLs func(ctx context.Context, domain string, sink Sink) (Summary, error)
+type findURLs func(ctx context.Context, domain string, sink sinkFunc) (summary, error)
 
 // factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the
 // partition of the domain. Its value is IndexOptions.Widened when it was asked; earlier versions wrote a word, which
@@ -75,12 +75,12 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (Fetcher, f
 			if err != nil {
 				return nil, err
 			}
-			ct, err := NewCT(base, hosts, f)
+			ct, err := newCTLog(base, hosts, f)
 			return ct.URLs, err
 		}},
 		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL,
 			func(base string, f Fetcher) (findURLs, error) {
-				cc, err := NewCommonCrawl(base, f)
+				cc, err := newCommonCrawl(base, f)
 				return cc.URLs, err
 			}},
 	} {

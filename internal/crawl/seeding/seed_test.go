@@ -34,10 +34,10 @@ func serve(t *testing.T, h http.HandlerFunc) (string, Fetcher) {
 	return srv.URL, client
 }
 
-// newCT makes a source that does not pause.
-func newCT(t *testing.T, base string, n Names, f Fetcher) *CT {
+// hastyCT makes a source that does not pause.
+func hastyCT(t *testing.T, base string, n Names, f Fetcher) *ctLog {
 	t.Helper()
-	s, err := NewCT(base, n, f)
+	s, err := newCTLog(base, n, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +45,10 @@ func newCT(t *testing.T, base string, n Names, f Fetcher) *CT {
 	return s
 }
 
-// newCommonCrawl makes a source that does not pause.
-func newCommonCrawl(t *testing.T, base string, f Fetcher) *CommonCrawl {
+// hastyCommonCrawl makes a source that does not pause.
+func hastyCommonCrawl(t *testing.T, base string, f Fetcher) *commonCrawl {
 	t.Helper()
-	s, err := NewCommonCrawl(base, f)
+	s, err := newCommonCrawl(base, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func newCommonCrawl(t *testing.T, base string, f Fetcher) *CommonCrawl {
 }
 
 // collect is a sink that remembers.
-func collect(into *[]string) Sink {
+func collect(into *[]string) sinkFunc {
 	return func(_ context.Context, urls []weburl.URL) error {
 		for _, u := range urls {
 			*into = append(*into, u.String())
@@ -124,7 +124,7 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &canned{answers: c.answers}
-				s, err := NewCT("https://crt.test", exists{}, f)
+				s, err := newCTLog("https://crt.test", exists{}, f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -144,7 +144,7 @@ func TestRequestsAreSpacedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &canned{answers: []any{`[{"id":"A","cdx-api":"https://cc.test/A-index"}]`, `{"pages": 3}`,
 			`{"url":"https://x.test/"}`}}
-		s, err := NewCommonCrawl("https://cc.test", f)
+		s, err := newCommonCrawl("https://cc.test", f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		s, err := NewCT("https://crt.test", exists{}, &canned{answers: []any{503}})
+		s, err := newCTLog("https://crt.test", exists{}, &canned{answers: []any{503}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,10 +180,10 @@ func TestCancelEndsTheWait(t *testing.T) {
 
 func TestAddressesAreChecked(t *testing.T) {
 	for _, base := range []string{"", "crt.sh", "ftp://crt.sh", "https://crt.sh/?q=1"} {
-		if _, err := NewCT(base, exists{}, &canned{}); err == nil {
+		if _, err := newCTLog(base, exists{}, &canned{}); err == nil {
 			t.Errorf("base %q is accepted", base)
 		}
-		if _, err := NewCommonCrawl(base, &canned{}); err == nil {
+		if _, err := newCommonCrawl(base, &canned{}); err == nil {
 			t.Errorf("base %q is accepted", base)
 		}
 	}
@@ -192,7 +192,7 @@ func TestAddressesAreChecked(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	t.Run("one row", func(t *testing.T) {
 		f := &canned{answers: []any{`[{"name_value":"` + strings.Repeat("x", 2*maxRow) + `"}]`}}
-		s := newCT(t, "https://crt.test", exists{}, f)
+		s := hastyCT(t, "https://crt.test", exists{}, f)
 		s.client.limits.attempts = 1
 		if _, err := s.URLs(t.Context(), "x.test", nil); !errors.Is(err, errShape) {
 			t.Error(err)
@@ -208,7 +208,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				}
 			}
 		})
-		s := newCT(t, base, exists{}, f)
+		s := hastyCT(t, base, exists{}, f)
 		s.client.limits.maxBytes = 1 << 20
 		if _, err := s.URLs(t.Context(), "x.test", func(context.Context,
 			[]weburl.URL) error {

@@ -1,5 +1,5 @@
-// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public indexes
-// which URLs a domain has: certificate transparency logs for host names, Common Crawl for pages.
+// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public
+// indexes which URLs a domain has: certificate transparency logs for host names, Common Crawl for pages.
 //
 // An index hands over what it finds in small batches while it is read. What is handed over is within the domain and in
 // canonical form, and may come twice.

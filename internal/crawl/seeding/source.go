@@ -13,11 +13,11 @@ type Fetcher interface {
 	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
-// A Sink takes what a source found. It must not keep the slice. Its error ends the source and is returned.
-type Sink func(ctx context.Context, urls []weburl.URL) error
+// A sinkFunc takes what a source found. It must not keep the slice. Its error ends the source and is returned.
+type sinkFunc func(ctx context.Context, urls []weburl.URL) error
 
-// A Summary says what one question brought.
-type Summary struct {
+// A summary says what one question brought.
+type summary struct {
 	Rows   int64 // entries of the index that were read
 	Found  int64 // URLs handed over, repeats included
 	Absent int64 // names that do not exist any more
