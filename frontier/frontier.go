@@ -10,7 +10,8 @@
 //
 // [Frontier.Next] waits until some host may be asked, and leases one URL of it. The worker defers [Lease.Abandon],
 // which returns the lease after a panic. It calls [Lease.Start] before the first byte of the request, and sends nothing
-// if that returns an error. It calls [Lease.Done] when the result is known: the URL is finished, or goes back for another try.
+// if that returns an error. It calls [Lease.Done] when the result is known: the URL is
+// finished, or goes back for another try.
 //
 // Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
 // [KindSitemap]; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of

@@ -21,13 +21,13 @@ var (
 	// ErrNotExist is returned by Open in mode ExistingOnly if there is none.
 	ErrNotExist = errors.New("directory holds no crawl")
 
-	// ErrView is returned by Open for the view of a crawl of several machines, which only
+	// errView is returned by Open for the view of a crawl of several machines, which only
 	// they can use.
-	ErrView = errors.New("directory holds a machine's view of a crawl of several machines, whose data is in their " +
+	errView = errors.New("directory holds a machine's view of a crawl of several machines, whose data is in their " +
 		"database")
 
 	// ErrTooLarge is returned by Commit for a record over MaxRecordSize, or a run
-	// fact or origin with a name over MaxName.
+	// fact or origin with a name over 60,000 bytes.
 	// Nothing was committed, and the store is unharmed.
 	ErrTooLarge = errors.New("record is too large")
 

@@ -119,7 +119,7 @@ func checkGolden(t *testing.T, s *Store, want string, killed bool) {
 	if got := readSnapshots(t, s); got != "filter/2=bits sealed/1=layer " {
 		t.Errorf("snapshots %q", got)
 	}
-	if got, err := s.Received(t.Context(), 3, [16]byte{15: 1}); err != nil || got != 9 {
+	if got, err := s.received(t.Context(), 3, [16]byte{15: 1}); err != nil || got != 9 {
 		t.Errorf("batch %d, %v", got, err)
 	}
 	r := s.Recovery()

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 func wantErr(t *testing.T, want, got error, format string, args ...any) {
@@ -42,4 +44,26 @@ func mustURL(text string) frontier.URL {
 		panic(err)
 	}
 	return u
+}
+
+// received returns the last batch of a session that a partition has received, 0 for
+// none.
+func (s *Store) received(ctx context.Context, p uint8, session [16]byte) (uint64, error) {
+	if err := s.Flush(ctx); err != nil {
+		return 0, err
+	}
+	var batch uint64
+	m := frontier.Mark{Partition: p, Session: session}
+	_, err := s.get(record.MarkKey(&m), func(b []byte) error {
+		r, err := record.ValueReader("mark", b)
+		if err != nil {
+			return err
+		}
+		batch = r.Uvarint()
+		return r.Done("mark")
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read mark: %w", err)
+	}
+	return batch, nil
 }

@@ -20,8 +20,8 @@ type Part struct {
 type PartKind uint8
 
 const (
-	PartEvents PartKind = iota // events of its partition
-	PartOpened                 // its partition was opened
+	partEvents PartKind = iota // events of its partition
+	partOpened                 // its partition was opened
 	PartClosed                 // its partition was closed in good order
 	PartSent                   // only links and questions for the owner of its partition, see [ReadHanded]
 )
@@ -70,7 +70,7 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 	return h, nil
 }
 
-// Marks returns the marks in a part of kind PartEvents.
+// Marks returns the marks in a part of kind partEvents.
 func Marks(p Part) (marks []frontier.Mark, err error) {
 	err = record.WalkPart(p.Partition, p.Body, &record.Visitor{Received: func(m frontier.Mark) error {
 		marks = append(marks, m)
@@ -145,15 +145,15 @@ type Batch struct {
 	at    time.Time         // when the first was committed
 }
 
-// Len is how many records the batch has.
-func (b *Batch) Len() int { return len(b.ends) }
+// len is how many records the batch has.
+func (b *Batch) len() int { return len(b.ends) }
 
-// At is the position of record i.
-func (b *Batch) At(i int) frontier.Position { return b.first + frontier.Position(i) }
+// position is the position of record i.
+func (b *Batch) position(i int) frontier.Position { return b.first + frontier.Position(i) }
 
-// Record returns record i. The bytes must not be changed, and are valid until
+// record returns record i. The bytes must not be changed, and are valid until
 // Append returns.
-func (b *Batch) Record(i int) []byte {
+func (b *Batch) record(i int) []byte {
 	start := 0
 	if i > 0 {
 		start = b.ends[i-1]
@@ -165,10 +165,10 @@ func (b *Batch) Record(i int) []byte {
 func (b *Batch) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		more := true
-		for i := 0; i < b.Len() && more; i++ {
+		for i := 0; i < b.len() && more; i++ {
 			// The store has encoded the records itself: they decode.
-			_ = eachPart(b.Record(i), func(p Part) bool {
-				p.At = b.At(i)
+			_ = eachPart(b.record(i), func(p Part) bool {
+				p.At = b.position(i)
 				more = yield(p)
 				return more
 			})
@@ -176,7 +176,7 @@ func (b *Batch) Parts() iter.Seq[Part] {
 	}
 }
 
-func (b *Batch) last() frontier.Position { return b.At(b.Len() - 1) }
+func (b *Batch) last() frontier.Position { return b.position(b.len() - 1) }
 
 // JoinParts appends the record that has these parts, which must be of different
 // partitions.

@@ -193,9 +193,9 @@ func TestBatchParts(t *testing.T) {
 	if want := []place{{1, 5}, {9, 5}, {200, 5}, {9, 7}}; !slices.Equal(got, want) {
 		t.Errorf("parts %v, want %v", got, want)
 	}
-	for i := range b.Len() {
-		if joined := JoinParts(nil, records[b.At(i)]...); !bytes.Equal(joined, b.Record(i)) {
-			t.Errorf("record %d joined again is %x, was %x", i, joined, b.Record(i))
+	for i := range b.len() {
+		if joined := JoinParts(nil, records[b.position(i)]...); !bytes.Equal(joined, b.record(i)) {
+			t.Errorf("record %d joined again is %x, was %x", i, joined, b.record(i))
 		}
 	}
 	for range b.Parts() {
@@ -308,7 +308,7 @@ func TestGroupedOnce(t *testing.T) {
 		a.queue.end(ErrClosed, nil)
 		var sizes []int
 		for b := range p.durable {
-			sizes = append(sizes, b.Len())
+			sizes = append(sizes, b.len())
 		}
 		if !slices.Equal(sizes, []int{1, 100}) {
 			t.Errorf("batches of %v records, want 1 and 100", sizes)

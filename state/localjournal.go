@@ -81,12 +81,12 @@ func (j *localJournal) first() frontier.Position { return frontier.Position(j.lo
 func (j *localJournal) last() frontier.Position { return frontier.Position(j.log.Last()) }
 
 func (j *localJournal) Append(_ context.Context, b *Batch) error {
-	if next := j.log.Last() + 1; wal.LSN(b.At(0)) != next {
-		return fmt.Errorf("record has position %d, and the next entry of the log is %d", b.At(0), next)
+	if next := j.log.Last() + 1; wal.LSN(b.position(0)) != next {
+		return fmt.Errorf("record has position %d, and the next entry of the log is %d", b.position(0), next)
 	}
 	j.recs = j.recs[:0]
-	for i := range b.Len() {
-		j.recs = append(j.recs, b.Record(i))
+	for i := range b.len() {
+		j.recs = append(j.recs, b.record(i))
 	}
 	if _, err := j.log.Append(j.recs...); err != nil {
 		return err

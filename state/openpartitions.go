@@ -163,25 +163,3 @@ func (s *Store) Settled() bool {
 	durable, applied, _ := s.marks.snapshot()
 	return durable >= committed && applied >= committed
 }
-
-// Received returns the last batch of a session that a partition has received, 0 for
-// none.
-func (s *Store) Received(ctx context.Context, p uint8, session [16]byte) (uint64, error) {
-	if err := s.Flush(ctx); err != nil {
-		return 0, err
-	}
-	var batch uint64
-	m := frontier.Mark{Partition: p, Session: session}
-	_, err := s.get(record.MarkKey(&m), func(b []byte) error {
-		r, err := record.ValueReader("mark", b)
-		if err != nil {
-			return err
-		}
-		batch = r.Uvarint()
-		return r.Done("mark")
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read mark: %w", err)
-	}
-	return batch, nil
-}

@@ -39,10 +39,10 @@ func TestPartitionIsClosedAndOpened(t *testing.T) {
 	if _, _, err := s.OpenPartition(t.Context(), 7); err == nil {
 		t.Error("a partition was opened twice")
 	}
-	if batch, err := s.Received(t.Context(), 7, session); batch != 5 || err != nil {
+	if batch, err := s.received(t.Context(), 7, session); batch != 5 || err != nil {
 		t.Errorf("batch %d, %v", batch, err)
 	}
-	if batch, err := s.Received(t.Context(), 8, session); batch != 0 || err != nil {
+	if batch, err := s.received(t.Context(), 8, session); batch != 0 || err != nil {
 		t.Errorf("batch %d of another partition, %v", batch, err)
 	}
 	if c := s.PartitionCounters(9); c != (Counters{}) {

@@ -227,7 +227,7 @@ func (c *partitionCrawl) deliver() {
 		_, err := c.f.Receive(c.t.Context(), []frontier.Link{l},
 			frontier.Mark{Partition: p, Session: [16]byte{1}, Batch: c.batch})
 		c.must(err)
-		if got, err := c.store.Received(c.t.Context(), p, [16]byte{1}); err != nil || got != c.batch {
+		if got, err := c.store.received(c.t.Context(), p, [16]byte{1}); err != nil || got != c.batch {
 			c.t.Fatalf("partition %d received batch %d, %v, want %d", p, got, err, c.batch)
 		}
 	}

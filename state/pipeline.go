@@ -60,7 +60,7 @@ func (p *pipeline) write() {
 		took := time.Since(b.at)
 		p.latency.appended(took)
 		if p.observeDurable != nil {
-			p.observeDurable(took, b.Len())
+			p.observeDurable(took, b.len())
 		}
 		p.marks.setDurable(b.last())
 		p.checkpoints.logged(found + p.journal.Stats().Written)
@@ -167,15 +167,15 @@ func (p *pipeline) appliedBatch(b *Batch) {
 	took := time.Since(b.at)
 	p.latency.applied(took)
 	if p.observeApplied != nil {
-		p.observeApplied(took, b.Len())
+		p.observeApplied(took, b.len())
 	}
 	p.queue.recycle(b)
 }
 
 func (p *pipeline) addBatch(b *Batch) error {
-	for i := range b.Len() {
-		rec := b.Record(i)
-		if err := p.applier.add(b.At(i), rec, int64(len(rec)+recordOverhead)); err != nil {
+	for i := range b.len() {
+		rec := b.record(i)
+		if err := p.applier.add(b.position(i), rec, int64(len(rec)+recordOverhead)); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func (q *queue) raise(at frontier.Position) {
 		return
 	}
 	q.next = at + 1
-	if q.cur.Len() > 0 { // the positions of a batch have no gaps
+	if q.cur.len() > 0 { // the positions of a batch have no gaps
 		q.full = append(q.full, q.cur)
 		q.cur = q.emptyLocked()
 		q.wakeUp()
@@ -82,13 +82,13 @@ func (q *queue) put(buf []byte, ends []int, placed func(first frontier.Position)
 
 func (q *queue) addLocked(rec []byte) {
 	b := q.cur
-	if b.Len() > 0 && (b.Len() >= q.records || len(b.buf)+len(rec) > q.bytes) {
+	if b.len() > 0 && (b.len() >= q.records || len(b.buf)+len(rec) > q.bytes) {
 		q.full = append(q.full, b)
 		b = q.emptyLocked()
 		q.cur = b
 		q.wakeUp()
 	}
-	if b.Len() == 0 {
+	if b.len() == 0 {
 		b.first, b.at = q.next, time.Now()
 		q.wakeUp()
 	}
@@ -161,7 +161,7 @@ func (q *queue) tryTake() (*Batch, time.Duration) {
 		return b, 0
 	}
 	b := q.cur
-	if b.Len() == 0 {
+	if b.len() == 0 {
 		if q.ended {
 			return nil, -1
 		}
@@ -223,7 +223,7 @@ func (q *queue) last() (at frontier.Position, oldest time.Time) {
 	switch {
 	case len(q.full) > 0:
 		oldest = q.full[0].at
-	case q.cur.Len() > 0:
+	case q.cur.len() > 0:
 		oldest = q.cur.at
 	}
 	return q.newest, oldest

@@ -45,8 +45,8 @@ func TestQueueBatches(t *testing.T) {
 				next := frontier.Position(1)
 				for _, n := range c.want {
 					b := q.take()
-					if b.Len() != n || b.first != next || b.last() != next+frontier.Position(n)-1 {
-						t.Errorf("batch of %d from %d, want %d from %d", b.Len(), b.first, n, next)
+					if b.len() != n || b.first != next || b.last() != next+frontier.Position(n)-1 {
+						t.Errorf("batch of %d from %d, want %d from %d", b.len(), b.first, n, next)
 					}
 					next += frontier.Position(n)
 				}
@@ -68,8 +68,8 @@ func TestQueueHurry(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 			q.hurry(1)
 		}()
-		if b := q.take(); b.Len() != 1 || time.Since(start) != 5*time.Millisecond {
-			t.Errorf("batch of %d after %v", b.Len(), time.Since(start))
+		if b := q.take(); b.len() != 1 || time.Since(start) != 5*time.Millisecond {
+			t.Errorf("batch of %d after %v", b.len(), time.Since(start))
 		}
 		// What comes later is not in a hurry.
 		q.putOne(t, 1)
@@ -88,11 +88,11 @@ func TestQueueEnd(t *testing.T) {
 		if _, err := q.put([]byte{1}, []int{1}, nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("put after the end: %v", err)
 		}
-		if b := q.take(); b.Len() != 2 || len(b.Record(1)) != 2 {
-			t.Errorf("batch of %d", b.Len())
+		if b := q.take(); b.len() != 2 || len(b.record(1)) != 2 {
+			t.Errorf("batch of %d", b.len())
 		}
 		if b := q.take(); b != nil {
-			t.Errorf("another batch of %d", b.Len())
+			t.Errorf("another batch of %d", b.len())
 		}
 		if d := time.Since(start); d != 0 {
 			t.Errorf("took %v", d)

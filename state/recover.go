@@ -106,7 +106,7 @@ func (s opening) checkFound(exists bool, f format) error {
 	case !exists && s.opts.Mode == ExistingOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrNotExist)
 	case exists && f.crawl != [16]byte{}:
-		return fmt.Errorf("%s: %w", s.dir, ErrView)
+		return fmt.Errorf("%s: %w", s.dir, errView)
 	case exists:
 		return f.checkIdentity(s.dir)
 	}

@@ -23,8 +23,8 @@ var _ frontier.Store = (*Store)(nil)
 // limits needs a small part of it. Commit splits a larger record between its links.
 const MaxRecordSize = record.MaxSize
 
-// MaxName bounds the names of facts and origins, which are keys in Badger.
-const MaxName = 60_000
+// maxName bounds the names of facts and origins, which are keys in Badger.
+const maxName = 60_000
 
 // A Store is the open record of a crawl. It is a [frontier.Store].
 type Store struct {
@@ -75,7 +75,7 @@ func (s *Store) start() {
 // first, and what else it says in the last one. A crash may leave only the first ones, in which case the
 // page is not finished, its links are known, and the caller's next try finishes it.
 // If what is left without links is still too large, or a name in a record is longer
-// than MaxName, nothing is committed and the error is ErrTooLarge. Any other error is
+// than 60,000 bytes, nothing is committed and the error is ErrTooLarge. Any other error is
 // the one that failed the store.
 func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	e, _ := s.buffers.Get().(*encodeBuffer)
@@ -175,7 +175,7 @@ func checkNames(r *frontier.Record) error {
 	for i := range r.Origins {
 		longest = max(longest, len(r.Origins[i].Origin))
 	}
-	if longest > MaxName {
+	if longest > maxName {
 		return fmt.Errorf("commit a name of %d bytes: %w", longest, ErrTooLarge)
 	}
 	return nil
@@ -196,7 +196,7 @@ func (s *Store) Flush(ctx context.Context) error {
 // Run is the number of this run: 1 for the first, and one more with each Open.
 func (s *Store) Run() uint64 { return s.run }
 
-// Dir is the directory that the store lies in.
+// Dir is the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
 // Seed is the hash seed of the crawl, for callers that make a hasher of their own.

@@ -262,8 +262,8 @@ func TestTooLargeRecord(t *testing.T) {
 		Finish: finished}}})
 	wantErr(t, ErrTooLarge, err, "commit one link")
 	for _, r := range []frontier.Record{
-		{Facts: []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
-		{Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", MaxName+1)}}},
+		{Facts: []frontier.CrawlFact{{Name: strings.Repeat("n", maxName+1), Value: []byte("v")}}},
+		{Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", maxName+1)}}},
 	} {
 		_, err := s.Commit(r)
 		wantErr(t, ErrTooLarge, err, "commit")
@@ -272,8 +272,8 @@ func TestTooLargeRecord(t *testing.T) {
 		t.Errorf("position %d after %d: something was committed", got, before)
 	}
 	longest := frontier.Record{
-		Facts:   []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName), Value: []byte("v")}},
-		Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", MaxName)}},
+		Facts:   []frontier.CrawlFact{{Name: strings.Repeat("n", maxName), Value: []byte("v")}},
+		Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", maxName)}},
 	}
 	commit(t, s, longest)
 	if err := s.Flush(t.Context()); err != nil {
