@@ -1,9 +1,9 @@
 // Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in
 // sorted runs, which are merged at the end.
 //
-// A value is held and written as a record: the bytes that the append function of New makes of it. Records are compared as bytes, so
-// the order of values is that of their encodings. AppendText and the big-endian numbers of package encoding/binary keep
-// the order of texts and numbers; Reader reads both.
+// A value is held and written as a record: the bytes that the write function of New makes of it. Records are compared
+// as bytes, so the order of values is that of their encodings. AppendText and the big-endian numbers of package
+// encoding/binary keep the order of texts and numbers; Reader reads both.
 package extsort
 
 import (

@@ -114,8 +114,8 @@ func (e *exporter) wants(what string) bool {
 	return len(e.o.Only) == 0 || slices.Contains(e.o.Only, what)
 }
 
-// CheckReplace returns datadir.ErrNotOurs if an export with these options would replace a file that Mapwright did not write.
-// Parts of a large sitemap after the first are checked by Write only, when it knows that there are so many.
+// CheckReplace returns datadir.ErrNotOurs if an export with these options would replace a file that Mapwright did not
+// write. Parts of a large sitemap after the first are checked by Write only, when it knows that there are so many.
 func CheckReplace(o Options) error {
 	e := &exporter{o: o}
 	if err := e.checkReplace(); err != nil || !e.wants("xml") {

@@ -190,10 +190,7 @@ type key struct {
 
 func (a key) less(b key) bool { return a.value < b.value || a.value == b.value && a.rank < b.rank }
 
-// first is before every key.
-func first() key { return key{} }
-
-// key is the value by which a query sorts. It is never 0, so that every key comes after first.
+// key is the value by which a query sorts. It is never 0, so that every key comes after the zero key.
 func (q *Query) key(row stored) uint64 {
 	v := int64(-1)
 	switch q.Order {
@@ -291,7 +288,7 @@ func (x *Index) cursor(q *Query, k key) string {
 
 func (x *Index) readCursor(q *Query) (key, error) {
 	if q.Cursor == "" {
-		return first(), nil
+		return key{}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 	if err != nil || len(b) != 23 || b[0] != 1 || Order(b[1]) != q.Order || (b[2] == 1) != q.Descending {

@@ -97,7 +97,8 @@ type duplicates struct {
 
 func newDuplicates(o *Options) *duplicates {
 	d := &duplicates{hashes: extsort.New(o.Sorts, appendHashed, readHashed),
-		repeated: extsort.New(o.Sorts, appendRepeated, readRepeated), members: extsort.New(o.Sorts, appendMember, readMember)}
+		repeated: extsort.New(o.Sorts, appendRepeated, readRepeated),
+		members:  extsort.New(o.Sorts, appendMember, readMember)}
 	d.texts = extsort.New(o.Sorts, appendTexts, d.readTexts)
 	return d
 }

@@ -50,7 +50,8 @@ type nearness struct {
 
 func newNearness(o *Options) *nearness {
 	return &nearness{
-		o: o, pages: extsort.New(o.Sorts, appendLikeness, readLikeness), again: extsort.New(o.Sorts, appendLikeness, readLikeness),
+		o: o, pages: extsort.New(o.Sorts, appendLikeness, readLikeness),
+		again: extsort.New(o.Sorts, appendLikeness, readLikeness),
 		pairs: extsort.New(o.Sorts, appendPair, readPair),
 	}
 }

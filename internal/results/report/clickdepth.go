@@ -20,10 +20,10 @@ import (
 // maxPages is how many pages a graph may have: one bit of a number of 32 is for the kind of a link.
 const maxPages = 1 << 31
 
-// clickGraph computes how many clicks each page of a crawl is away from the start pages: breadth-first over the recorded
-// links, where a redirect adds nothing. Links are sorted in temporary files, so that memory is a few bytes for each page,
-// whatever the number of links. Add every page in the order of sitemap.jsonl, then call Depths once, and Close in any
-// case.
+// clickGraph computes how many clicks each page of a crawl is away from the start pages: breadth-first over the
+// recorded links, where a redirect adds nothing. Links are sorted in temporary files, so that memory is a few bytes for
+// each page, whatever the number of links. Add every page in the order of sitemap.jsonl, then call Depths once, and
+// Close in any case.
 type clickGraph struct {
 	n      uint32 // pages
 	starts []uint32

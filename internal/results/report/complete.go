@@ -54,7 +54,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	// Of the space, sorting pages takes a quarter in all exports, redirects and click depths a sixth each, problems the rest.
+	// Of the space, the sort of pages has a quarter, redirects and click depths a sixth each, problems the rest.
 	sorts := sortSpace(c.Store)
 	sixth, rest := sorts.Part(6), sorts
 	rest.Bytes -= sorts.Part(4).Bytes + 2*sixth.Bytes

@@ -187,7 +187,8 @@ type round struct {
 }
 
 func newRound(r *redirects) *round {
-	byHash := extsort.New(r.sorts, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
+	byHash := extsort.New(r.sorts,
+		func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
 		func(in *extsort.Reader) hop {
 			in.Uint64()
 			return readHop(in)

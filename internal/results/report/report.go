@@ -258,7 +258,8 @@ func (s *summary) warnings(r *Report, advice func(command, flag, helps string) s
 			words.Count(n, "page was", "pages were"))+advice("resume", " --retry-crashed", "tries again"))
 	}
 	if r.Indexable == 0 {
-		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")
+		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+
+			mostCommon(s.reasons)+")")
 	}
 	return all
 }

@@ -282,8 +282,8 @@ func (s *Stack) HTML() template.HTML {
 	return template.HTML(f.String())
 }
 
-// Percent writes a part of a whole in percent, and never rounds a part that is there to 0 %, or one that is not the whole
-// to 100 %.
+// Percent writes a part of a whole in percent. It never rounds a part that is there to 0 %, or one that is not the
+// whole to 100 %.
 func Percent(part, whole float64) string {
 	p := 100 * part / max(whole, 1)
 	switch {

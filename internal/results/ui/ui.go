@@ -4,8 +4,8 @@
 // [Parse] gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size,
 // seconds, millis, decimal, when); a user adds the templates of its own pages.
 //
-// A chart (Bars, Stack, Histogram, Lines) is a value, and its HTML method is a pure function of it. It has a title and a
-// description for screen readers, and the same numbers as a table. It contains no script, no style attribute and no
+// A chart (Bars, Stack, Histogram, Lines) is a value, and its HTML method is a pure function of it. It has a title and
+// a description for screen readers, and the same numbers as a table. It contains no script, no style attribute and no
 // reference to another file. Colours are classes (see [Tone]) of the style sheet, for dark and light. Labels may be any
 // text: they are escaped. Widths are percentages, so that a chart fills its column and its text keeps its size.
 //
