@@ -80,7 +80,8 @@ func (r recording) failed(name string) bool {
 
 // benchstat runs benchstat over the recording. Turns and runs are samples of one figure.
 func (r recording) benchstat(format string) (string, error) {
-	cmd := exec.Command("go", "tool", "benchstat", "-format", format, "-table", "pkg", "-ignore", "run,date,commit,/turn",
+	cmd := exec.Command("go", "tool", "benchstat", "-format", format, "-table", "pkg", "-ignore",
+		"run,date,commit,/turn",
 		filepath.Base(r.file))
 	cmd.Dir = filepath.Dir(r.file)
 	var out, errs bytes.Buffer

@@ -117,6 +117,7 @@ func Unchanged(t *testing.T, dir string, before map[string]string) {
 	}
 }
 
+// Write makes a file and returns its path.
 func Write(t *testing.T, path, text string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -38,6 +38,7 @@ type Location struct {
 	LastMod string `xml:"lastmod"`
 }
 
+// Open opens a file of a directory until the test ends.
 func Open(t *testing.T, dir, name string) *os.File {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, name))
@@ -48,6 +49,7 @@ func Open(t *testing.T, dir, name string) *os.File {
 	return file
 }
 
+// Read is the content of a file of a directory.
 func Read(t *testing.T, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
@@ -57,6 +59,7 @@ func Read(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
+// MustJSON is a value as JSON.
 func MustJSON(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

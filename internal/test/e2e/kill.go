@@ -6,7 +6,7 @@ import (
 )
 
 // KillsAnywhere is how many kills of one crawl may come before what the run has done is on disk. Before later kills the
-// crawl is settled, so that few pages have to wait: see process.settle.
+// crawl is settled, so that few pages have to wait: see Process.Settle.
 const KillsAnywhere = 2
 
 // Whim are settings that a resume may change without changing the result.

@@ -29,6 +29,7 @@ func (l Live) Settled(ok int) bool {
 	return l.InFlight == 1 && l.Outcomes["ok"] == ok
 }
 
+// Status runs 'status --json' on a data directory.
 func Status(t *testing.T, dir string) Live {
 	t.Helper()
 	got := Run(t, "status", "--json", "--data-dir", dir)

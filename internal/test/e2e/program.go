@@ -64,11 +64,13 @@ func Start(t *testing.T, args ...string) *Process {
 	return Invocation{Args: args}.Start(t)
 }
 
+// Run runs the program to its end.
 func (i Invocation) Run(t *testing.T) Result {
 	t.Helper()
 	return i.Start(t).Wait()
 }
 
+// Start runs the program beside the test, which kills it at its end.
 func (i Invocation) Start(t *testing.T) *Process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(i.Limit, Patience))

@@ -323,7 +323,8 @@ func TestClusterCommands(t *testing.T) {
 	if lines := f.export().lines; len(lines) < max(1, done) {
 		t.Errorf("an export while machines work has %d lines, and %d URLs were done before", len(lines), done)
 	}
-	e2e.Refused(t, e2e.Invocation{Args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl, "--data-dir",
+	e2e.Refused(t, e2e.Invocation{Args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl,
+		"--data-dir",
 		f.dir(5)}, f.settings...)}.Run(t), clusterCrawl, "the cluster has a crawl")
 	f.finish()
 	f.ends(0, "complete")

@@ -87,7 +87,8 @@ func TestClusterKills(t *testing.T) {
 	if n, most := e2e.Repeats(web), killed*cfg.Hosts*2; n > most {
 		t.Errorf("%d pages were fetched again after %d kills, want at most %d", n, killed, most)
 	}
-	t.Logf("%d kills from page %d of %d on; %d pages were fetched again", killed, before, e2e.Pages(web), e2e.Repeats(web))
+	t.Logf("%d kills from page %d of %d on; %d pages were fetched again", killed, before, e2e.Pages(web),
+		e2e.Repeats(web))
 }
 
 // A machine that is stopped for longer than its lease has lost its partitions when it goes on. It starts no request for

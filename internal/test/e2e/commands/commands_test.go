@@ -131,7 +131,8 @@ Sitemap: https://a.test/map.xml
 
 	got = e2e.Run(t, "robots", "--json", "--file", file, "--agent", "OtherBot/2.0 (x)", "https://a.test/x")
 	e2e.Succeeded(t, got)
-	if d := e2e.Parse[decision](t, got.Stdout); d.Allowed || d.Group != "otherbot" || d.Line != 7 || d.CrawlDelay != nil {
+	if d := e2e.Parse[decision](t,
+		got.Stdout); d.Allowed || d.Group != "otherbot" || d.Line != 7 || d.CrawlDelay != nil {
 		t.Errorf("for another crawler: %+v", d)
 	}
 	got = e2e.Run(t, "robots", "--file", file, "https://a.test/private/x")

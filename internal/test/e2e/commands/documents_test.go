@@ -31,7 +31,8 @@ func TestCommandsOfDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
-			e2e.RunScript(t, web, strings.NewReplacer("shop.test", "example.com", "h0.test", "example.com").Replace(script))
+			e2e.RunScript(t, web, strings.NewReplacer("shop.test", "example.com", "h0.test",
+				"example.com").Replace(script))
 		})
 	}
 	if ran < 3 {

@@ -169,7 +169,8 @@ func TestInspectEncodings(t *testing.T) {
 		"UTF-8 with a byte order mark": {"\xef\xbb\xbf<title>é</title><a href='/?q=é'>x</a>", "é", "/?q=%C3%A9"},
 		"UTF-16":                       {"\xff\xfe<\x00t\x00i\x00t\x00l\x00e\x00>\x00\xe9\x00<\x00/\x00t\x00i\x00t\x00l\x00e\x00>\x00<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00/\x00?\x00q\x00=\x00\xe9\x00>\x00", "é", "/?q=%C3%A9"},
 	} {
-		got := e2e.Invocation{Args: []string{"inspect", "--json", "--base", "https://a.test/", "-"}, Stdin: tt.page}.Run(t)
+		got := e2e.Invocation{Args: []string{"inspect", "--json", "--base", "https://a.test/", "-"},
+			Stdin: tt.page}.Run(t)
 		e2e.Succeeded(t, got)
 		ins := e2e.Parse[inspection](t, got.Stdout)
 		if ins.Title != tt.title || len(ins.Links) != 1 || *ins.Links[0].URL != "https://a.test"+tt.link {

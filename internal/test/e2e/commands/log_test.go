@@ -46,7 +46,8 @@ func TestNumbersInTheLog(t *testing.T) {
 		testweb.Hang{})})
 	for _, format := range []string{"json", "text"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+			web.Resolve(),
 			"--data-dir", dir,
 			"--duration", "0.5", "--grace", "0.1", "--log-format", format)
 		got := p.Wait()

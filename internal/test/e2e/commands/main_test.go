@@ -1,4 +1,5 @@
-// Package commands tests the command line: settings, refusals, messages, the live view, and the commands of the documents.
+// Package commands tests the command line: settings, refusals, messages, the live view, and the commands of the
+// documents.
 package commands
 
 import (

@@ -129,7 +129,8 @@ func TestControlSocketInALongPath(t *testing.T) {
 		s := e2e.Parse[e2e.Live](t, got.Stdout)
 		return s.PID == p.Pid() && s.Settled(all)
 	})
-	e2e.Succeeded(t, e2e.Invocation{Args: []string{"export", "--data-dir", dir, "--output", t.TempDir()}, Env: env}.Run(t))
+	e2e.Succeeded(t, e2e.Invocation{Args: []string{"export", "--data-dir", dir, "--output", t.TempDir()},
+		Env: env}.Run(t))
 	// Without the socket the message says so.
 	if err := os.Remove(filepath.Join(dir, "control.sock")); err != nil {
 		t.Fatal(err)

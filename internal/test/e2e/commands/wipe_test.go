@@ -218,7 +218,8 @@ func TestResumeKeepsFilesOfOthers(t *testing.T) {
 	e2e.Write(t, filepath.Join(dir, "sitemap.xml"), "mine")
 	fetched := e2e.Pages(web)
 	before := e2e.Picture(t, dir)
-	e2e.Refused(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "0"), "sitemap.xml", "not written by Mapwright",
+	e2e.Refused(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "0"), "sitemap.xml",
+		"not written by Mapwright",
 		"move it")
 	if e2e.Pages(web) != fetched {
 		t.Errorf("%d pages were fetched", e2e.Pages(web)-fetched)

@@ -83,7 +83,8 @@ func TestBitRot(t *testing.T) {
 					if changed := differs(tree, readTree(t, dir)); changed != "" {
 						t.Errorf("%s: status refused it, and changed %s", where, changed)
 					}
-				} else if s := e2e.Parse[e2e.Live](t, got.Stdout); s.State != wantStatus.State || s.Found != wantStatus.Found ||
+				} else if s := e2e.Parse[e2e.Live](t,
+					got.Stdout); s.State != wantStatus.State || s.Found != wantStatus.Found ||
 					s.Done != wantStatus.Done {
 					t.Errorf("%s: status says %+v, want %+v", where, s, wantStatus)
 				}
@@ -198,7 +199,8 @@ func TestRotOfTheLastBatch(t *testing.T) {
 		}
 	}
 	writeTree(t, dir, whole)
-	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs",
+	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0",
+		"--max-host-backoff-secs",
 		"1"), dir, 0, "complete", "")
 	if n := e2e.Repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)

@@ -39,7 +39,8 @@ func TestCrash(t *testing.T) {
 	if len(rep.SkippedLinks) < 2 {
 		t.Fatalf("links were skipped for %v, want at least two reasons", rep.SkippedLinks)
 	}
-	c := killing{want: e2e.Story(lines), skipped: rep.SkippedLinks, pages: e2e.Pages(whole), took: got.Took, web: seed % 8}
+	c := killing{want: e2e.Story(lines), skipped: rep.SkippedLinks, pages: e2e.Pages(whole), took: got.Took,
+		web: seed % 8}
 	for n, left := 0, *e2e.Crashes; left > 0; n, left = n+1, left-killsPerCrawl {
 		t.Run(fmt.Sprint("crawl ", n), func(t *testing.T) {
 			t.Parallel()

@@ -94,7 +94,8 @@ func TestWipe(t *testing.T) {
 	web := e2e.Serve(t, testweb.Config{})
 	crawl := func(t *testing.T) string {
 		dir := filepath.Join(t.TempDir(), "data")
-		got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+		got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+			web.Resolve(),
 			"--data-dir", dir, "--csv", "--links", "--gzip")
 		if got.Code != 0 {
 			t.Fatalf("exit status %d, want 0", got.Code)

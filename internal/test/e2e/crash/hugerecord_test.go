@@ -32,12 +32,14 @@ func TestHugeRecord(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	rep := e2e.Ended(t, e2e.Run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir), dir, 0,
+	rep := e2e.Ended(t, e2e.Run(t, "crawl", "--start-url", web.URL+"/", "--profile", "own-site", "--data-dir", dir),
+		dir, 0,
 		"complete", "")
 	if rep.Outcomes["blocked_by_robots"] != links || rep.Outcomes["ok"] != 1 {
 		t.Errorf("outcomes %v, want 1 ok and %d blocked_by_robots", rep.Outcomes, links)
 	}
-	if l := e2e.ReadLines(t, dir)[web.URL+"/x1"]; l.Robots == nil || !strings.HasPrefix(l.Robots.Rule, "Disallow: /x**") ||
+	if l := e2e.ReadLines(t, dir)[web.URL+"/x1"]; l.Robots == nil || !strings.HasPrefix(l.Robots.Rule,
+		"Disallow: /x**") ||
 		len(l.Robots.Rule) > 1100 {
 		t.Errorf("robots %.200v", l.Robots)
 	}

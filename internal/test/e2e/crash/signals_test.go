@@ -96,11 +96,13 @@ func TestInterruptedTwice(t *testing.T) {
 		t.Error("it took the time to write outputs")
 	}
 	e2e.Succeeded(t, e2e.Run(t, "export", "--data-dir", dir))
-	if lines := e2e.ReadLines(t, dir); len(lines) != 31 || lines["http://"+web.HostName(0)+"/hang/0"].Outcome != "pending" {
+	if lines := e2e.ReadLines(t,
+		dir); len(lines) != 31 || lines["http://"+web.HostName(0)+"/hang/0"].Outcome != "pending" {
 		t.Errorf("%d lines, and the page that hangs is %q", len(lines),
 			lines["http://"+web.HostName(0)+"/hang/0"].Outcome)
 	}
-	got = e2e.Run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1")
+	got = e2e.Run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs",
+		"1")
 	e2e.Ended(t, got, dir, 0, "complete", "")
 	if n := e2e.Repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)

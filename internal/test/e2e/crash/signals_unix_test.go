@@ -43,7 +43,8 @@ func TestInterruptedOnceBySeveralSignals(t *testing.T) {
 	web := e2e.Serve(t, testweb.Config{Pages: 60})
 	web.Hold(2)
 	dir := filepath.Join(t.TempDir(), "data")
-	p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace",
+	p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--grace",
 		"1h", "--timeout", "1h")
 	p.Until("a page is in flight", func() bool { return e2e.Pages(web) >= 3 })
 	// A process that is stopped gets its signals when it goes on, all at once, however slow this test is.

@@ -20,7 +20,10 @@ func TestTornTailIsSaid(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
 		"--data-dir", dir, "--timeout", "1h")
-	p.Until("50 pages are recorded", func() bool { return e2e.Pages(web) > 50 && e2e.Status(t, dir).Outcomes["ok"] == 50 })
+	p.Until("50 pages are recorded", func() bool {
+		return e2e.Pages(web) > 50 && e2e.Status(t,
+			dir).Outcomes["ok"] == 50
+	})
 	e2e.Flush(t, dir) // else the kill may come in the middle of a write
 	p.Kill()
 	web.Release()

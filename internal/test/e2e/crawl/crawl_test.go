@@ -21,7 +21,8 @@ func TestCrawlFindsExactlyTheExpectedSet(t *testing.T) {
 		)})
 	dir := filepath.Join(t.TempDir(), "data")
 	first := web.StartURLs()[0]
-	got := e2e.Run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(),
+	got := e2e.Run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve",
+		web.Resolve(),
 		"--data-dir", dir)
 	if got.Code != 0 {
 		t.Fatalf("exit status %d, want 0", got.Code)

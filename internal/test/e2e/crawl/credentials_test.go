@@ -194,7 +194,8 @@ func TestBareDomainWhoseHandshakeHangs(t *testing.T) {
 	t.Cleanup(func() { silent.Close() })
 	plain, log := newHeaderSite(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	got := e2e.Run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--timeout", "1", "--max-retries",
+	got := e2e.Run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--timeout", "1",
+		"--max-retries",
 		"0",
 		"--resolve", "*:443:"+silent.Addr().String(), "--resolve", "*:80:"+plain.Listener.Addr().String())
 	if want := "if the site has no https, start from http://start.test/"; got.Code != 1 ||
@@ -223,7 +224,8 @@ func TestBareDomainFallsBackWithoutCredentials(t *testing.T) {
 				secure = e2e.ClosedPort(t)
 			}
 			dir := filepath.Join(t.TempDir(), "data")
-			got := e2e.Run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--max-host-backoff-secs",
+			got := e2e.Run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir,
+				"--max-host-backoff-secs",
 				"1", "--header", "Cookie: secret-value",
 				"--resolve", "*:443:"+secure, "--resolve", "*:80:"+addr)
 			if got.Code != 0 || !strings.Contains(got.Stderr, "--header-to http://start.test") {

@@ -41,7 +41,8 @@ func TestHabits(t *testing.T) {
 	if got := e2e.Run(t, "status", "--delay", "2s"); got.Code != 2 || strings.Contains(got.Stderr, "min-delay-ms") {
 		t.Errorf("status --delay: %d, %s", got.Code, got.Stderr)
 	}
-	got := e2e.Effective(t, e2e.Run(t, "crawl", "--print-config", "--duration", "1w2d", "--timeout", "1m", "--save-interval",
+	got := e2e.Effective(t, e2e.Run(t, "crawl", "--print-config", "--duration", "1w2d", "--timeout", "1m",
+		"--save-interval",
 		"1d"))
 	for name, want := range map[string]string{"duration": "216h0m0s", "timeout": "1m0s", "save-interval": "24h0m0s"} {
 		if got[name][0] != want {

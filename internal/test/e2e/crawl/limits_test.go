@@ -85,7 +85,8 @@ func TestMaxURLsPerHost(t *testing.T) {
 	t.Parallel()
 	web := e2e.Serve(t, testweb.Config{Hosts: 5, Pages: 50, CrossHost: 0.3})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve",
+	got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site",
+		"--resolve",
 		web.Resolve(), "--data-dir", dir, "--max-urls-per-host", "17")
 	rep := e2e.Ended(t, got, dir, 3, "partial", "Reached max_urls_per_host limit of 17 on some hosts")
 	if !strings.Contains(got.Stdout, "mapwright resume --data-dir "+dir+" --max-urls-per-host N") {
@@ -157,8 +158,9 @@ func TestMaxDepth(t *testing.T) {
 // A crawl whose every start domain is abandoned has failed.
 func TestEveryStartIsAbandoned(t *testing.T) {
 	t.Parallel()
-	web := e2e.Serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.StatusPages{Where: testweb.Where{All: true},
-		Status: 500})})
+	web := e2e.Serve(t, testweb.Config{Pages: 60,
+		Faults: testweb.OnAll(testweb.StatusPages{Where: testweb.Where{All: true},
+			Status: 500})})
 	dir := filepath.Join(t.TempDir(), "data")
 	urls := "http://" + web.HostName(0) + "/\n"
 	for i := range 30 {

@@ -108,7 +108,8 @@ func TestResumeUnderAnotherName(t *testing.T) {
 	site = newRobotsSite(t, "User-agent: otherbot\nDisallow: /public/\n\nUser-agent: *\nDisallow: /private/\n")
 	dir = filepath.Join(t.TempDir(), "data")
 	site.crawl(t, dir, "--user-agent", "otherbot/1.0")
-	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent", "thirdbot/1.0"), dir, 0, "complete",
+	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--user-agent", "thirdbot/1.0"), dir, 0,
+		"complete",
 		"")
 	if private, public := site.count("/private/"), site.count("/public/"); private+public != 0 {
 		t.Errorf("%d private and %d public pages were fetched, want none: each is disallowed to the name that it was "+

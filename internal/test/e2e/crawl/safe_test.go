@@ -89,7 +89,8 @@ func TestSafeBelowTheCaps(t *testing.T) {
 	t.Parallel()
 	web := e2e.Serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir",
+		dir,
 		"--max-urls", "10")
 	e2e.Ended(t, got, dir, 3, "partial", "Reached max_urls limit of 10, stopping crawl")
 	got = e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "50")
@@ -104,7 +105,8 @@ func TestSafeTime(t *testing.T) {
 	web := e2e.Serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.Slow{Delay: 1700 * time.Millisecond})})
 	dir := filepath.Join(t.TempDir(), "data")
 	const message = "Safety limit: Crawl timeout exceeded (60000ms)"
-	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir",
+		dir,
 		"--duration", "1h", "--grace", "1h")
 	rep := e2e.Ended(t, got, dir, 3, "partial", message)
 	if rep.Success || len(rep.Errors) != 1 || rep.Errors[0] != message {

@@ -83,12 +83,14 @@ func TestWiderScope(t *testing.T) {
 	t.Parallel()
 	start := sections(t, "forum", "shop", "news")
 	whole := filepath.Join(t.TempDir(), "whole")
-	e2e.Ended(t, e2e.Run(t, "crawl", "--profile", "own-site", "--data-dir", whole, "--start-url", start), whole, 0, "complete",
+	e2e.Ended(t, e2e.Run(t, "crawl", "--profile", "own-site", "--data-dir", whole, "--start-url", start), whole, 0,
+		"complete",
 		"")
 	want := e2e.ReadLines(t, whole)
 	for _, command := range []string{"resume", "recrawl"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		e2e.Ended(t, e2e.Run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-depth", "2", "--exclude", "/news/",
+		e2e.Ended(t, e2e.Run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-depth", "2", "--exclude",
+			"/news/",
 			"--start-url", start), dir, 0, "complete", "")
 		if command == "recrawl" { // its --exclude is for one recrawl, and not a setting of the crawl
 			e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--exclude", ""), dir, 0, "complete", "")

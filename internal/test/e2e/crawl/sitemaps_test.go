@@ -53,7 +53,8 @@ func TestLargeIndexOnDisk(t *testing.T) {
 		t.Errorf("the crawl had %d MB of memory, want at most 500", memory)
 	}
 	before := len(s.Requests("a.test/map/"))
-	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "6", "--max-inflight-per-host", "1"), dir, 3, "partial",
+	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "6", "--max-inflight-per-host", "1"), dir, 3,
+		"partial",
 		"max_urls")
 	// Pages and sitemaps take turns, and nothing is asked for again.
 	if n := len(s.Requests("a.test/map/")) - before; n < 2 || n > 8 {

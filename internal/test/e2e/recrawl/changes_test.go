@@ -140,7 +140,8 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d lines:\n%s", lines, every.Stdout)
 	}
 	e2e.FitsSchema(t, dir)
-	if l := e2e.ReadLines(t, dir)[urls[2]]; l.Generation != 2 || l.Change != "unchanged" || l.CheckedAt <= l.CrawledAt ||
+	if l := e2e.ReadLines(t,
+		dir)[urls[2]]; l.Generation != 2 || l.Change != "unchanged" || l.CheckedAt <= l.CrawledAt ||
 		l.ChangedAt != "" {
 		t.Errorf("a page that answered 304: %+v", l)
 	}
@@ -155,7 +156,8 @@ func TestChanges(t *testing.T) {
 	if got := e2e.Run(t, "changes", dir, "--data-dir", dir); got.Code != 2 {
 		t.Errorf("a directory given twice: %d, %s", got.Code, got.Stderr)
 	}
-	if got := e2e.Run(t, "wipe", "--yes", "--data-dir", dir); got.Code != 0 || e2e.Exists(t, filepath.Dir(dir), "data") {
+	if got := e2e.Run(t, "wipe", "--yes", "--data-dir", dir); got.Code != 0 || e2e.Exists(t, filepath.Dir(dir),
+		"data") {
 		t.Errorf("wipe leaves something: %s%s", got.Stdout, got.Stderr)
 	}
 }

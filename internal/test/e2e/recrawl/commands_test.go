@@ -42,7 +42,8 @@ func TestRecrawlIsRefused(t *testing.T) {
 	web, dir, p := e2e.Hanging(t)
 	e2e.Refused(t, e2e.Run(t, "recrawl", "--data-dir", dir), dir)
 	p.Kill()
-	if got := e2e.Run(t, "recrawl", "--data-dir", dir); got.Code != 2 || !strings.Contains(got.Stderr, "not finished") ||
+	if got := e2e.Run(t, "recrawl", "--data-dir", dir); got.Code != 2 || !strings.Contains(got.Stderr,
+		"not finished") ||
 		!strings.Contains(got.Stderr, "mapwright resume --data-dir "+dir) {
 		t.Errorf("a recrawl of a crawl that was killed ends with %d: %s", got.Code, got.Stderr)
 	}
@@ -171,11 +172,13 @@ func TestRecrawlStaysSafe(t *testing.T) {
 	t.Parallel()
 	web := e2e.Serve(t, testweb.Config{Pages: 10})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+	got := e2e.Run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir",
+		dir,
 		"--max-urls", "4")
 	e2e.Ended(t, got, dir, 3, "partial", "")
 	web.Reset()
-	got = e2e.Run(t, "recrawl", "--data-dir", dir, "--profile", "own-site", "--min-delay-ms", "0", "--max-delay-ms", "0")
+	got = e2e.Run(t, "recrawl", "--data-dir", dir, "--profile", "own-site", "--min-delay-ms", "0", "--max-delay-ms",
+		"0")
 	e2e.Ended(t, got, dir, 3, "partial", "")
 	if n := e2e.Pages(web); n != 4 {
 		t.Errorf("%d pages were asked for, want 4", n)

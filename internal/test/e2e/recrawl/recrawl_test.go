@@ -44,7 +44,8 @@ func visitedAgain() *testweb.Changes {
 
 func newSeries(t *testing.T, cfg testweb.Config, flags ...string) *crawlSeries {
 	t.Helper()
-	return &crawlSeries{web: e2e.Serve(t, cfg), dir: filepath.Join(t.TempDir(), "data"), crawl: testweb.Crawl{Scope: "any"},
+	return &crawlSeries{web: e2e.Serve(t, cfg), dir: filepath.Join(t.TempDir(), "data"),
+		crawl: testweb.Crawl{Scope: "any"},
 		flags: flags}
 }
 

@@ -17,7 +17,8 @@ func TestBrowserReport(t *testing.T) {
 		testweb.StatusPages{}, testweb.NoIndex{Count: 20}, testweb.Canonical{}, testweb.Disallow{Count: 8}),
 		Sitemaps: &testweb.Sitemaps{Orphans: 12}})
 	dir := filepath.Join(t.TempDir(), "data")
-	e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+	e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+		web.Resolve(),
 		"--data-dir", dir, "--links"))
 	b := browsertest.Start(t)
 	for _, look := range append(browsertest.Looks(), browsertest.Look{Width: 1200, Height: 1500}) {

@@ -38,7 +38,8 @@ func TestExtractFromHostilePages(t *testing.T) {
 	}))
 	t.Cleanup(site.Close)
 	dir := filepath.Join(t.TempDir(), "data")
-	e2e.Ended(t, e2e.Run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir,
+	e2e.Ended(t, e2e.Run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir",
+		dir,
 		"--extract", "bold=b"), dir, 0, "complete", "")
 	lines := e2e.ReadLines(t, dir)
 	// On a slow machine any of the large pages may take too much time. Package htmltree tests memory and time alone.

@@ -109,7 +109,8 @@ func TestExportOfAFinishedCrawl(t *testing.T) {
 	web := e2e.Serve(t, testweb.Config{Seed: 4, Pages: 40, Sitemaps: &testweb.Sitemaps{Orphans: 2},
 		Faults: testweb.OnAll(testweb.Hreflang{}, testweb.NoIndex{}, testweb.Canonical{}, testweb.StatusPages{})})
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	if got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+	if got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+		web.Resolve(),
 		"--data-dir", dir, "--links", "--images"); got.Code != 0 {
 		t.Fatalf("exit status %d", got.Code)
 	}
@@ -156,7 +157,10 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
 		"--data-dir", dir, "--timeout", "1h")
-	p.Until("some pages are recorded", func() bool { return e2e.Pages(web) > 50 && e2e.Status(t, dir).Outcomes["ok"] > 0 })
+	p.Until("some pages are recorded", func() bool {
+		return e2e.Pages(web) > 50 && e2e.Status(t,
+			dir).Outcomes["ok"] > 0
+	})
 	p.Kill()
 	web.Release()
 	if e2e.Exists(t, dir, "sitemap.jsonl") {
@@ -199,7 +203,10 @@ func TestExportOfARunningCrawl(t *testing.T) {
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	p := e2e.Start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
 		"--data-dir", dir, "--timeout", "1h")
-	p.Until("some pages are recorded", func() bool { return e2e.Pages(web) > 30 && e2e.Status(t, dir).Outcomes["ok"] > 0 })
+	p.Until("some pages are recorded", func() bool {
+		return e2e.Pages(web) > 30 && e2e.Status(t,
+			dir).Outcomes["ok"] > 0
+	})
 	if got := e2e.Run(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv", "--xml-types",
 		"text/html,text/plain"); got.Code != 0 {
 		t.Fatalf("exit status %d", got.Code)

@@ -20,7 +20,8 @@ func TestOrderOfOutputs(t *testing.T) {
 		"sitemap.csv": `(?m)^(http[^,]+),`}
 	urls := func() map[string]string {
 		dir := filepath.Join(t.TempDir(), "data")
-		e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--scope", "any",
+		e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--scope",
+			"any",
 			"--resolve", web.Resolve(), "--data-dir", dir, "--csv"))
 		lists := map[string]string{"sitemap.xml": strings.Join(listed(t, dir, "sitemap.xml"), "\n")}
 		if strings.Count(lists["sitemap.xml"], "\n") < 50 {

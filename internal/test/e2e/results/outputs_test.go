@@ -23,7 +23,8 @@ func TestOutputs(t *testing.T) {
 		testweb.StatusPages{}, testweb.RedirectChain{}, testweb.Disallow{})})
 	dir := filepath.Join(t.TempDir(), "data")
 	first := web.StartURLs()[0]
-	got := e2e.Run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(),
+	got := e2e.Run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve",
+		web.Resolve(),
 		"--data-dir", dir, "--csv", "--links", "--gzip", "--hreflang")
 	rep := e2e.Ended(t, got, dir, 0, "complete", "")
 	lines := e2e.ReadLines(t, dir)
@@ -51,7 +52,8 @@ func TestOutputs(t *testing.T) {
 			}
 		}
 	}
-	if !e2e.SameSet(indexable, urls) || len(urls) != rep.Indexable || !e2e.SameSet(urls, listed(t, dir, "sitemap.xml.gz")) {
+	if !e2e.SameSet(indexable, urls) || len(urls) != rep.Indexable || !e2e.SameSet(urls, listed(t, dir,
+		"sitemap.xml.gz")) {
 		t.Errorf("%d URLs in the XML sitemaps, %d indexable lines, %d in the report", len(urls), len(indexable),
 			rep.Indexable)
 	}
@@ -122,12 +124,14 @@ func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
 	web := e2e.Serve(t, testweb.Config{})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--json",
+	got := e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir,
+		"--json",
 		"--log-format", "json", "--max-delay-ms", "0", "--min-delay-ms", "0")
 	if got.Code != 0 {
 		t.Fatalf("exit status %d, want 0", got.Code)
 	}
-	printed, written := e2e.Parse[map[string]any](t, got.Stdout), e2e.Parse[map[string]any](t, e2e.Read(t, dir, "report.json"))
+	printed, written := e2e.Parse[map[string]any](t, got.Stdout), e2e.Parse[map[string]any](t, e2e.Read(t, dir,
+		"report.json"))
 	for name, value := range written {
 		if a, b := e2e.MustJSON(t, value), e2e.MustJSON(t, printed[name]); a != b {
 			t.Errorf("%s is %s in report.json and %s on standard output", name, a, b)
@@ -177,7 +181,8 @@ func TestResumeKeepsSettings(t *testing.T) {
 	want(all, "max-inflight-per-host", "2", "default")
 	want(all, "max-retries", "7", "crawl")
 
-	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "12"), dir, 3, "partial", "Reached max_urls limit of 12")
+	e2e.Ended(t, e2e.Run(t, "resume", "--data-dir", dir, "--max-urls", "12"), dir, 3, "partial",
+		"Reached max_urls limit of 12")
 	want(show(), "max-urls", "12", "crawl")
 	if n := e2e.Pages(web); n != 12 {
 		t.Errorf("%d pages were asked for, want 12", n)

@@ -50,7 +50,8 @@ func TestRedirectChainsAreWhole(t *testing.T) {
 		}
 	}})
 	dir := filepath.Join(t.TempDir(), "data")
-	e2e.Succeeded(t, e2e.Run(t, "crawl", "-u", at+"/", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir))
+	e2e.Succeeded(t, e2e.Run(t, "crawl", "-u", at+"/", "--resolve", resolve, "--profile", "own-site", "--data-dir",
+		dir))
 	type chain struct {
 		URL  string   `json:"url"`
 		Hops []string `json:"hops"`
@@ -108,7 +109,8 @@ func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 	}
 	resolve := e2e.Handlers(t, map[string]http.HandlerFunc{"a.test": page, "b.test": page})
 	dir := filepath.Join(t.TempDir(), "data")
-	e2e.Succeeded(t, e2e.Run(t, "crawl", "-u", "http://a.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve",
+	e2e.Succeeded(t, e2e.Run(t, "crawl", "-u", "http://a.test/", "--scope", "any", "--seeding-strategy", "none",
+		"--resolve",
 		resolve, "--profile", "own-site", "--data-dir", dir))
 	var rep struct {
 		Slowest []struct {
@@ -249,7 +251,8 @@ func TestStartForbiddenByRobots(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			got := e2e.Run(t, append([]string{"crawl", "-u", "http://" + tt.host + "/", "--resolve", resolve, "--profile",
+			got := e2e.Run(t, append([]string{"crawl", "-u", "http://" + tt.host + "/", "--resolve", resolve,
+				"--profile",
 				"own-site", "--data-dir", dir}, tt.flags...)...)
 			rep := e2e.ReadReport(t, dir)
 			list := rep.Warnings

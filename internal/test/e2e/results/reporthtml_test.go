@@ -23,7 +23,8 @@ func TestReportHTML(t *testing.T) {
 	web := e2e.Serve(t, testweb.Config{Pages: 120, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3},
 		testweb.StatusPages{}, testweb.NoIndex{}), Sitemaps: &testweb.Sitemaps{Orphans: 4}})
 	dir := filepath.Join(t.TempDir(), "data")
-	e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(),
+	e2e.Succeeded(t, e2e.Run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve",
+		web.Resolve(),
 		"--data-dir", dir, "--links"))
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	if err != nil {

@@ -36,7 +36,8 @@ func TestDiskIsFull(t *testing.T) {
 	s := startUnder(t, under(small), dir, "--min-free", "0")
 	// The server alone sees the small file system; its root directory leads there.
 	seen := filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small)
-	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), e2e.Binary, "keys", "create",
+	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), e2e.Binary, "keys",
+		"create",
 		"--scope", "admin", "--data-dir", dir)
 	keys.Env = environment(t)
 	c := s.client(strings.TrimSpace(string(must(keys.Output())(t))))

@@ -39,8 +39,9 @@ type server struct {
 
 // environment is one without the settings of the user who runs the tests.
 func environment(t testing.TB, more ...string) []string {
-	return append([]string{"PATH=" + filepath.Dir(e2e.Binary) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" +
-		t.TempDir()}, more...)
+	return append([]string{"PATH=" + filepath.Dir(e2e.Binary) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
+		"TMPDIR=" +
+			t.TempDir()}, more...)
 }
 
 // startServer starts the server in a directory, and waits until it answers.
