@@ -23,7 +23,14 @@ type batch struct {
 	fresh    []Link   // those to be committed, each once
 	from     []int32  // by fresh: index of the link
 	admitted int      // how many of fresh have been shown to Options.Admit
-	extras
+	// What goes into the record besides links and finish.
+	evidence []Evidence // of Result and Admit
+	skips    []Skip
+	marks    []Mark
+	named    []Named // of the links
+	facts    []CrawlFact
+	visits   []Link // the next visit of the URL that is finished, if it is to be visited again
+
 	end     ending
 	fin     Finish
 	added   int
@@ -35,33 +42,14 @@ type batch struct {
 	table []int32 // hash table of fresh, by key: index plus 1
 }
 
-// extras are what goes into a batch's record besides the links and the finish.
-type extras struct {
-	evidence []Evidence // of Result and Admit
-	skips    []Skip
-	marks    []Mark
-	named    []Named // of the links
-	facts    []CrawlFact
-	visits   []Link // the next visit of the URL that is finished, if it is to be visited again
-}
-
-// reset empties the extras, so that they can be used again.
-func (x *extras) reset() {
-	clear(x.evidence)
-	clear(x.facts)
-	clear(x.visits)
-	x.evidence, x.skips, x.marks = x.evidence[:0], x.skips[:0], x.marks[:0]
-	x.named, x.facts, x.visits = x.named[:0], x.facts[:0], x.visits[:0]
-}
-
-// take copies the extras of a result. Skips are of the partition of the page.
-func (x *extras) take(r *Result, partition uint8) {
-	x.evidence = append(x.evidence, r.Evidence...)
-	x.skips = append(x.skips[:0], r.Skips...)
-	for i := range x.skips {
-		x.skips[i].Partition = partition
+// take copies what a result adds to the record. Skips are of the partition of the page.
+func (b *batch) take(r *Result, partition uint8) {
+	b.evidence = append(b.evidence, r.Evidence...)
+	b.skips = append(b.skips[:0], r.Skips...)
+	for i := range b.skips {
+		b.skips[i].Partition = partition
 	}
-	x.facts = append(x.facts, r.Facts...)
+	b.facts = append(b.facts, r.Facts...)
 }
 
 // linkState is how far a link has come.
@@ -87,20 +75,24 @@ func (b *batch) reset() {
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
 	b.foreign = b.foreign[:0]
-	b.extras.reset()
+	clear(b.evidence)
+	clear(b.facts)
+	clear(b.visits)
+	b.evidence, b.skips, b.marks = b.evidence[:0], b.skips[:0], b.marks[:0]
+	b.named, b.facts, b.visits = b.named[:0], b.facts[:0], b.visits[:0]
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.names, b.doubtful, b.admitted, b.added = 0, 0, 0, 0
 }
 
 // addSkip adds to the counts.
-func (x *extras) addSkip(skip Skip) {
-	for i := range x.skips {
-		if s := &x.skips[i]; s.Partition == skip.Partition && s.Reason == skip.Reason {
+func (b *batch) addSkip(skip Skip) {
+	for i := range b.skips {
+		if s := &b.skips[i]; s.Partition == skip.Partition && s.Reason == skip.Reason {
 			s.Count += skip.Count
 			return
 		}
 	}
-	x.skips = append(x.skips, skip)
+	b.skips = append(b.skips, skip)
 }
 
 // involve puts a shard into the list, which is short and in order.

@@ -152,7 +152,7 @@ func (f *Frontier) Close() error {
 func (f *Frontier) HoldSitemaps(hold bool) {
 	if f.holding.Swap(hold) && !hold {
 		for _, s := range f.shards.all {
-			settleHosts(s)
+			s.settleHosts()
 		}
 	}
 }

@@ -147,11 +147,11 @@ func (g *gate) settleHosts(s *shard) {
 	s.lock()
 	s.known.higher.age()
 	s.unlock()
-	settleHosts(s)
+	s.settleHosts()
 }
 
 // settleHosts settles every host that has something pending, some at a time.
-func settleHosts(s *shard) {
+func (s *shard) settleHosts() {
 	const stride = 4096
 	s.lock()
 	for i := int32(0); i < s.hosts.end(); i++ {

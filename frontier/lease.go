@@ -246,7 +246,7 @@ func (l *Lease) disownLocked() {
 	case KindPage, KindSitemap:
 		s.effects.permits++
 		if l.ticket {
-			returnTicket(s, h)
+			s.returnTicket(h)
 		}
 	case KindRobots:
 		l.endRobotsLocked(h)

@@ -116,7 +116,7 @@ func (l *Lease) ofURL(h *host, p pick, now int64) bool {
 // sitemap needs none; but while there are none, no page that it names can be fetched.
 func (l *Lease) reserve(h *host) bool {
 	s := l.s
-	if !mayTakeTicket(s, l.host, h) {
+	if !s.mayTakeTicket(l.host, h) {
 		return false
 	}
 	if l.kind == KindSitemap {
@@ -134,7 +134,7 @@ func (l *Lease) reserve(h *host) bool {
 }
 
 // mayTakeTicket reports whether there is a page ticket, or has the host wait for one.
-func mayTakeTicket(s *shard, i int32, h *host) bool {
+func (s *shard) mayTakeTicket(i int32, h *host) bool {
 	if s.f.o.Grants {
 		if g := &s.f.parts.of(h.id).grant; g.exhausted() {
 			g.short = true
@@ -150,7 +150,7 @@ func mayTakeTicket(s *shard, i int32, h *host) bool {
 }
 
 // returnTicket gives a page ticket back that was not used.
-func returnTicket(s *shard, h *host) {
+func (s *shard) returnTicket(h *host) {
 	s.f.parts.of(h.id).grant.used--
 	s.leases.returnTicket(h)
 }
@@ -159,7 +159,7 @@ func returnTicket(s *shard, h *host) {
 // the page that needs it has a ticket already.
 func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 	s := l.s
-	if !ticket && !mayTakeTicket(s, l.host, h) {
+	if !ticket && !s.mayTakeTicket(l.host, h) {
 		return false // no page would follow
 	}
 	if !s.leases.robots.take(l.host, h) {
@@ -216,7 +216,7 @@ func (l *Lease) putBackLocked(at int64, attempts int) {
 	switch l.kind {
 	case KindPage, KindSitemap:
 		if l.ticket && !l.spent {
-			returnTicket(s, h)
+			s.returnTicket(h)
 		}
 		s.queues.addWait(&h.hostQueue, wait{
 			queued: l.queued, until: at, level: l.level, attempts: uint8(min(attempts, 255)), ticket: l.ticket &&
@@ -447,7 +447,7 @@ func (e *ending) finish() {
 		s.effects.permits++
 		s.count.finished++
 		if !l.spent {
-			returnTicket(s, h)
+			s.returnTicket(h)
 		}
 	case KindSitemap:
 		s.queues.finish(&h.hostQueue, l.level)

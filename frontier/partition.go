@@ -200,7 +200,7 @@ func (p *partition) close(s *shard) {
 func (p *partition) closeHost(s *shard, i int32, h *host) {
 	s.giveBack(h, 0)
 	for range h.ticketed {
-		returnTicket(s, h)
+		s.returnTicket(h)
 	}
 	s.effects.gate.forget(&s.queues, h)
 	s.queues.clear(&h.hostQueue)

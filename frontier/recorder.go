@@ -417,10 +417,10 @@ func (f *Frontier) name(b *batch) {
 }
 
 // addNamed adds names of a URL to the batch's record.
-func (x *extras) addNamed(k Key, names Names, at time.Time, generation uint32) {
+func (b *batch) addNamed(k Key, names Names, at time.Time, generation uint32) {
 	n := Named{Key: k, Linked: names&Linked != 0, Listed: names&Listed != 0, LastMod: at, Generation: generation}
 	if n.Linked || n.Listed {
-		x.named = append(x.named, n)
+		b.named = append(b.named, n)
 	}
 }
 
