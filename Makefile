@@ -15,18 +15,24 @@ PARTITION ?= 5000000
 TESTFLAGS ?=
 SCREENSHOTS ?= bin/screenshots
 
+# Tests and checks do without the profile in cmd/mapwright/default.pgo: with it every package is compiled once more.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -pgo=off
+
 # What make cross vets.
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: ## build the binary into bin/
-	$(GO) build -trimpath -o $(BIN) ./cmd/mapwright
+	$(GO) build -pgo=auto -trimpath -o $(BIN) ./cmd/mapwright
+
+pgo: ## write the profile again by which the compiler optimises the program
+	./scripts/pgo.sh
 
 test: ## all tests but the long ones
 	$(GO) test -timeout 30m $(TESTFLAGS) ./...

@@ -51,7 +51,11 @@ func program(b *testing.B, name, module, pkg string) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	cmd := exec.Command("go", "build", "-o", path, pkg)
+	profile := "-pgo=auto" // as users build it
+	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
+		profile = "-pgo=off" // with it every package is compiled once more
+	}
+	cmd := exec.Command("go", "build", profile, "-o", path, pkg)
 	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("build %s: %v\n%s", pkg, err, out)

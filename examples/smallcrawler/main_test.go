@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // TestAsMapwright crawls the demo site with both crawlers: once in one run, and once with a kill halfway.
 func TestAsMapwright(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/mapwright",
+	build := exec.Command("go", "build", "-pgo=off", "-o", bin+string(filepath.Separator), "./cmd/mapwright",
 		"./internal/test/testweb/cmd/testweb")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
