@@ -209,7 +209,8 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 					why = append(why, text+": "+deniedText(u.Host())+"; a resume tries it again")
 					continue
 				}
-				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
+				why = append(why, text+": its host failed too often in a row, and was given up; "+
+					"a resume tries it again")
 				continue
 			}
 			outcome := page.Outcome(p.Finish.Outcome)

@@ -68,7 +68,8 @@ func (o *hostObserver) observe(n frontier.Notice) {
 	case frontier.NoticeDenied:
 		o.metrics.Blocked()
 		o.remember(&o.denied, n.Host)
-		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, and resume tries it again",
+		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, "+
+			"and resume tries it again",
 			"host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
 		o.warn("%s: its URLs are recorded as host_blocked", deniedText(n.Host))

@@ -151,7 +151,8 @@ func (o *Options) validate() error {
 		faults = append(faults, o.Recrawl.Check())
 	}
 	if o.Cluster != nil && (o.Plan == nil || o.Recrawl != nil) {
-		faults = append(faults, errors.New("a session in a crawl of several machines needs its plan, and cannot recrawl"))
+		faults = append(faults,
+			errors.New("a session in a crawl of several machines needs its plan, and cannot recrawl"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("crawl options: %w", err)

@@ -120,7 +120,8 @@ func (d Dir) CheckNew() error {
 	// lost.
 	for _, name := range made {
 		if name != filepath.Base(d.State()) && name != RecordName {
-			return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete "+
+			return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, "+
+				"or delete "+
 				"them with '%s'", d, name, d.Command("wipe"))
 		}
 	}

@@ -23,8 +23,8 @@ func hostOf(url string) string {
 const maxStem = 200
 
 // SitemapStem begins the names of the sitemaps of a host: "sitemap-" and the host. Different hosts have different ones,
-// also where names of files are compared without case. No host is called like a part of the sitemaps of another, since the
-// last label of a host name is not a number.
+// also where names of files are compared without case. No host is called like a part of the sitemaps of another, since
+// the last label of a host name is not a number.
 //
 // The port stands behind "_". An IPv6 address stands behind "~~", with "-" for each colon. Other bytes than lower-case
 // letters, digits, dots and hyphens are "~" and two digits in hexadecimal. Of a long name the end is replaced by a

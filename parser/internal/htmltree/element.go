@@ -34,7 +34,8 @@ func makeElements() map[atom.Atom]traits {
 		"base basefont bgsound link meta noscript script style template title noframes": inHead,
 		"applet caption html marquee object table td template th":                       scope | special,
 		`address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer header
-		 hgroup main menu nav ol p search section summary ul h1 h2 h3 h4 h5 h6 pre listing form table hr xmp plaintext li dd dt`: closesP,
+		 hgroup main menu nav ol p search section summary ul h1 h2 h3 h4 h5 h6 pre listing form table hr xmp
+		 plaintext li dd dt`: closesP,
 		`address article aside blockquote body button center colgroup dd details dir div dl dt fieldset figcaption
 		 figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup iframe li listing main menu nav noembed
 		 noframes noscript ol p plaintext pre script search section select style summary tbody textarea
