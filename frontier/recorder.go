@@ -168,7 +168,7 @@ func (f *Frontier) finish(b *batch, s *shard) error {
 
 // claimAll takes a batch to its end: it finds out which links are new, and records
 // them with all their shards locked, so that a link is known exactly when its
-// record is on its way. The shard done is classified already.
+// record is committed. The shard done is classified already.
 func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
 	for _, s := range b.shards {
 		if s != done {
@@ -259,8 +259,8 @@ func (f *Frontier) classify(b *batch, s *shard) {
 	}
 }
 
-// narrow leaves the shards that have anything more to do with the batch: those of
-// links that may be new, and the lease's. Most links of most pages are known.
+// narrow keeps in the batch only the shards that it must lock: those of links that
+// may be new, and the lease's. Most links of most pages are known.
 func (f *Frontier) narrow(b *batch) {
 	b.shards = b.shards[:0]
 	if b.end.lease != nil {
@@ -288,7 +288,8 @@ func (f *Frontier) namesOf(b *batch, i int) Names {
 	}
 }
 
-// wanted are the names that a link to a known URL needs on record.
+// wanted says which names of a known URL are recorded: that a page links to it, that a
+// list has it.
 func (f *Frontier) wanted(names Names) Names {
 	if f.naming.Load() {
 		return names & (Linked | Listed)
@@ -329,7 +330,7 @@ func (f *Frontier) recheck(b *batch) bool {
 			b.setState(int(i), n.lookup(k, b.depth(int(i)), 0)) // another page may have had it too, a moment ago
 		case linkVerified:
 			if n.isClaimed(k) {
-				b.states[i] = linkDoubtful // that is, known: nothing is left to ask the store
+				b.states[i] = linkDoubtful // another call has recorded it: what follows treats it as known
 			}
 		}
 	}
@@ -379,9 +380,9 @@ func (f *Frontier) settleDoubts(b *batch, s *shard, asked bool) {
 // on record in this generation. All shards are locked, so that each name is recorded by
 // one call. After a commit that fails nothing is recorded any more.
 //
-// In generation 0 a new link carries its name in its Source. And until there is a URL that
-// was found neither on a page nor as a start, links to known URLs say nothing new. The first such
-// URL is recorded together with FactListed.
+// In generation 0 a new link carries its name in its Source, and links to known URLs are
+// recorded only after a list, such as a sitemap, has added a URL. The first such URL is
+// recorded together with FactListed.
 func (f *Frontier) name(b *batch) {
 	if f.o.Names == nil {
 		return

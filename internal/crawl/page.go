@@ -70,7 +70,7 @@ type served struct {
 	resp   *fetch.Response // what there is of one; nil if there is none
 	failed error           // why it could not be fetched
 	finish finish
-	answer recrawl.Answer // what the finish does not have
+	answer recrawl.Answer // what a later visit compares beside the finish
 	skips  scope.Skips
 	result frontier.Result
 }
@@ -214,7 +214,7 @@ func (w *pageServer) read(ctx context.Context) (ended bool, err error) {
 		}
 		w.answer.Modified = w.page.Modified
 	}
-	if w.settings.MaxDepth < 0 && (readable || w.finish.outcome == page.Redirect) { // the links of the page need it
+	if w.settings.MaxDepth < 0 && (readable || w.finish.outcome == page.Redirect) { // links need the page's depth
 		err = w.locate(&w.link)
 	}
 	return false, err
@@ -243,7 +243,7 @@ func (w *pageServer) observe() {
 		}
 	}
 	if !w.visit.IsLater() { // what a later visit finds is counted already
-		r.Evidence = w.trapEvidence()
+		r.Evidence = w.trapEvidence() // appended to what the text gave
 	}
 	if fallback, ok := w.plainHTTP(); ok {
 		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page
@@ -294,8 +294,8 @@ func (w *pageServer) judge() error {
 	return err
 }
 
-// locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later
-// visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and forgets
+// locate gives a link the depth and the priority that its page was found with. The queue does not hold them for a
+// later visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and forgets
 // it with the run or when another machine takes the page over.
 func (w *pageServer) locate(l *frontier.Link) error {
 	if l.Visit > 1 {
@@ -448,8 +448,8 @@ func (w *pageServer) extendScope(start, target weburl.URL) {
 	}
 }
 
-// parse parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is
-// in flight, in case it ends the process.
+// parse parses a page and takes its facts. In a crawl of several machines that the page is in flight is recorded here,
+// before it is read, in case it ends the process.
 func (w *pageServer) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err

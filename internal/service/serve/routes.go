@@ -15,7 +15,7 @@ type route struct {
 	handle       func(*call) error
 }
 
-// routes are all operations of the API. A test compares them with the document.
+// routes are all operations of the API, which a test compares with the document, and the login by form.
 func (s *Server) routes() []route {
 	const (
 		read  = service.ScopeRead
@@ -99,7 +99,7 @@ func (s *Server) routes() []route {
 	}
 }
 
-// pageRoutes are all pages, and what their forms do.
+// pageRoutes are the pages for people who are logged in, and what their forms do.
 func pageRoutes() []route {
 	const (
 		read  = service.ScopeRead

@@ -147,10 +147,8 @@ func groupOf(dir string) (group int) {
 	return group
 }
 
-// Groups of packages import each other in one direction, and no product imports what is there for tests. Command
-// demo shows the web of the tests.
+// Groups of packages import each other in one direction.
 func TestGroupsHaveOneDirection(t *testing.T) {
-	support := regexp.MustCompile(`^(internal/test|bench|examples)(/|$)`)
 	for dir, pkg := range packages(t) {
 		for _, imp := range pkg.Imports {
 			rel, ours := strings.CutPrefix(imp, module+"/")
@@ -159,9 +157,6 @@ func TestGroupsHaveOneDirection(t *testing.T) {
 			}
 			if from, to := groupOf(dir), groupOf(rel); from >= 0 && to > from {
 				t.Errorf("%s imports %s, which is above it", dir, rel)
-			}
-			if support.MatchString(rel) && !support.MatchString(dir) && dir != "cmd/mapwright" {
-				t.Errorf("%s imports %s, which is for tests", dir, rel)
 			}
 		}
 	}
