@@ -383,10 +383,13 @@ func runFact(s *state.Store, name string) ([]byte, bool) {
 // next generation, in the same record. Reader stands for how the run reads pages.
 func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
-	generation := recrawl.Generation(known)
+	generation, err := page.Generation(known)
+	if err != nil {
+		return err
+	}
 	var facts []frontier.CrawlFact
 	if o.Recrawl != nil && (o.Recrawl.Generation == 0 || generation < o.Recrawl.Generation) {
-		if err := checkFinished(store, o); err != nil {
+		if err := checkFinished(store, o, generation); err != nil {
 			return err
 		}
 		generation = cmp.Or(o.Recrawl.Generation, generation+1)
@@ -418,7 +421,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		value := fmt.Appendf(nil, "%s %d", reader, store.Run())
 		facts = append(facts, frontier.CrawlFact{Name: factTexts, Value: value})
 	}
-	_, err := store.Commit(frontier.Record{Facts: facts})
+	_, err = store.Commit(frontier.Record{Facts: facts})
 	return err
 }
 
@@ -494,7 +497,7 @@ var ErrNotAgain = errors.New("cannot be crawled again")
 // unfinished for the next. After a recrawl that failed, as when the site was down, the next one may follow: a resume
 // would find nothing to do. A safe crawl that reached its page cap has had all the pages that it may have, and a
 // recrawl would go on with it.
-func checkFinished(store *state.Store, o *Options) error {
+func checkFinished(store *state.Store, o *Options, generation uint32) error {
 	value, _ := runFact(store, page.FactStatus)
 	reason, _ := runFact(store, page.FactReason)
 	status, why := page.Status(value), ""
@@ -503,7 +506,7 @@ func checkFinished(store *state.Store, o *Options) error {
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == page.Complete, status == page.Partial:
 		return nil
-	case recrawl.Generation(store.Facts()) > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
+	case generation > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
 		return nil
 	case status == page.Failed:
 		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))

@@ -295,8 +295,8 @@ func (w *pageServer) judge() error {
 }
 
 // locate gives a link the depth and the priority that its page was found with. The queue does not hold them for a
-// later visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and forgets
-// it with the run or when another machine takes the page over.
+// later visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and
+// forgets it with the run or when another machine takes the page over.
 func (w *pageServer) locate(l *frontier.Link) error {
 	if l.Visit > 1 {
 		found, ok, err := w.store.Found(l.Key)

@@ -58,7 +58,7 @@ type recheck struct {
 func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	facts := o.Store.Facts()
 	s := &Sweeper{
-		o: o, generation: Generation(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
+		o: o, generation: generationOf(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
 		starts: map[frontier.Key]bool{},
 		jobbed: make(chan struct{}, 1),
 	}

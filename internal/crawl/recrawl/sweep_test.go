@@ -148,8 +148,8 @@ func TestTermsAreStored(t *testing.T) {
 		!slices.Equal(got.Exclude, want.Exclude) {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
-	if Generation(facts) != 7 || IsSwept(facts, &scope.History{}) {
-		t.Errorf("generation %d, swept %v", Generation(facts), IsSwept(facts, &scope.History{}))
+	if generationOf(facts) != 7 || IsSwept(facts, &scope.History{}) {
+		t.Errorf("generation %d, swept %v", generationOf(facts), IsSwept(facts, &scope.History{}))
 	}
 	facts[factSwept] = digits(6)
 	if IsSwept(facts, &scope.History{}) {

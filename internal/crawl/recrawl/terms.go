@@ -37,8 +37,8 @@ const (
 // notRechecked is the suffix of factDistrust's value while the host's other 304s of the generation wait for a re-check.
 const notRechecked = " open"
 
-// Generation is the generation of a crawl, by its facts.
-func Generation(facts map[string][]byte) uint32 { return decimal(facts[page.FactGeneration]) }
+// generationOf is the generation of a crawl, by its facts. The start of a run has checked the fact (page.Generation).
+func generationOf(facts map[string][]byte) uint32 { return decimal(facts[page.FactGeneration]) }
 
 // Begin are the facts that begin a generation.
 func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
@@ -77,7 +77,7 @@ func IsSwept(facts map[string][]byte, h *scope.History) bool {
 // sweepNumber is the number of the last sweep that is needed: the generation and, if the rules became wider, the
 // edition in which they last did.
 func sweepNumber(facts map[string][]byte, h *scope.History) []byte {
-	n := digits(Generation(facts))
+	n := digits(generationOf(facts))
 	if edition := h.Widened(); edition > 0 {
 		n = strconv.AppendUint(append(n, '.'), edition, 10)
 	}

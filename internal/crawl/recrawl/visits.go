@@ -44,7 +44,7 @@ type Visits struct {
 func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
 	return &Visits{
-		generation: Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
+		generation: generationOf(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
 		distrusted: distrustedHosts(facts),
 		readings:   map[frontier.Key]Reading{}, verified: map[frontier.HostID]uint8{},
 	}
