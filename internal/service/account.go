@@ -49,6 +49,8 @@ type Key struct {
 	ExpiresAt  page.Time `json:"expires_at,omitzero"`
 	RevokedAt  page.Time `json:"revoked_at,omitzero"`
 	Secret     string    `json:"secret,omitempty"` // only in the answer to its creation
+
+	hash string // of the secret; empty for the key of a session that a login link began
 }
 
 // State says whether a key can be used.
@@ -131,8 +133,7 @@ type Caller struct {
 	Remote   string // address of the client, for the audit log
 	Schedule string // id of the schedule that submits a crawl
 
-	lastUsed time.Time // when the key was used before
-	expires  page.Time // when keys end that the caller makes, at the latest; zero is no bound
+	expires page.Time // when keys end that the caller makes, at the latest; zero is no bound
 }
 
 // MayRevoke says whether the caller has all scopes of a key.

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,50 +22,26 @@ const DefaultAccount = "default"
 
 // makeDefaults makes the default plan and the default account of a new database.
 func (a *Accounts) makeDefaults(ctx context.Context) error {
-	var plans int
-	if err := a.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM plan").Scan(&plans); err != nil || plans > 0 {
+	if plans, err := Value[int](ctx, a.s.db.Read(), "SELECT COUNT(*) FROM plan"); err != nil || plans > 0 {
 		return err
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
 		for _, p := range []Plan{{Name: defaultPlan, MaxPriority: 9},
 			{Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
-			if _, err := tx.Exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-				p.Name, ToJSON(p)); err != nil {
+			if err := tx.Change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+				p.Name, p); err != nil {
 				return err
 			}
 		}
-		_, err := tx.Exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, "+
-			"?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
-			NewID(), DefaultAccount, defaultPlan, Millis(tx.now))
-		return err
+		return tx.Change("INSERT INTO account ("+accountColumns+") VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO "+
+			"NOTHING", NewID(), DefaultAccount, defaultPlan, tx.now)
 	})
 }
 
-const accountColumns = "account.id, account.name, account.plan, account.own_hosts_json, account.disabled, " +
-	"account.created_at"
+const accountColumns = "id, name, plan, own_hosts_json, disabled, created_at"
 
-// accountDest is where the accountColumns of a row go; take completes the account.
-type accountDest struct {
-	account Account
-	hosts   string
-	created int64
-}
-
-func (d *accountDest) dest() []any {
-	return []any{&d.account.ID, &d.account.Name, &d.account.Plan, &d.hosts, &d.account.Disabled, &d.created}
-}
-
-func (d *accountDest) take() (Account, error) {
-	d.account.CreatedAt = TimeOf(d.created)
-	return d.account, FromJSON(d.hosts, &d.account.OwnHosts)
-}
-
-func scanAccount(row Scanner) (Account, error) {
-	var d accountDest
-	if err := row.Scan(d.dest()...); err != nil {
-		return Account{}, err
-	}
-	return d.take()
+func accountDest(a *Account) []any {
+	return []any{&a.ID, &a.Name, &a.Plan, &a.OwnHosts, &a.Disabled, &a.CreatedAt}
 }
 
 // Get returns the account with an id or a name.
@@ -75,17 +50,13 @@ func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
 }
 
 func getAccount(ctx context.Context, q Queryer, id string) (Account, error) {
-	account, err := scanAccount(q.QueryRowContext(ctx,
-		"SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return Account{}, notFound("account", id)
-	}
-	return account, err
+	account, err := One(ctx, q, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id)
+	return account, orNotFound(err, "account", id)
 }
 
 // List returns all accounts in the order of their names.
 func (a *Accounts) List(ctx context.Context) ([]Account, error) {
-	return Collect(ctx, a.s.db.Read(), scanAccount, "SELECT "+accountColumns+" FROM account ORDER BY name")
+	return Collect(ctx, a.s.db.Read(), accountDest, "SELECT "+accountColumns+" FROM account ORDER BY name")
 }
 
 // Create makes an account.
@@ -100,13 +71,9 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 			return err
 		}
 		account.CreatedAt = TimeOf(Millis(tx.now))
-		err := tx.Change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, "+
-			"?, ?, ?, ?)",
-			account.ID, account.Name, account.Plan, ToJSON(account.OwnHosts), account.Disabled, Millis(tx.now))
-		if db.IsTaken(err) {
-			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
-		}
-		return errors.Join(err, tx.Audit(c, "account.create", account.ID, account))
+		err := tx.Insert("account", accountColumns, account.ID, account.Name, account.Plan, account.OwnHosts,
+			account.Disabled, tx.now)
+		return errors.Join(orTaken(err, &account), tx.Audit(c, "account.create", account.ID, account))
 	})
 	return account, err
 }
@@ -127,13 +94,10 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 			return err
 		}
 		err := tx.Change("UPDATE account SET name = ?, plan = ?, own_hosts_json = ?, disabled = ? WHERE id = ?",
-			account.Name, account.Plan, ToJSON(account.OwnHosts), account.Disabled, account.ID)
-		if db.IsTaken(err) {
-			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
-		}
-		if account.Plan != before {
-			err = errors.Join(err, tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan,
-				account.ID, before))
+			account.Name, account.Plan, account.OwnHosts, account.Disabled, account.ID)
+		if err = orTaken(err, &account); err == nil && account.Plan != before {
+			err = tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID,
+				before)
 		}
 		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
 	})
@@ -141,6 +105,14 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 		a.s.Crawls.dispatch.regrant()
 	}
 	return account, err
+}
+
+// orTaken makes an error of a statement that would give two accounts one name one for the caller.
+func orTaken(err error, account *Account) error {
+	if db.IsTaken(err) {
+		return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
+	}
+	return err
 }
 
 // Set sets a value, if one is given.
@@ -200,7 +172,7 @@ func Invalid(what string, faults []FieldError) error {
 
 // Plans returns all plans in the order of their names. Every caller may ask.
 func (a *Accounts) Plans(ctx context.Context) ([]Plan, error) {
-	return Collect(ctx, a.s.db.Read(), scanPlan, "SELECT terms_json FROM plan ORDER BY name")
+	return Collect(ctx, a.s.db.Read(), Column[Plan], "SELECT terms_json FROM plan ORDER BY name")
 }
 
 // plan returns a plan by its name.
@@ -209,19 +181,8 @@ func (a *Accounts) plan(ctx context.Context, name string) (Plan, error) {
 }
 
 func getPlan(ctx context.Context, q Queryer, name string) (Plan, error) {
-	plan, err := scanPlan(q.QueryRowContext(ctx, "SELECT terms_json FROM plan WHERE name = ?", name))
-	if errors.Is(err, sql.ErrNoRows) {
-		return plan, notFound("plan", name)
-	}
-	return plan, err
-}
-
-func scanPlan(row Scanner) (p Plan, err error) {
-	var terms string
-	if err := row.Scan(&terms); err != nil {
-		return p, err
-	}
-	return p, FromJSON(terms, &p)
+	plan, err := Value[Plan](ctx, q, "SELECT terms_json FROM plan WHERE name = ?", name)
+	return plan, orNotFound(err, "plan", name)
 }
 
 // PutPlan makes a plan or replaces it.
@@ -247,9 +208,7 @@ func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
 		return err
 	}
 	err := a.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(tx.Change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE "+
-			"SET terms_json = excluded.terms_json", p.Name, ToJSON(p)),
-			tx.Audit(c, "plan.put", p.Name, p))
+		return errors.Join(tx.Put("plan", "name", "name, terms_json", p.Name, p), tx.Audit(c, "plan.put", p.Name, p))
 	})
 	if err == nil {
 		a.s.Crawls.dispatch.regrant()
@@ -263,12 +222,12 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 		if name == defaultPlan {
 			return &Error{Code: ErrInUse, Detail: "the default plan is that of new accounts and cannot be deleted"}
 		}
-		owners, err := tx.accountNames("SELECT name FROM account WHERE plan = ? ORDER BY name", name)
+		owners, err := Collect(ctx, tx, Column[string], "SELECT name FROM account WHERE plan = ? ORDER BY name", name)
 		if err != nil {
 			return err
 		}
-		users, err := tx.accountNames("SELECT name FROM account WHERE id IN (SELECT account FROM crawl WHERE plan = "+
-			"?) ORDER BY name", name)
+		users, err := Collect(ctx, tx, Column[string], "SELECT name FROM account WHERE id IN (SELECT account FROM "+
+			"crawl WHERE plan = ?) ORDER BY name", name)
 		if err != nil {
 			return err
 		}
@@ -288,10 +247,6 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 		}
 		return errors.Join(err, tx.Audit(c, "plan.delete", name, nil))
 	})
-}
-
-func (tx *Tx) accountNames(query, plan string) ([]string, error) {
-	return Collect(tx.ctx, tx, ScanText, query, plan)
 }
 
 // listNames names the first accounts of a list, and says how many others there are.

@@ -73,11 +73,10 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		if key != "" {
 			kept := *answer
 			kept.Settings = nil // a repeat has the same; the rows of deleted crawls stay small
-			err := errors.Join(
-				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
-				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at, answer_json) "+
-					"VALUES (?, ?, ?, ?, ?, ?)",
-					r.Account, key, hash, r.ID, Millis(tx.now), ToJSON(kept)))
+			err := errors.Join(tx.Change("DELETE FROM idempotency WHERE created_at < ?", tx.now.Add(-keepIdempotency)),
+				tx.Insert("idempotency", "account, key, request_hash, crawl, created_at, answer_json", r.Account, key,
+					hash,
+					r.ID, tx.now, kept))
 			if err != nil {
 				return err
 			}
@@ -114,10 +113,10 @@ func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, ha
 	if key == "" {
 		return nil, nil
 	}
-	var had, id, text string
-	err := q.QueryRowContext(ctx,
+	var had, id string
+	answer, err := One(ctx, q, func(answer **Crawl) []any { return []any{&had, &id, answer} },
 		"SELECT request_hash, crawl, answer_json FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?",
-		account, key, Millis(now.Add(-keepIdempotency))).Scan(&had, &id, &text)
+		account, key, now.Add(-keepIdempotency))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -128,15 +127,14 @@ func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, ha
 			Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
 			Fields: []FieldError{{"Idempotency-Key", "reused", "it belongs to crawl " + id}}}
 	}
-	if text == "" { // it was made before answers were kept
+	if answer == nil { // it was made before answers were kept
 		r, err := getRow(ctx, q, account, id)
 		if err != nil {
 			return nil, err
 		}
-		return c.show(r), nil
+		answer = c.show(r)
 	}
-	answer := &Crawl{}
-	return answer, FromJSON(text, answer)
+	return answer, nil
 }
 
 // checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
@@ -145,9 +143,7 @@ func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
 	if err != nil || plan.MaxQueued == 0 {
 		return err
 	}
-	var queued int
-	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID,
-		Queued).Scan(&queued)
+	queued, err := Value[int](ctx, tx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued)
 	if err == nil && queued >= plan.MaxQueued {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",
@@ -313,7 +309,7 @@ func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row)
 		return nil
 	}
 	r.stored[only] = loaded.Settings.Stored()[only]
-	return tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", ToJSON(r.stored), r.ID)
+	return tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", r.stored, r.ID)
 }
 
 // refuse says which settings of a request the plan does not allow.
@@ -404,7 +400,7 @@ func (c *Crawls) show(r *row) *Crawl {
 
 // List returns crawls, newest first.
 func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
-	query, args := selectShown+"WHERE 1 = 1", []any{}
+	query, args := "WHERE 1 = 1", []any{}
 	where := func(condition string, values ...any) {
 		query, args = query+" AND "+condition, append(args, values...)
 	}
@@ -438,7 +434,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
 	}
 	limit := listLimit(f.Limit)
-	rows, err := Collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?",
+	rows, err := loadRows(ctx, c.s.db.Read(), false, query+" ORDER BY created_at DESC, id DESC LIMIT ?",
 		append(args, limit+1)...)
 	if err != nil {
 		return nil, err
@@ -585,8 +581,7 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := Collect(ctx, c.s.db.Read(), scanShown, selectShown+"WHERE id IN (?"+strings.Repeat(", ?",
-		len(ids)-1)+")", ids...)
+	rows, err := loadRows(ctx, c.s.db.Read(), false, "WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -614,21 +609,18 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 	if _, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id); err != nil {
 		return nil, err
 	}
-	return Collect(ctx, c.s.db.Read(), scanRun,
-		"SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
+	return loadRuns(ctx, c.s.db.Read(), "crawl = ? ORDER BY generation DESC", id)
 }
 
 const runColumns = "generation, state, started_at, ended_at, result_json, progress_json"
 
-func scanRun(from Scanner) (r Run, err error) {
-	var started, ended int64
-	var result, progress string
-	if err := from.Scan(&r.Generation, &r.State, &started, &ended, &result, &progress); err != nil {
-		return r, err
+func loadRuns(ctx context.Context, q Queryer, where string, args ...any) ([]Run, error) {
+	runs, err := Collect(ctx, q, func(r *Run) []any {
+		return []any{&r.Generation, &r.State, &r.StartedAt, &r.EndedAt, &r.Result, &r.Progress}
+	}, "SELECT "+runColumns+" FROM crawl_run WHERE "+where, args...)
+	for i := range runs {
+		runs[i].Result.fillEmpty()
+		runs[i].Progress.fillEmpty()
 	}
-	r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
-	err = errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
-	r.Result.fillEmpty()
-	r.Progress.fillEmpty()
-	return r, err
+	return runs, err
 }

@@ -433,11 +433,10 @@ func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
 	if d.s.o.Retention == 0 {
 		return nil
 	}
-	before := Millis(now.Add(-d.s.o.Retention))
+	before := now.Add(-d.s.o.Retention)
 	const ended = "state IN ('complete', 'partial', 'failed', 'cancelled') AND ended_at > 0 AND ended_at <= ?"
-	var n int
-	if err := d.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE "+ended,
-		before).Scan(&n); err != nil || n == 0 {
+	n, err := Value[int](ctx, d.s.db.Read(), "SELECT COUNT(*) FROM crawl WHERE "+ended, before)
+	if err != nil || n == 0 {
 		return err
 	}
 	return d.s.Write(ctx, func(tx *Tx) error {

@@ -267,7 +267,7 @@ func TestBlockedOn(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	ts.submit(ts.admin, "https://a.test/")
-	rows, err := Collect(t.Context(), ts.db.Read(), scanRow, selectRow)
+	rows, err := loadRows(t.Context(), ts.db.Read(), true, "")
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}

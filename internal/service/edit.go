@@ -94,8 +94,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	}
 	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, "+
 		"first_starts_json = ?, start_count = ?, result_json = ? WHERE id = ?",
-		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.StartURLs), len(r.starts), ToJSON(r.Result),
-		r.ID)
+		r.Name, r.Labels, r.Plan, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.Result, r.ID)
 	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
 		err = errors.Join(err, r.putInput(tx))
 	}

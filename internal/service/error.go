@@ -1,6 +1,8 @@
 package service
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -131,6 +133,14 @@ func (e *Error) Error() string {
 // notFound is the error for an id that does not exist or is of another account.
 func notFound(what, id string) *Error {
 	return &Error{Code: ErrNotFound, Detail: fmt.Sprintf("there is no %s %q", what, id)}
+}
+
+// orNotFound makes an error of a query that has no row one that names what was looked for.
+func orNotFound(err error, what, id string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return notFound(what, id)
+	}
+	return err
 }
 
 // Document is an Error as the HTTP API writes it: an RFC 9457 document.

@@ -3,8 +3,8 @@ package service
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +62,9 @@ func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
 	if f.Crawl != "" {
 		query, args = query+" AND crawl = ?", append(args, f.Crawl)
 	}
-	return Collect(ctx, e.db.Read(), scanEvent, query+" ORDER BY id LIMIT ?", append(args, f.Limit)...)
+	return Collect(ctx, e.db.Read(), func(e *Event) []any {
+		return []any{&e.ID, &e.At, &e.Type, &e.Account, &e.Crawl, &e.Generation, &e.Actor.Key, &e.Actor.System, &e.Data}
+	}, query+" ORDER BY id LIMIT ?", append(args, f.Limit)...)
 }
 
 // recentMost is how many events are kept in memory at least, if there are so many. Twice as many are kept at most.
@@ -89,9 +91,9 @@ func (r *recentEvents) since(ctx context.Context, e *Events, f *EventFilter) (fo
 	if f.After < r.before {
 		return nil, false, nil
 	}
-	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event,
-		id int64) int {
-		return cmp.Compare(e.ID, id)
+	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event, id int64) int {
+		return cmp.Compare(e.ID,
+			id)
 	})
 	found = []Event{}
 	for i := from; i < len(r.events) && len(found) < f.Limit; i++ {
@@ -140,30 +142,16 @@ func (r *recentEvents) update(ctx context.Context, e *Events) (err error) {
 }
 
 // Last is the id of the newest event, whether or not it is still kept, or 0.
-func (e *Events) Last(ctx context.Context) (id int64, err error) {
-	err = e.db.Read().QueryRowContext(ctx,
-		"SELECT COALESCE(MAX(id), 0) FROM (SELECT MAX(id) AS id FROM event UNION ALL SELECT event FROM cursor WHERE "+
-			"reader = ?) AS ids", pruned).Scan(&id)
-	return id, err
-}
-
-func scanEvent(row Scanner) (e Event, err error) {
-	var at int64
-	var data string
-	err = row.Scan(&e.ID, &at, &e.Type, &e.Account, &e.Crawl, &e.Generation, &e.Actor.Key, &e.Actor.System, &data)
-	e.At = TimeOf(at)
-	if data != "" {
-		e.Data = json.RawMessage(data)
-	}
-	return e, err
+func (e *Events) Last(ctx context.Context) (int64, error) {
+	return Value[int64](ctx, e.db.Read(), "SELECT COALESCE(MAX(id), 0) FROM (SELECT MAX(id) AS id FROM event UNION "+
+		"ALL SELECT event FROM cursor WHERE reader = ?) AS ids", pruned)
 }
 
 // Record records an event in the transaction. Its id and time are set.
 func (tx *Tx) Record(e Event) error {
 	tx.events = append(tx.events, e)
-	return tx.Change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		Millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
+	return tx.Insert("event", "at, type, account, crawl, generation, actor_key, actor_system, data_json",
+		tx.now, e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, e.Data)
 }
 
 // Now is the time of the transaction.
@@ -180,25 +168,13 @@ func (a *Audit) List(ctx context.Context, account string, before int64, limit in
 	if account != "" {
 		query, args = query+" AND account = ?", append(args, account)
 	}
-	return Collect(ctx, a.db.Read(), func(row Scanner) (e AuditEntry, err error) {
-		var at int64
-		var data string
-		err = row.Scan(&e.ID, &at, &e.Account, &e.Actor.Key, &e.Actor.System, &e.Remote, &e.Action, &e.Object, &data)
-		e.At = TimeOf(at)
-		if data != "" {
-			e.Data = json.RawMessage(data)
-		}
-		return e, err
+	return Collect(ctx, a.db.Read(), func(e *AuditEntry) []any {
+		return []any{&e.ID, &e.At, &e.Account, &e.Actor.Key, &e.Actor.System, &e.Remote, &e.Action, &e.Object, &e.Data}
 	}, query+" ORDER BY id DESC LIMIT ?", append(args, cmp.Or(limit, 100))...)
 }
 
 // Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets.
 func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
-	text := ""
-	if data != nil {
-		text = ToJSON(data)
-	}
-	return tx.Change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		Millis(tx.now), c.Account.ID, c.Key, c.System, c.Remote, action, object, text)
+	return tx.Insert("audit", "at, account, actor_key, actor_system, remote, action, object, data_json",
+		tx.now, c.Account.ID, c.Key, c.System, c.Remote, action, object, strings.TrimPrefix(ToJSON(data), "null"))
 }

@@ -23,10 +23,7 @@ func (s *Service) Figures(ctx context.Context) (f Figures, err error) {
 		n      int
 		oldest int64
 	}
-	counts, err := Collect(ctx, s.db.Read(), func(row Scanner) (c count, err error) {
-		err = row.Scan(&c.state, &c.n, &c.oldest)
-		return c, err
-	},
+	counts, err := Collect(ctx, s.db.Read(), func(c *count) []any { return []any{&c.state, &c.n, &c.oldest} },
 		"SELECT state, COUNT(*), MIN(queued_at) FROM crawl GROUP BY state")
 	if err != nil {
 		return f, err

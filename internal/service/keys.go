@@ -21,19 +21,12 @@ const keyPrefix = "mw_"
 // touchEvery is how exactly the last use of a key is recorded.
 const touchEvery = time.Minute
 
-const keyColumns = "api_key.id, api_key.account, api_key.name, api_key.scopes_json, api_key.created_at, " +
-	"api_key.last_used_at, api_key.expires_at, api_key.revoked_at"
+const selectKey = "SELECT id, account, name, scopes_json, created_at, last_used_at, expires_at, revoked_at, hash " +
+	"FROM api_key "
 
-func scanKey(row Scanner, more ...any) (k Key, err error) {
-	var scopes string
-	var created, used, expires, revoked int64
-	if err := row.Scan(append([]any{&k.ID, &k.Account, &k.Name, &scopes, &created, &used, &expires, &revoked},
-		more...)...); err != nil {
-		return k, err
-	}
-	k.CreatedAt, k.LastUsedAt, k.ExpiresAt, k.RevokedAt = TimeOf(created), TimeOf(used), TimeOf(expires),
-		TimeOf(revoked)
-	return k, FromJSON(scopes, &k.Scopes)
+func keyDest(k *Key) []any {
+	return []any{&k.ID, &k.Account, &k.Name, &k.Scopes, &k.CreatedAt, &k.LastUsedAt, &k.ExpiresAt, &k.RevokedAt,
+		&k.hash}
 }
 
 // mostKeys bounds the keys of an account that are valid or were made within a day. An admin may make more.
@@ -88,10 +81,8 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 		if err := checkKeyCount(ctx, tx, c, k.Account); err != nil {
 			return err
 		}
-		err = tx.Change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES "+
-			"(?, ?, ?, ?, ?, ?, ?)",
-			k.ID, k.Account, k.Name, hashOf(k.Secret), ToJSON(k.Scopes), Millis(tx.now), Millis(k.ExpiresAt.Time))
-		return errors.Join(err, tx.Audit(c, "key.create", k.ID,
+		k.hash = hashOf(k.Secret)
+		return errors.Join(k.insert(tx), tx.Audit(c, "key.create", k.ID,
 			map[string]any{"account": k.Account, "name": k.Name, "scopes": k.Scopes}))
 	})
 	if err != nil {
@@ -100,16 +91,18 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	return k, nil
 }
 
+func (k *Key) insert(tx *Tx) error {
+	return tx.Insert("api_key", "id, account, name, hash, scopes_json, created_at, expires_at", k.ID, k.Account, k.Name,
+		k.hash, k.Scopes, tx.now, k.ExpiresAt)
+}
+
 // checkKeyCount refuses a key if the account has as many as it may have.
 func checkKeyCount(ctx context.Context, tx *Tx, c *Caller, account string) error {
 	if c.Has(ScopeAdmin) {
 		return nil
 	}
-	var n int
-	err := tx.QueryRowContext(ctx,
-		"SELECT COUNT(*) FROM api_key WHERE account = ? AND (revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) "+
-			"OR created_at > ?)",
-		account, Millis(tx.now), Millis(tx.now.Add(-24*time.Hour))).Scan(&n)
+	n, err := Value[int](ctx, tx, "SELECT COUNT(*) FROM api_key WHERE account = ? AND (revoked_at = 0 AND (expires_at "+
+		"= 0 OR expires_at > ?) OR created_at > ?)", account, tx.now, tx.now.Add(-24*time.Hour))
 	if err == nil && n >= mostKeys {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("an account may have %d keys that are valid or were made within a day: revoke some, "+
@@ -126,28 +119,23 @@ func hashOf(secret string) string {
 
 // Keys returns the keys of an account, or of all accounts if none is given, oldest first.
 func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
-	return Collect(ctx, a.s.db.Read(), func(row Scanner) (Key, error) { return scanKey(row) },
-		"SELECT "+keyColumns+" FROM api_key WHERE account = ? OR ? = '' ORDER BY id", account, account)
+	return Collect(ctx, a.s.db.Read(), keyDest, selectKey+"WHERE account = ? OR ? = '' ORDER BY id", account, account)
 }
 
 // RevokeKey makes a key invalid that can do no more than the caller. Account, if it is given, is the only one whose
 // keys may be revoked. To revoke a key again is fine.
 func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
-		key, err := scanKey(tx.QueryRowContext(ctx,
-			"SELECT "+keyColumns+" FROM api_key WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
-		if errors.Is(err, sql.ErrNoRows) {
-			return notFound("key", id)
-		}
+		key, err := One(ctx, tx, keyDest, selectKey+"WHERE id = ? AND (account = ? OR ? = '')", id, account, account)
 		if err != nil {
-			return err
+			return orNotFound(err, "key", id)
 		}
 		if !c.MayRevoke(&key) {
 			return &Error{Code: ErrForbidden, Detail: "the key has more scopes than the one that is to revoke it: " +
 				Join(key.Scopes, ", ")}
 		}
-		return errors.Join(tx.Change("UPDATE api_key SET revoked_at = ? WHERE id = ? AND revoked_at = 0",
-			Millis(tx.now), id), tx.Audit(c, "key.revoke", id, nil))
+		return errors.Join(tx.Change("UPDATE api_key SET revoked_at = ? WHERE id = ? AND revoked_at = 0", tx.now, id),
+			tx.Audit(c, "key.revoke", id, nil))
 	})
 }
 
@@ -161,57 +149,33 @@ func (a *Accounts) Authenticate(ctx context.Context, secret string) (*Caller, er
 	if !ok || !found || !isID(id) {
 		return nil, errBadKey
 	}
-	caller, hash, err := a.caller(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if subtle.ConstantTimeCompare([]byte(hash), []byte(hashOf(secret))) != 1 {
-		return nil, errBadKey
-	}
-	return caller, a.touch(ctx, caller)
-}
-
-// touch records that a key was used.
-func (a *Accounts) touch(ctx context.Context, c *Caller) error {
-	if time.Since(c.lastUsed) < touchEvery {
-		return nil
-	}
-	return a.s.Write(ctx, func(tx *Tx) error {
-		return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", Millis(tx.now), c.Key)
+	return a.caller(ctx, id, func(hash string) bool {
+		return subtle.ConstantTimeCompare([]byte(hash), []byte(hashOf(secret))) == 1
 	})
 }
 
-// callerOf finds the caller with the id of a key, as a session stores it. The error is an *Error if the key is not
-// valid any more.
-func (a *Accounts) callerOf(ctx context.Context, key string) (*Caller, error) {
-	caller, _, err := a.caller(ctx, key)
+// caller finds the caller with the id of a key whose hash is right, and records that the key was used. The error is an
+// *Error if the key is not valid.
+func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash string) bool) (*Caller, error) {
+	key, err := One(ctx, a.s.db.Read(), keyDest, selectKey+"WHERE id = ?", id)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (key.State() != KeyValid || !isRight(key.hash)) {
+		return nil, errBadKey
+	}
 	if err != nil {
 		return nil, err
 	}
-	return caller, a.touch(ctx, caller)
-}
-
-func (a *Accounts) caller(ctx context.Context, id string) (c *Caller, hash string, err error) {
-	var d accountDest
-	key, err := scanKey(a.s.db.Read().QueryRowContext(ctx, "SELECT "+keyColumns+", api_key.hash, "+accountColumns+
-		" FROM api_key JOIN account ON account.id = api_key.account WHERE api_key.id = ?", id),
-		append([]any{&hash}, d.dest()...)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, "", errBadKey
-	}
+	account, err := a.Get(ctx, key.Account)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if key.State() != KeyValid {
-		return nil, "", errBadKey
-	}
-	account, err := d.take()
-	if err != nil {
-		return nil, "", err
-	}
-	c = &Caller{Account: account, Key: key.ID, Scopes: key.Scopes, lastUsed: key.LastUsedAt.Time}
-	if hash != "" { // the key of a login link ends with its session, and a person makes keys that last
+	c := &Caller{Account: account, Key: key.ID, Scopes: key.Scopes}
+	if key.hash != "" { // the key of a login link ends with its session, and a person makes keys that last
 		c.expires = key.ExpiresAt
 	}
-	return c, hash, nil
+	if time.Since(key.LastUsedAt.Time) < touchEvery {
+		return c, nil
+	}
+	return c, a.s.Write(ctx, func(tx *Tx) error {
+		return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", tx.now, c.Key)
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 const (
@@ -24,7 +26,7 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 		if p.keep <= 0 {
 			continue
 		}
-		again, err := s.pruneTable(ctx, p.table, Millis(now.Add(-p.keep)))
+		again, err := s.pruneTable(ctx, p.table, now.Add(-p.keep))
 		if err != nil {
 			return false, err
 		}
@@ -35,16 +37,17 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 
 // pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so
 // no row is removed behind one that stays, whatever the clock did.
-func (s *Service) pruneTable(ctx context.Context, table string, before int64) (more bool, err error) {
-	type entry struct{ id, at int64 }
-	first, err := Collect(ctx, s.db.Read(), func(row Scanner) (e entry, err error) {
-		err = row.Scan(&e.id, &e.at)
-		return e, err
-	}, "SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
+func (s *Service) pruneTable(ctx context.Context, table string, before time.Time) (more bool, err error) {
+	type entry struct {
+		id int64
+		at page.Time
+	}
+	first, err := Collect(ctx, s.db.Read(), func(e *entry) []any { return []any{&e.id, &e.at} },
+		"SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
 	if err != nil {
 		return false, err
 	}
-	n := slices.IndexFunc(first, func(e entry) bool { return e.at >= before })
+	n := slices.IndexFunc(first, func(e entry) bool { return !e.at.Before(before) })
 	if n < 0 {
 		n = len(first)
 	}
@@ -55,14 +58,13 @@ func (s *Service) pruneTable(ctx context.Context, table string, before int64) (m
 	err = s.Write(ctx, func(tx *Tx) error {
 		if table == "event" {
 			// Webhooks are told of every event first.
-			var collected int64
-			if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MIN(event), ?) FROM cursor WHERE reader <> ?", last,
-				pruned).Scan(&collected); err != nil {
+			collected, err := Value[int64](ctx, tx, "SELECT COALESCE(MIN(event), ?) FROM cursor WHERE reader <> ?",
+				last, pruned)
+			if err != nil {
 				return err
 			}
 			last = min(last, collected)
-			if err := tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET "+
-				"event = excluded.event", pruned, last); err != nil {
+			if err := tx.Put("cursor", "reader", "reader, event", pruned, last); err != nil {
 				return err
 			}
 		}
@@ -74,9 +76,8 @@ func (s *Service) pruneTable(ctx context.Context, table string, before int64) (m
 // Gap says whether a client that has the events up to an id would miss some: those that are not kept any more, or all
 // of them, if the id is of another database. After is the id with which it can go on.
 func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing bool, err error) {
-	var removed int64
-	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
-		pruned).Scan(&removed)
+	removed, err := Value[int64](ctx, e.db.Read(), "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
+		pruned)
 	if err != nil {
 		return 0, false, err
 	}
@@ -85,10 +86,8 @@ func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing b
 		return min(f.After, last), f.After > last, err
 	}
 	if f.Crawl != "" {
-		var first int
-		err := e.db.Read().QueryRowContext(ctx,
-			"SELECT COUNT(*) FROM event WHERE crawl = ? AND type = ? AND generation = 0", f.Crawl,
-			CrawlQueued).Scan(&first)
+		first, err := Value[int](ctx, e.db.Read(), "SELECT COUNT(*) FROM event WHERE crawl = ? AND type = ? AND "+
+			"generation = 0", f.Crawl, CrawlQueued)
 		if err != nil || first > 0 {
 			return f.After, false, err // nothing of this crawl was removed
 		}

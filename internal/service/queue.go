@@ -37,19 +37,20 @@ func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == 
 
 // loadEntries reads the crawls that the dispatcher has to do with.
 func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
-	return Collect(ctx, q, func(row Scanner) (*entry, error) {
+	return Collect(ctx, q, func(to **entry) []any {
 		e := &entry{}
-		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation,
-			&e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
+		*to = e
+		return []any{&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation,
+			&e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
 	}, "SELECT id, account, plan, profile, state, desired, priority, generation, queued_at, resume_first, trial, "+
-		"wait_code, disk_bytes FROM crawl "+
-		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = "+
-		"'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
+		"wait_code, disk_bytes FROM crawl WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR "+
+		"state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }
 
 // terms are what limits the crawls of an account now.
 type terms struct {
+	account  string
 	plan     Plan
 	disabled bool
 	pages    PageUse
@@ -59,23 +60,18 @@ type terms struct {
 
 // loadTerms reads the terms of the accounts with crawls that wait or run.
 func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms, error) {
-	all := map[string]*terms{}
 	month := monthOf(now)
-	_, err := Collect(ctx, q, func(row Scanner) (struct{}, error) {
-		t := &terms{}
-		var id, text string
-		if err := row.Scan(&id, &t.disabled, &text, &t.pages.Used, &t.pages.Granted, &t.disk); err != nil {
-			return struct{}{}, err
-		}
-		all[id] = t
-		return struct{}{}, FromJSON(text, &t.plan)
+	list, err := Collect(ctx, q, func(t *terms) []any {
+		return []any{&t.account, &t.disabled, &t.plan, &t.pages.Used, &t.pages.Granted, &t.disk}
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
-		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month "+
-		"= ?), "+
-		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
-		diskUse+" "+
-		"FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM crawl WHERE "+
-		"state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
+		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = "+
+		"?), (SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
+		diskUse+" FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM "+
+		"crawl WHERE state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
+	all := map[string]*terms{}
+	for i := range list {
+		all[list[i].account] = &list[i]
+	}
 	return all, err
 }
 

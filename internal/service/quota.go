@@ -41,11 +41,10 @@ type pageAccount struct {
 	month        string
 }
 
-func (tx *Tx) pageAccount(id string) (p pageAccount, err error) {
-	p.crawl = id
-	err = tx.QueryRowContext(tx.ctx, "SELECT account, counted, granted, grant_month FROM crawl WHERE id = ?",
-		id).Scan(&p.owner, &p.counted, &p.granted, &p.month)
-	return p, err
+func (tx *Tx) pageAccount(id string) (pageAccount, error) {
+	return One(tx.ctx, tx, func(p *pageAccount) []any {
+		return []any{&p.crawl, &p.owner, &p.counted, &p.granted, &p.month}
+	}, "SELECT id, account, counted, granted, grant_month FROM crawl WHERE id = ?", id)
 }
 
 // book adds the pages that a crawl has counted to what its account has used, in the month in which they were reserved.
@@ -95,12 +94,11 @@ func (tx *Tx) left(owner string) (int64, error) {
 }
 
 // pageUse is how many pages of a month an account has used and reserved.
-func pageUse(ctx context.Context, q Queryer, owner, month string) (use PageUse, err error) {
-	err = q.QueryRowContext(ctx,
+func pageUse(ctx context.Context, q Queryer, owner, month string) (PageUse, error) {
+	return One(ctx, q, func(use *PageUse) []any { return []any{&use.Used, &use.Granted} },
 		"SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
 			"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner,
-		month).Scan(&use.Used, &use.Granted)
-	return use, err
+		month)
 }
 
 // grants reserves pages for one running crawl. It implements crawl.Quota.
@@ -170,9 +168,8 @@ func (tx *Tx) CheckInput(owner string) error {
 	if err != nil || plan.DiskBytes == 0 {
 		return err
 	}
-	var bytes int64
-	if err := tx.QueryRowContext(tx.ctx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?",
-		owner).Scan(&bytes); err != nil || bytes <= plan.DiskBytes {
+	bytes, err := Value[int64](tx.ctx, tx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?", owner)
+	if err != nil || bytes <= plan.DiskBytes {
 		return err
 	}
 	return &Error{Code: ErrPlanLimit,
@@ -191,17 +188,18 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 		return Usage{}, err
 	}
 	now := time.Now()
-	u := Usage{Account: account.ID, Plan: account.Plan, Period: monthOf(now), ResetsAt: page.Time{Time: nextMonth(now)}}
-	q := a.s.db.Read()
-	if u.Pages, err = pageUse(ctx, q, account.ID, u.Period); err != nil {
-		return u, err
+	pages, err := pageUse(ctx, a.s.db.Read(), account.ID, monthOf(now))
+	if err != nil {
+		return Usage{}, err
 	}
-	err = q.QueryRowContext(ctx,
-		"SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), "+
-			"COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), "+
-			"(SELECT "+diskUse+" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID,
-		account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
-	u.Pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
+	u, err := One(ctx, a.s.db.Read(), func(u *Usage) []any {
+		return []any{&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used}
+	}, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), "+
+		"COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), (SELECT "+diskUse+
+		" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID, account.ID)
+	u.Account, u.Plan, u.Period, u.ResetsAt = account.ID, account.Plan, monthOf(now), page.Time{Time: nextMonth(now)}
+	pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
+	u.Pages = pages
 	return u, err
 }
 

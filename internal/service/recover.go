@@ -52,7 +52,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	for _, dir := range strays {
 		s.o.Log.Warn("there is a crawl's directory that the database does not know; it is left alone", "directory", dir)
 	}
-	rows, err := Collect(ctx, s.db.Read(), scanShown, selectShown+"WHERE begun = 1 OR state IN ('running', 'pausing')")
+	rows, err := loadRows(ctx, s.db.Read(), false, "WHERE begun = 1 OR state IN ('running', 'pausing')")
 	if err != nil {
 		return 0, err
 	}
@@ -72,11 +72,10 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 		if err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, "INSERT INTO process (started_at) VALUES (?)", Millis(tx.now))
-		if err != nil {
+		if err := tx.Insert("process", "started_at", tx.now); err != nil {
 			return err
 		}
-		if process, err = res.LastInsertId(); err != nil {
+		if process, err = Value[int64](ctx, tx, "SELECT MAX(id) FROM process"); err != nil {
 			return err
 		}
 		for _, r := range rows {
@@ -93,21 +92,18 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 // latest when the next one began.
 func (tx *Tx) isUnstable() (bool, error) {
 	type process struct {
-		started int64
+		started page.Time
 		well    bool
 	}
-	last, err := Collect(tx.ctx, tx, func(row Scanner) (p process, err error) {
-		err = row.Scan(&p.started, &p.well)
-		return p, err
-	}, "SELECT started_at, ended_well FROM process ORDER BY id DESC LIMIT ?", uncleanEnds)
+	last, err := Collect(tx.ctx, tx, func(p *process) []any { return []any{&p.started, &p.well} },
+		"SELECT started_at, ended_well FROM process ORDER BY id DESC LIMIT ?", uncleanEnds)
 	if err != nil || len(last) < uncleanEnds {
 		return false, err
 	}
 	if slices.ContainsFunc(last, func(p process) bool { return p.well }) {
 		return false, nil
 	}
-	firstEnd := time.UnixMilli(last[uncleanEnds-2].started)
-	return tx.now.Sub(firstEnd) <= uncleanSpan, nil
+	return tx.now.Sub(last[uncleanEnds-2].started.Time) <= uncleanSpan, nil
 }
 
 // recoverRow brings one row in line. Counters are what the crawl has counted if it ran, nil if that is not known.
@@ -191,7 +187,7 @@ func (s *Service) strays(ctx context.Context) ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	known, err := Collect(ctx, s.db.Read(), ScanText, "SELECT id FROM crawl ORDER BY id")
+	known, err := Collect(ctx, s.db.Read(), Column[string], "SELECT id FROM crawl ORDER BY id")
 	if err != nil {
 		return nil, err
 	}

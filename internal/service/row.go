@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"time"
@@ -32,58 +31,43 @@ const shownStarts = 10
 // it may be large.
 const (
 	rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, " +
-		"first_starts_json, start_count, profile, " +
-		"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, " +
-		"trial, elapsed_ms, counted, disk_bytes, " +
-		"result_json, progress_json, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = " +
+		"first_starts_json, start_count, profile, recrawl_json, plan, priority, schedule, created_at, queued_at, " +
+		"started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, result_json, " +
+		"progress_json, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = " +
 		"crawl.id)"
-
-	selectRow = "SELECT " + rowColumns +
-		", starts_json, settings_json, shown_json, stored_json FROM crawl JOIN crawl_input ON crawl_input.crawl = " +
-		"crawl.id "
-	selectShown = "SELECT " + rowColumns + " FROM crawl "
+	inputColumns = "starts_json, settings_json, shown_json, stored_json"
 )
 
-// scanRow reads a whole row, by selectRow.
-func scanRow(from Scanner) (*row, error) { return scan(from, true) }
-
-// scanShown reads what lists show of a crawl, by selectShown: not its settings, and not all of its start URLs.
-func scanShown(from Scanner) (*row, error) { return scan(from, false) }
-
-func scan(from Scanner, whole bool) (*row, error) {
-	r := &row{}
-	var labels, first, starts, settings, shown, stored, recrawl, result, progress string
-	var waiting Waiting
-	var created, started, ended, elapsed int64
-	dest := []any{&r.ID, &r.Account, &r.Name, &labels, &r.Generation, &r.State, &r.Desired, &waiting.Code,
-		&waiting.Detail, &first, &r.StartURLCount, &r.Profile,
-		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst,
-		&r.trial, &elapsed, &r.counted, &r.disk,
-		&result, &progress, &r.lastRun}
+// loadRows reads crawls. Those that are not whole have what lists show: no settings, and not all start URLs.
+func loadRows(ctx context.Context, q Queryer, whole bool, where string, args ...any) ([]*row, error) {
+	query := "SELECT " + rowColumns + " FROM crawl " + where
 	if whole {
-		dest = append(dest, &starts, &settings, &shown, &stored)
+		query = "SELECT " + rowColumns + ", " + inputColumns + " FROM crawl JOIN crawl_input ON crawl_input.crawl = " +
+			"crawl.id " + where
 	}
-	if err := from.Scan(dest...); err != nil {
-		return nil, err
+	rows, err := Collect(ctx, q, func(to **row) []any {
+		r := &row{}
+		*to, r.Waiting = r, &Waiting{}
+		dest := []any{&r.ID, &r.Account, &r.Name, &r.Labels, &r.Generation, &r.State, &r.Desired, &r.Waiting.Code,
+			&r.Waiting.Detail, &r.StartURLs, &r.StartURLCount, &r.Profile, &r.recrawl, &r.Plan, &r.Priority,
+			&r.Schedule, &r.CreatedAt, &r.queuedAt, &r.StartedAt, &r.EndedAt, &r.begun, &r.resumeFirst, &r.trial,
+			&r.elapsed, &r.counted, &r.disk, &r.Result, &r.Progress, &r.lastRun}
+		if whole {
+			dest = append(dest, &r.starts, &r.given, &r.Settings, &r.stored)
+		}
+		return dest
+	}, query, args...)
+	for _, r := range rows {
+		r.elapsed *= time.Millisecond
+		r.Elapsed = r.elapsed.Seconds()
+		if r.Waiting.Code == "" {
+			r.Waiting = nil
+		}
+		WithoutUserinfo(r.starts)
+		WithoutUserinfo(r.StartURLs)
+		r.PagesCounted = max(r.PagesCounted, r.counted)
 	}
-	var err error
-	if whole {
-		err = errors.Join(FromJSON(starts, &r.starts), FromJSON(settings, &r.given), FromJSON(shown, &r.Settings),
-			FromJSON(stored, &r.stored))
-	}
-	err = errors.Join(err, FromJSON(labels, &r.Labels), FromJSON(first, &r.StartURLs), FromJSON(recrawl, &r.recrawl),
-		FromJSON(result, &r.Result),
-		FromJSON(progress, &r.Progress))
-	r.CreatedAt, r.StartedAt, r.EndedAt = TimeOf(created), TimeOf(started), TimeOf(ended)
-	r.elapsed = time.Duration(elapsed) * time.Millisecond
-	r.Elapsed = r.elapsed.Seconds()
-	if waiting.Code != "" {
-		r.Waiting = &waiting
-	}
-	WithoutUserinfo(r.starts)
-	WithoutUserinfo(r.StartURLs)
-	r.PagesCounted = max(r.PagesCounted, r.counted)
-	return r, err
+	return rows, err
 }
 
 // getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
@@ -91,21 +75,22 @@ func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
 	if !isID(id) {
 		return nil, notFound("crawl", id)
 	}
-	r, err := scanRow(q.QueryRowContext(ctx, selectRow+"WHERE id = ? AND (account = ? OR ? = '')", id, account,
-		account))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, notFound("crawl", id)
+	rows, err := loadRows(ctx, q, true, "WHERE id = ? AND (account = ? OR ? = '')", id, account, account)
+	if err == nil && len(rows) == 0 {
+		err = notFound("crawl", id)
 	}
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
 }
 
 // insert stores a new crawl.
 func (r *row) insert(tx *Tx) error {
-	return errors.Join(tx.Change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, "+
-		"labels_json, schedule, first_starts_json, start_count, created_at, queued_at) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, ToJSON(r.Labels), r.Schedule,
-		ToJSON(r.StartURLs), len(r.starts), Millis(tx.now), Millis(tx.now)), r.putInput(tx))
+	return errors.Join(tx.Insert("crawl", "id, account, state, desired, plan, priority, profile, name, labels_json, "+
+		"schedule, first_starts_json, start_count, created_at, queued_at", r.ID, r.Account, r.State, r.Desired, r.Plan,
+		r.Priority, r.Profile, r.Name, r.Labels, r.Schedule, r.StartURLs, len(r.starts), tx.now, tx.now),
+		r.putInput(tx))
 }
 
 // putInput stores what the crawl was submitted with. It is refused if the database would hold more of the account than
@@ -113,10 +98,7 @@ func (r *row) insert(tx *Tx) error {
 func (r *row) putInput(tx *Tx) error {
 	starts, given, shown, stored := ToJSON(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored)
 	return errors.Join(
-		tx.Change("INSERT INTO crawl_input (crawl, starts_json, settings_json, shown_json, stored_json) VALUES (?, "+
-			"?, ?, ?, ?) ON CONFLICT (crawl) DO UPDATE SET "+
-			"starts_json = excluded.starts_json, settings_json = excluded.settings_json, shown_json = "+
-			"excluded.shown_json, stored_json = excluded.stored_json", r.ID, starts, given, shown, stored),
+		tx.Put("crawl_input", "crawl", "crawl, "+inputColumns, r.ID, starts, given, shown, stored),
 		tx.Change("UPDATE crawl SET input_bytes = ? WHERE id = ?", len(starts)+len(given)+len(shown)+len(stored), r.ID),
 		tx.CheckInput(r.Account))
 }
@@ -155,17 +137,11 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	if r.Waiting != nil && (r.State == Paused || r.State == Pausing) {
 		code, detail = r.Waiting.Code, r.Waiting.Detail
 	}
-	recrawl := ""
-	if r.recrawl != nil {
-		recrawl = ToJSON(r.recrawl)
-	}
 	return tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, "+
-		"recrawl_json = ?, "+
-		"started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, elapsed_ms = ?, counted = ?, "+
-		"queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
-		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time),
-		r.begun, r.resumeFirst, r.trial,
-		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, ToJSON(r.Result), ToJSON(r.Progress), r.ID)
+		"recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, elapsed_ms = ?, "+
+		"counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
+		r.State, r.Desired, r.Generation, code, detail, r.recrawl, r.StartedAt, r.EndedAt, r.begun, r.resumeFirst,
+		r.trial, r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, r.Result, r.Progress, r.ID)
 }
 
 // record records an event of the crawl.

@@ -456,7 +456,7 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 	}
 	row.take(live)
 	err = tx.Change("UPDATE crawl SET elapsed_ms = ?, progress_json = ?, disk_bytes = ? WHERE id = ?",
-		row.elapsed.Milliseconds(), ToJSON(row.Progress), cmp.Or(r.size.bytes.Load(), row.disk), row.ID)
+		row.elapsed.Milliseconds(), row.Progress, cmp.Or(r.size.bytes.Load(), row.disk), row.ID)
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
 
@@ -640,12 +640,8 @@ func (r *row) recordEnd(tx *Tx, by Actor) error {
 	if !r.hasStarted() {
 		return r.move(tx, by, CrawlFinished, data)
 	}
-	err := tx.Change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, "+
-		"progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
-		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, "+
-		"result_json = excluded.result_json, progress_json = excluded.progress_json",
-		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), ToJSON(r.Result),
-		ToJSON(r.Progress))
+	err := tx.Put("crawl_run", "crawl, generation", "crawl, "+runColumns, r.ID, r.Generation, r.State, r.StartedAt,
+		r.EndedAt, r.Result, r.Progress)
 	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
@@ -656,10 +652,8 @@ func (r *row) fallBack(tx *Tx) error {
 	if r.State != Cancelled || r.Generation == 0 {
 		return nil
 	}
-	runs, err := Collect(tx.ctx, tx, scanRun,
-		"SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY "+
-			"generation DESC LIMIT 1",
-		r.ID, r.Generation, Complete, Partial)
+	runs, err := loadRuns(tx.ctx, tx, "crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY generation DESC "+
+		"LIMIT 1", r.ID, r.Generation, Complete, Partial)
 	if err != nil || len(runs) == 0 {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -214,7 +215,7 @@ func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 
 // Exec runs a statement and returns how many rows it changed.
 func (tx *Tx) Exec(query string, args ...any) (int64, error) {
-	res, err := tx.ExecContext(tx.ctx, query, args...)
+	res, err := tx.ExecContext(tx.ctx, query, stored(args)...)
 	if err != nil {
 		return 0, err
 	}
@@ -227,24 +228,46 @@ func (tx *Tx) Change(query string, args ...any) error {
 	return err
 }
 
+// Insert adds a row. Columns have commas between them.
+func (tx *Tx) Insert(table, columns string, values ...any) error {
+	return tx.Change("INSERT INTO "+table+" ("+columns+") VALUES (?"+strings.Repeat(", ?", len(values)-1)+")",
+		values...)
+}
+
+// Put adds a row, or replaces the values of the row with the same key.
+func (tx *Tx) Put(table, key, columns string, values ...any) error {
+	var set []string
+	for name := range strings.SplitSeq(columns, ", ") {
+		set = append(set, name+" = excluded."+name)
+	}
+	return tx.Change("INSERT INTO "+table+" ("+columns+") VALUES (?"+strings.Repeat(", ?", len(values)-1)+
+		") ON CONFLICT ("+key+") DO UPDATE SET "+strings.Join(set, ", "), values...)
+}
+
 // Queryer is a database or a transaction.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Collect reads all rows of a query.
-func Collect[T any](ctx context.Context, q Queryer, scan func(Scanner) (T, error), query string,
+// Collect reads all rows of a query. Dest says where the columns of a row go. Times are stored as milliseconds; lists,
+// maps and structs as JSON.
+func Collect[T any](ctx context.Context, q Queryer, dest func(*T) []any, query string,
 	args ...any) (items []T, err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
+	rows, err := q.QueryContext(ctx, query, stored(args)...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	items = []T{}
 	for rows.Next() {
-		item, err := scan(rows)
-		if err != nil {
+		var item T
+		to := dest(&item)
+		for i, v := range to {
+			if of := reflect.TypeOf(v).Elem(); of != reflect.TypeFor[[]byte]() && isEncoded(of) {
+				to[i] = decoder{v}
+			}
+		}
+		if err := rows.Scan(to...); err != nil {
 			return nil, err
 		}
 		items = append(items, item)
@@ -252,13 +275,70 @@ func Collect[T any](ctx context.Context, q Queryer, scan func(Scanner) (T, error
 	return items, rows.Err()
 }
 
-// Scanner is a row.
-type Scanner interface{ Scan(dest ...any) error }
+// One reads the first row of a query. The error is [sql.ErrNoRows] if there is none.
+func One[T any](ctx context.Context, q Queryer, dest func(*T) []any, query string, args ...any) (item T, err error) {
+	items, err := Collect(ctx, q, dest, query, args...)
+	if err == nil && len(items) == 0 {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		return item, err
+	}
+	return items[0], nil
+}
 
-// ScanText reads a row that is one text.
-func ScanText(row Scanner) (text string, err error) {
-	err = row.Scan(&text)
-	return text, err
+// Value reads a query that has one row with one column.
+func Value[T any](ctx context.Context, q Queryer, query string, args ...any) (T, error) {
+	return One(ctx, q, Column[T], query, args...)
+}
+
+// Column is the destination of rows with one column, for Collect.
+func Column[T any](v *T) []any { return []any{v} }
+
+// isEncoded says whether values of a type are stored in another form.
+func isEncoded(t reflect.Type) bool {
+	return slices.Contains([]reflect.Kind{reflect.Slice, reflect.Map, reflect.Pointer, reflect.Struct}, t.Kind())
+}
+
+// stored are the arguments of a statement in the form that is stored.
+func stored(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		switch v := arg.(type) {
+		case time.Time:
+			out[i] = Millis(v)
+		case page.Time:
+			out[i] = Millis(v.Time)
+		case json.RawMessage:
+			out[i] = string(v)
+		default:
+			if isEncoded(reflect.TypeOf(v)) {
+				out[i] = strings.TrimPrefix(ToJSON(v), "null")
+			}
+		}
+	}
+	return out
+}
+
+// decoder reads a column that is stored in another form.
+type decoder struct{ to any }
+
+// Scan implements [sql.Scanner].
+func (d decoder) Scan(column any) error {
+	text, _ := column.(string)
+	switch to := d.to.(type) {
+	case *page.Time:
+		ms, _ := column.(int64)
+		*to = TimeOf(ms)
+	case *json.RawMessage:
+		*to = json.RawMessage(text)
+		if text == "" {
+			*to = nil
+		}
+	default:
+		return FromJSON(text, to)
+	}
+	return nil
 }
 
 // Join puts texts together.

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 const (
@@ -32,8 +34,8 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 	return token, s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.Change("DELETE FROM login"),
-			tx.Change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token),
-				DefaultAccount, Millis(tx.now), Millis(tx.now.Add(loginTime))),
+			tx.Insert("login", "hash, account, created_at, expires_at", hashOf(token), DefaultAccount, tx.now,
+				tx.now.Add(loginTime)),
 			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
 	})
 }
@@ -41,10 +43,8 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 // NeedsLogin says whether no user has logged in yet. The audit log is not kept for ever, so the keys of login links and
 // the sessions count too.
 func (s *Sessions) NeedsLogin(ctx context.Context) (bool, error) {
-	var n int
-	err := s.s.db.Read().QueryRowContext(ctx,
-		"SELECT EXISTS (SELECT 1 FROM api_key WHERE name = ? AND hash = '') OR EXISTS (SELECT 1 FROM session) OR "+
-			"EXISTS (SELECT 1 FROM audit WHERE action = 'session.begin')", browserKey).Scan(&n)
+	n, err := Value[int](ctx, s.s.db.Read(), "SELECT EXISTS (SELECT 1 FROM api_key WHERE name = ? AND hash = '') OR "+
+		"EXISTS (SELECT 1 FROM session) OR EXISTS (SELECT 1 FROM audit WHERE action = 'session.begin')", browserKey)
 	return n == 0, err
 }
 
@@ -64,14 +64,13 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 	}
 	secret = rand.Text() + rand.Text()
 	return secret, s.s.Write(ctx, func(tx *Tx) error {
-		if err := errors.Join(tx.Change("DELETE FROM login WHERE expires_at <= ?", Millis(tx.now)),
-			tx.Change("DELETE FROM session WHERE expires_at <= ?", Millis(tx.now))); err != nil {
+		if err := errors.Join(tx.Change("DELETE FROM login WHERE expires_at <= ?", tx.now),
+			tx.Change("DELETE FROM session WHERE expires_at <= ?", tx.now)); err != nil {
 			return err
 		}
-		ends := Millis(tx.now.Add(SessionTime))
+		ends := tx.now.Add(SessionTime)
 		if token != "" {
-			var name string
-			err := tx.QueryRowContext(ctx, "SELECT account FROM login WHERE hash = ?", hashOf(token)).Scan(&name)
+			name, err := Value[string](ctx, tx, "SELECT account FROM login WHERE hash = ?", hashOf(token))
 			if errors.Is(err, sql.ErrNoRows) {
 				return errBadLogin
 			}
@@ -82,20 +81,18 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 			if err != nil {
 				return err
 			}
-			caller = &Caller{Account: account, Key: NewID(), Remote: remote}
-			err = errors.Join(
-				tx.Change("DELETE FROM login WHERE hash = ?", hashOf(token)),
-				tx.Change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES "+
-					"(?, ?, ?, ?, ?, ?, ?)",
-					// no secret has an empty hash
-					caller.Key, account.ID, browserKey, "", ToJSON([]Scope{ScopeAdmin}), Millis(tx.now), ends))
-			if err != nil {
+			// no secret has an empty hash
+			key := Key{ID: NewID(), Account: account.ID, Name: browserKey, Scopes: []Scope{ScopeAdmin},
+				ExpiresAt: page.Time{Time: ends}}
+			caller = &Caller{Account: account, Key: key.ID, Remote: remote}
+			if err := errors.Join(tx.Change("DELETE FROM login WHERE hash = ?", hashOf(token)),
+				key.insert(tx)); err != nil {
 				return err
 			}
 		}
 		return errors.Join(
-			tx.Change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
-				hashOf(secret), caller.Key, rand.Text(), Millis(tx.now), ends),
+			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), caller.Key, rand.Text(),
+				tx.now, ends),
 			tx.Audit(caller, "session.begin", caller.Key, nil))
 	})
 }
@@ -108,21 +105,17 @@ type Session struct {
 
 // Get finds a session by its secret. The error is an *Error if it is not valid.
 func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
-	var key, csrf string
-	var expires int64
-	err := s.s.db.Read().QueryRowContext(ctx, "SELECT api_key, csrf, expires_at FROM session WHERE hash = ?",
-		hashOf(secret)).Scan(&key, &csrf, &expires)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && expires <= Millis(time.Now()) {
+	var key string
+	session, err := One(ctx, s.s.db.Read(), func(to *Session) []any { return []any{&key, &to.CSRF} },
+		"SELECT api_key, csrf FROM session WHERE hash = ? AND expires_at > ?", hashOf(secret), time.Now())
+	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	caller, err := s.s.Accounts.callerOf(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return &Session{Caller: caller, CSRF: csrf}, nil
+	session.Caller, err = s.s.Accounts.caller(ctx, key, func(string) bool { return true })
+	return &session, err
 }
 
 // End ends a session, and the key that was made for it.
@@ -130,7 +123,7 @@ func (s *Sessions) End(ctx context.Context, secret string) error {
 	return s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.Change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN "+
-				"(SELECT api_key FROM session WHERE hash = ?)", Millis(tx.now), browserKey, hashOf(secret)),
+				"(SELECT api_key FROM session WHERE hash = ?)", tx.now, browserKey, hashOf(secret)),
 			tx.Change("DELETE FROM session WHERE hash = ?", hashOf(secret)))
 	})
 }

@@ -36,7 +36,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 			return err
 		}
 		err := tx.Change("UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND "+
-			"webhook = ?", service.DeliveryPending, service.Millis(tx.Now()), delivery, id)
+			"webhook = ?", service.DeliveryPending, tx.Now(), delivery, id)
 		if err != nil {
 			return err
 		}
@@ -81,23 +81,15 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 
 // insert stores a new delivery of an event.
 func insert(tx *service.Tx, d *service.Delivery, e *service.Event) error {
-	return tx.Change("INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, service.ToJSON(e), d.State, service.Millis(d.CreatedAt.Time),
-		service.Millis(d.NextAt.Time))
+	return tx.Insert("delivery", "id, webhook, event, type, crawl, body, state, created_at, next_at",
+		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, e, d.State, d.CreatedAt, d.NextAt)
 }
 
 // queryDeliveries returns the deliveries that the condition selects.
 func queryDeliveries(ctx context.Context, q service.Queryer, where string, args ...any) ([]service.Delivery, error) {
-	return service.Collect(ctx, q, func(row service.Scanner) (d service.Delivery, err error) {
-		var created, next, done int64
-		err = row.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done,
-			&d.LastStatus, &d.LastError)
-		d.CreatedAt, d.DoneAt = service.TimeOf(created), service.TimeOf(done)
-		if d.State == service.DeliveryPending {
-			d.NextAt = service.TimeOf(next)
-		}
-		return d, err
-	}, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, "+
-		"last_error FROM delivery "+where, args...)
+	return service.Collect(ctx, q, func(d *service.Delivery) []any {
+		return []any{&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &d.CreatedAt, &d.NextAt,
+			&d.DoneAt, &d.LastStatus, &d.LastError}
+	}, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, CASE WHEN state = 'pending' THEN next_at "+
+		"ELSE 0 END, done_at, last_status, last_error FROM delivery "+where, args...)
 }

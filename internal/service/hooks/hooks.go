@@ -148,19 +148,16 @@ func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*servi
 		return nil, err
 	}
 	err = h.service.Write(ctx, func(tx *service.Tx) error {
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM webhook WHERE account = ?",
-			w.Account).Scan(&n); err != nil {
+		n, err := service.Value[int](ctx, tx, "SELECT count(*) FROM webhook WHERE account = ?", w.Account)
+		if err != nil {
 			return err
 		}
 		if n >= maxPerAccount {
 			return &service.Error{Code: service.ErrPlanLimit,
 				Detail: fmt.Sprintf("an account may have %d webhooks: delete one first", maxPerAccount)}
 		}
-		err := tx.Change("INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, "+
-			"after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			w.ID, w.Account, w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last,
-			w.CreatedAt.UnixMilli())
+		err = tx.Insert("webhook", columns+", secret, after_event", w.ID, w.Account, w.URL, w.Events, w.Enabled,
+			w.AllowPrivate, w.CreatedAt, w.Secret, last)
 		return errors.Join(err, tx.Audit(c, "webhook.create", w.ID, nil))
 	})
 	if err != nil {
@@ -185,7 +182,7 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 			}
 		}
 		err = tx.Change("UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?",
-			w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, id)
+			w.URL, w.Events, w.Enabled, w.AllowPrivate, id)
 		return errors.Join(err, tx.Audit(c, "webhook.edit", id, in))
 	})
 	if err != nil {
@@ -228,15 +225,11 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 	return &list[0], nil
 }
 
+const columns = "id, account, url, events_json, enabled, allow_private, created_at"
+
 // query returns the webhooks that the condition selects, without their secrets.
 func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]service.Webhook, error) {
-	return service.Collect(ctx, q, func(row service.Scanner) (w service.Webhook, err error) {
-		var events string
-		var created int64
-		if err := row.Scan(&w.ID, &w.Account, &w.URL, &events, &w.Enabled, &w.AllowPrivate, &created); err != nil {
-			return w, err
-		}
-		w.CreatedAt = service.TimeOf(created)
-		return w, service.FromJSON(events, &w.Events)
-	}, "SELECT id, account, url, events_json, enabled, allow_private, created_at FROM webhook "+where, args...)
+	return service.Collect(ctx, q, func(w *service.Webhook) []any {
+		return []any{&w.ID, &w.Account, &w.URL, &w.Events, &w.Enabled, &w.AllowPrivate, &w.CreatedAt}
+	}, "SELECT "+columns+" FROM webhook "+where, args...)
 }

@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -29,9 +27,8 @@ type store struct {
 // Collect makes deliveries of the events since the last call. The mark moves in the same transaction.
 func (s *store) Collect(ctx context.Context) error {
 	for {
-		var last int64
-		err := s.service.DB().Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
-			reader).Scan(&last)
+		last, err := service.Value[int64](ctx, s.service.DB().Read(),
+			"SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?", reader)
 		if err != nil {
 			return err
 		}
@@ -73,8 +70,7 @@ func collect(ctx context.Context, tx *service.Tx, events []service.Event) error 
 			}
 		}
 	}
-	return tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = "+
-		"excluded.event", reader, events[len(events)-1].ID)
+	return tx.Put("cursor", "reader", "reader, event", reader, events[len(events)-1].ID)
 }
 
 // prune removes old entries of the log, once an hour.
@@ -85,7 +81,7 @@ func (s *store) prune(ctx context.Context) error {
 	}
 	s.prunedAt = now
 	return s.service.Write(ctx, func(tx *service.Tx) error {
-		return tx.Change("DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog).UnixMilli())
+		return tx.Change("DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog))
 	})
 }
 
@@ -95,7 +91,10 @@ func (s *store) prune(ctx context.Context) error {
 func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time,
 	err error) {
 	q := s.service.DB().Read()
-	waiting, err := nextOfEach(ctx, q)
+	// the webhooks that have something to deliver, the earliest first
+	waiting, err := service.Collect(ctx, q, func(w *waitingHook) []any { return []any{&w.id, &w.account, &w.next} },
+		"SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id "+
+			"WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
 	if err != nil {
 		return nil, next, err
 	}
@@ -116,24 +115,19 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		}
 		w := waiting[first]
 		if w.next.After(at) || len(jobs) == most {
-			return jobs, waiting[0].next, nil
+			return jobs, waiting[0].next.Time, nil
 		}
 		waiting = slices.Delete(waiting, first, first+1)
-		j := job{Webhook: w.id}
-		err := q.QueryRowContext(ctx,
-			"SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id "+
-				"= delivery.webhook "+
-				"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1",
-			service.DeliveryPending, w.id, w.next.UnixMilli()).
-			Scan(&j.ID, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts)
-		if errors.Is(err, sql.ErrNoRows) {
-			continue // deleted meanwhile
-		}
+		due, err := service.Collect(ctx, q, func(j *job) []any {
+			return []any{&j.ID, &j.Webhook, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts}
+		}, "SELECT delivery.id, webhook, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON "+
+			"webhook.id = delivery.webhook WHERE state = ? AND webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT "+
+			"1", service.DeliveryPending, w.id, w.next)
 		if err != nil {
 			return nil, next, err
 		}
-		sending[w.account]++
-		jobs = append(jobs, j)
+		sending[w.account] += len(due) // none if it was deleted meanwhile
+		jobs = append(jobs, due...)
 	}
 	return jobs, next, nil
 }
@@ -141,33 +135,22 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 // waitingHook is a webhook with a pending delivery.
 type waitingHook struct {
 	id, account string
-	next        time.Time
-}
-
-// nextOfEach are the webhooks that have something to deliver, and when, the earliest first.
-func nextOfEach(ctx context.Context, q service.Queryer) ([]waitingHook, error) {
-	return service.Collect(ctx, q, func(row service.Scanner) (w waitingHook, err error) {
-		var next int64
-		err = row.Scan(&w.id, &w.account, &next)
-		w.next = time.UnixMilli(next)
-		return w, err
-	}, "SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id "+
-		"WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
+	next        page.Time
 }
 
 // Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.
 func (s *store) Record(ctx context.Context, a attempt) error {
-	state, next, done := service.Delivered, int64(0), a.At.UnixMilli()
+	state, done := service.Delivered, a.At
 	switch {
 	case !a.NextAt.IsZero():
-		state, next, done = service.DeliveryPending, a.NextAt.UnixMilli(), 0
+		state, done = service.DeliveryPending, time.Time{}
 	case a.Error != "":
 		state = service.DeliveryFailed
 	}
 	return s.service.Write(ctx, func(tx *service.Tx) error {
 		n, err := tx.Exec("UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, "+
 			"last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
-			state, next, done, a.Status, a.Error, a.Delivery, service.DeliveryPending, a.At.UnixMilli())
+			state, a.NextAt, done, a.Status, a.Error, a.Delivery, service.DeliveryPending, a.At)
 		if err != nil || n > 0 {
 			return err
 		}

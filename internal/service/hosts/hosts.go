@@ -69,18 +69,15 @@ type Hosts struct {
 func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, error) {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[string]pace.Learned{}}
-	_, err := service.Collect(ctx, s.DB().Read(), func(row service.Scanner) (l pace.Learned, err error) {
-		var name, text string
-		if err := row.Scan(&name, &text); err != nil {
-			return l, err
-		}
-		if err := service.FromJSON(text, &l); err != nil {
-			return l, fmt.Errorf("pace of host %s: %w", name, err)
-		}
-		h.shared.Pace().Remember(name, l)
-		return l, nil
-	}, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?",
-		time.Now().Add(-keepLearned).UnixMilli())
+	type host struct {
+		name    string
+		learned pace.Learned
+	}
+	list, err := service.Collect(ctx, s.DB().Read(), func(h *host) []any { return []any{&h.name, &h.learned} },
+		"SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned))
+	for _, known := range list {
+		h.shared.Pace().Remember(known.name, known.learned)
+	}
 	return h, errors.Join(err, h.applyDenied(ctx))
 }
 
@@ -113,15 +110,12 @@ func (h *Hosts) save(ctx context.Context) {
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
 				text = "" // nothing is left to know
 			}
-			err := tx.Change("INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO "+
-				"UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
-				name, text, tx.Now().UnixMilli())
-			if err != nil {
+			if err := tx.Put("host", "name", "name, learned, updated_at", name, text, tx.Now()); err != nil {
 				return err
 			}
 		}
 		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)",
-			tx.Now().Add(-keepLearned).UnixMilli())
+			tx.Now().Add(-keepLearned))
 	})
 	if err != nil {
 		h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
@@ -136,14 +130,13 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Host{Host: name}
-	var at int64
-	err = h.service.DB().Read().QueryRowContext(ctx, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?",
-		name).Scan(&out.Denied, &out.DeniedReason, &at)
+	out, err := service.One(ctx, h.service.DB().Read(), func(h *Host) []any {
+		return []any{&h.Denied, &h.DeniedReason, &h.DeniedAt}
+	}, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?", name)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	out.DeniedAt = service.TimeOf(at)
+	out.Host = name
 	state, _ := h.shared.Pace().Host(name)
 	out.Pace = &Pace{
 		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor),
@@ -152,7 +145,7 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 		Refusals: state.Refusals, InFlight: state.Inflight,
 	}
 	out.Crawls = &CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
-	return out, nil
+	return &out, nil
 }
 
 // List returns the hosts that are denied or need a slower pace, in the order of their names. Cursor is the last name of
@@ -179,7 +172,7 @@ func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list servic
 }
 
 func (h *Hosts) names(ctx context.Context, query string, args ...any) ([]string, error) {
-	return service.Collect(ctx, h.service.DB().Read(), service.ScanText, query, args...)
+	return service.Collect(ctx, h.service.DB().Read(), service.Column[string], query, args...)
 }
 
 // Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all
@@ -192,10 +185,8 @@ func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string
 	}
 	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
 		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, "+
-			"'', ?, 1, ?, ?) "+
-			"ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, denied_at = "+
-			"excluded.denied_at",
-			name, tx.Now().UnixMilli(), reason, tx.Now().UnixMilli())
+			"'', ?, 1, ?, ?) ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, "+
+			"denied_at = excluded.denied_at", name, tx.Now(), reason, tx.Now())
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -49,45 +48,31 @@ const columns = "id, account, name, cron, every, zone, enabled, submission_json,
 
 // put stores a row.
 func put(tx *service.Tx, r *row) error {
-	optional := func(v any) string { // a value that is nil is an empty text
-		return strings.TrimPrefix(service.ToJSON(v), "null")
+	submission, recrawl := "", ""
+	if r.Submission != nil {
+		submission = service.ToJSON(r.Submission)
 	}
-	submission, recrawl := optional(r.Submission), optional(r.Recrawl)
-	return tx.Change("INSERT INTO schedule ("+columns+", input_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "+
-		"?, ?, ?, ?, ?, ?) "+
-		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = "+
-		"excluded.zone, enabled = excluded.enabled, "+
-		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, "+
-		"created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
-		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = "+
-		"excluded.last_crawl, last_error = excluded.last_error, input_bytes = excluded.input_bytes",
-		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, submission, r.Crawl, recrawl, r.createdBy,
-		optional(r.scopes), optional(r.firing),
-		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl,
-		r.LastError, len(submission)+len(recrawl))
+	if r.Recrawl != nil {
+		recrawl = service.ToJSON(r.Recrawl)
+	}
+	return tx.Put("schedule", "id", columns+", input_bytes", r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone,
+		r.Enabled, submission, r.Crawl, recrawl, r.createdBy, r.scopes, r.firing, r.CreatedAt, r.NextAt, r.LastAt,
+		r.LastCrawl, r.LastError, len(submission)+len(recrawl))
 }
 
 // query returns the rows that the condition selects.
 func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]row, error) {
-	return service.Collect(ctx, q, scan, "SELECT "+columns+" FROM schedule "+where, args...)
-}
-
-func scan(from service.Scanner) (r row, err error) {
-	var submission, recrawl, firing, scopes string
-	var created, next, last int64
-	err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl,
-		&recrawl, &r.createdBy, &scopes, &firing,
-		&created, &next, &last, &r.LastCrawl, &r.LastError)
-	if err != nil {
-		return r, err
+	rows, err := service.Collect(ctx, q, func(r *row) []any {
+		return []any{&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &r.Submission, &r.Crawl,
+			&r.Recrawl, &r.createdBy, &r.scopes, &r.firing, &r.CreatedAt, &r.NextAt, &r.LastAt, &r.LastCrawl,
+			&r.LastError}
+	}, "SELECT "+columns+" FROM schedule "+where, args...)
+	for i := range rows {
+		if s := rows[i].Submission; s != nil {
+			service.WithoutUserinfo(s.StartURLs)
+		}
 	}
-	r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-	err = errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl),
-		service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
-	if r.Submission != nil {
-		service.WithoutUserinfo(r.Submission.StartURLs)
-	}
-	return r, err
+	return rows, err
 }
 
 // shown is the schedule without the secrets of its settings, as that of a crawl is: a key that only reads must not get
@@ -117,15 +102,20 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 // List returns the schedules of an account, the oldest first; of all accounts if the account is empty. They have no
 // settings and the first start URLs only.
 func (s *Schedules) List(ctx context.Context, account string) ([]service.Schedule, error) {
-	list, err := service.Collect(ctx, s.service.DB().Read(), func(from service.Scanner) (service.Schedule, error) {
-		r, err := scan(from)
-		if err == nil && r.Submission != nil {
-			r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
+	ids, err := service.Collect(ctx, s.service.DB().Read(), service.Column[string],
+		"SELECT id FROM schedule WHERE account = ? OR ? = '' ORDER BY id", account, account)
+	list := []service.Schedule{}
+	for _, id := range ids { // one at a time: the submissions of all may be too large for memory
+		rows, err := query(ctx, s.service.DB().Read(), "WHERE id = ?", id)
+		if err != nil {
+			return nil, err
 		}
-		return r.Schedule, err
-	}, "SELECT "+columns+" FROM schedule WHERE account = ? OR ? = '' ORDER BY id", account, account)
-	if list == nil {
-		list = []service.Schedule{}
+		for _, r := range rows {
+			if r.Submission != nil {
+				r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
+			}
+			list = append(list, r.Schedule)
+		}
 	}
 	return list, err
 }
@@ -154,9 +144,8 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 		return nil, err
 	}
 	err := s.write(ctx, func(tx *service.Tx) error {
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM schedule WHERE account = ?",
-			r.Account).Scan(&n); err != nil {
+		n, err := service.Value[int](ctx, tx, "SELECT COUNT(*) FROM schedule WHERE account = ?", r.Account)
+		if err != nil {
 			return err
 		}
 		if n >= maxPerAccount {
