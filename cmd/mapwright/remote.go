@@ -224,7 +224,7 @@ func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
 	}
 	for _, e := range loaded.Settings.Table() {
 		if given[e.Name] {
-			if err := put(e.Name, config.JSONValue(e.Value)); err != nil {
+			if err := put(e.Name, e.Value.JSON()); err != nil {
 				return nil, err
 			}
 		}

@@ -179,7 +179,7 @@ func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
 	if asJSON {
 		all := map[string]shownSetting{config.ProfileName: {l.Settings.Profile, l.Origin[config.ProfileName]}}
 		for _, e := range table {
-			all[config.FileKey(e.Name)] = shownSetting{config.JSONValue(e.Value), l.Origin[e.Name]}
+			all[config.FileKey(e.Name)] = shownSetting{e.Value.JSON(), l.Origin[e.Name]}
 		}
 		enc := json.NewEncoder(io.out)
 		enc.SetEscapeHTML(false)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the document again")
@@ -57,14 +58,14 @@ func TestSettingsAreDocumented(t *testing.T) {
 
 func rangeText(v Value) string {
 	switch v := v.(type) {
-	case intValue:
+	case numberValue[int]:
 		return fmt.Sprintf("%d to %d", v.min, v.max)
-	case floatValue:
+	case numberValue[float64]:
 		return fmt.Sprintf("%v to %v", v.min, v.max)
-	case durationValue:
+	case numberValue[time.Duration]:
 		return fmt.Sprintf("%v to %v", v.min, v.max)
-	case bytesValue:
-		return fmt.Sprintf("%s to %s", bytesValue{p: &v.min}, bytesValue{p: &v.max})
+	case numberValue[int64]:
+		return fmt.Sprintf("%s to %s", number(&v.min, 0, 0, 0), number(&v.max, 0, 0, 0))
 	}
 	return ""
 }

@@ -20,25 +20,13 @@ const (
 // FromJSON is the layer of a JSON object by file keys, as a submission to a service has it. Order has the names of the
 // settings as they are given. Fault is called for each that cannot be read.
 func FromJSON(text json.RawMessage, fault func(field, code, format string, args ...any)) (layer Layer, order []string) {
-	r := jsonReader{layer: Layer{}, fault: fault}
-	r.read(bytes.TrimSpace(text))
-	return r.layer, r.order
-}
-
-// jsonReader reads the object.
-type jsonReader struct {
-	layer Layer
-	order []string
-	fault func(field, code, format string, args ...any)
-}
-
-func (r *jsonReader) read(text json.RawMessage) {
-	if len(text) == 0 || string(text) == "null" {
-		return
+	layer = Layer{}
+	if text = bytes.TrimSpace(text); len(text) == 0 || string(text) == "null" {
+		return layer, nil
 	}
 	if !json.Valid(text) || text[0] != '{' {
-		r.fault("settings", FaultForm, "settings must be a JSON object such as {\"max_urls\": 100}")
-		return
+		fault("settings", FaultForm, "settings must be a JSON object such as {\"max_urls\": 100}")
+		return layer, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -46,51 +34,46 @@ func (r *jsonReader) read(text json.RawMessage) {
 	seen := map[string]bool{}
 	table := new(Settings).Table()
 	for d.More() {
-		key, err := d.Token()
+		token, err := d.Token()
 		var value any
 		if err == nil {
 			err = d.Decode(&value)
 		}
 		if err != nil {
-			r.fault("settings", FaultForm, "settings cannot be read: %v", err)
-			return
+			fault("settings", FaultForm, "settings cannot be read: %v", err)
+			break
 		}
-		name := key.(string) // nothing else is a key in JSON
-		if seen[name] {
-			r.fault("settings."+name, FaultForm, "it is given twice")
+		key := token.(string) // nothing else is a key in JSON
+		bad := func(code, format string, args ...any) { fault("settings."+key, code, format, args...) }
+		if seen[key] {
+			bad(FaultForm, "it is given twice")
 			continue
 		}
-		seen[name] = true
-		r.readSetting(table, name, value)
+		seen[key] = true
+		if gone := strings.ReplaceAll(key, "_", "-"); Removed(gone) != "" {
+			layer[gone] = Given{From: "settings." + key} // Load warns
+			continue
+		}
+		items, isList := value.([]any)
+		if !isList {
+			items = []any{value}
+		}
+		name, list, advice := settingOf(table, key)
+		texts, ok := textsOf(items, jsonText)
+		switch {
+		case name == "":
+			bad(FaultUnknown, "there is no such setting%s", advice)
+		case value == nil: // as if it were not given
+		case !ok:
+			bad(FaultForm, "it must be a text, a number, true, false or a list of texts")
+		case isList && !list:
+			bad(FaultForm, "it takes one value, not a list")
+		default:
+			layer[name] = Given{Texts: texts, From: "settings." + FileKey(name)}
+			order = append(order, name)
+		}
 	}
-}
-
-// readSetting takes one key with its value. Null is as if the setting were not given.
-func (r *jsonReader) readSetting(table []Entry, key string, value any) {
-	if gone := strings.ReplaceAll(key, "_", "-"); Removed(gone) != "" {
-		r.layer[gone] = Given{From: "settings." + key} // Load warns
-		return
-	}
-	name, list, advice := settingOf(table, key)
-	if name == "" {
-		r.fault("settings."+key, FaultUnknown, "there is no such setting%s", advice)
-		return
-	}
-	items, isList := value.([]any)
-	if !isList {
-		items = []any{value}
-	}
-	texts, ok := textsOf(items, jsonText)
-	switch {
-	case value == nil:
-	case !ok:
-		r.fault("settings."+key, FaultForm, "it must be a text, a number, true, false or a list of texts")
-	case isList && !list:
-		r.fault("settings."+key, FaultForm, "it takes one value, not a list")
-	default:
-		r.layer[name] = Given{Texts: texts, From: "settings." + FileKey(name)}
-		r.order = append(r.order, name)
-	}
+	return layer, order
 }
 
 // settingOf finds a setting by its file key. If there is none, advice says what the caller may mean.

@@ -230,29 +230,28 @@ func leaves(err error) []error {
 }
 
 // contradictions are the faults of values that are each right by themselves. What has a bad value is not compared.
-func (s *Settings) contradictions(bad map[string]bool) []error {
-	var errs []error
+func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
+	fault := func(setting, format string, args ...any) {
+		errs = append(errs, &settingError{setting: setting, err: fmt.Errorf(format, args...)})
+	}
 	if s.MinDelayMS > s.MaxDelayMS && !bad["min-delay-ms"] && !bad["max-delay-ms"] {
-		errs = append(errs, &settingError{setting: "min-delay-ms",
-			err: fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)})
+		fault("min-delay-ms", "min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)
 	}
 	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] &&
 		!bad["throttle-threshold-ms"] {
-		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms",
-			err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
-				s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
+		fault("unthrottle-threshold-ms", "unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
+			s.UnthrottleThresholdMS, s.ThrottleThresholdMS)
 	}
 	if len(s.SeedingStrategy) > 1 && slices.Contains(s.SeedingStrategy, "none") && !bad["seeding-strategy"] {
-		errs = append(errs, &settingError{setting: "seeding-strategy", err: fmt.Errorf(
-			"seeding-strategy is %s: none does not go with others", strings.Join(s.SeedingStrategy, ","))})
+		fault("seeding-strategy", "seeding-strategy is %s: none does not go with others",
+			strings.Join(s.SeedingStrategy, ","))
 	}
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
-		errs = append(errs, &settingError{setting: "user-agent", err: errors.New(
-			"user-agent is blank: servers need a name to ask for less; leave it out for the default")})
+		fault("user-agent", "user-agent is blank: servers need a name to ask for less; leave it out for the default")
 	}
 	if !bad["include"] && !bad["exclude"] {
 		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {
-			errs = append(errs, &settingError{setting: "exclude", err: err})
+			fault("exclude", "%w", err)
 		}
 	}
 	if len(s.Extract) > 0 && !bad["extract"] {
@@ -262,7 +261,7 @@ func (s *Settings) contradictions(bad map[string]bool) []error {
 			o.Extract = append(o.Extract, x)
 		}
 		if err := o.Validate(); err != nil {
-			errs = append(errs, &settingError{setting: "extract", err: fmt.Errorf("extract: %w", err)})
+			fault("extract", "extract: %w", err)
 		}
 	}
 	return errs

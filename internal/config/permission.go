@@ -42,33 +42,13 @@ func (r *Range) String() string {
 	return fmt.Sprintf("others may use %.0f to %.0f", r.AtLeast, *r.AtMost)
 }
 
-// rangeOf is the range of a setting that is a number, a duration in seconds or a size in bytes; nil for others.
-func rangeOf(v Value) *Range {
-	switch v := v.(type) {
-	case intValue:
-		return between(v.min, v.max)
-	case floatValue:
-		return &Range{v.min, &v.max}
-	case durationValue:
-		end := v.max.Seconds()
-		return &Range{v.min.Seconds(), &end}
-	case bytesValue:
-		return between(v.min, v.max)
+// rangeOf is the value and the range of a setting that is a number, a duration in seconds or a size in bytes; the range
+// is nil for others.
+func rangeOf(v Value) (n float64, r *Range) {
+	if v, ok := v.(interface{ rangeOf() (float64, *Range) }); ok {
+		return v.rangeOf()
 	}
-	return nil
-}
-
-// numberOf is the value of a setting that is a number, a duration in seconds or a size in bytes.
-func numberOf(v Value) (n float64, ok bool) {
-	switch v := JSONValue(v).(type) {
-	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
+	return 0, nil
 }
 
 // FreeFor reports whether every account may use the values for a setting that is not the operator's: a number in the
@@ -80,8 +60,8 @@ func (e *Entry) FreeFor(texts []string) bool {
 	if on, ok := e.Value.(boolValue); ok {
 		return !*on.p
 	}
-	n, ok := numberOf(e.Value)
-	return ok && e.Free != nil && e.Free.has(n)
+	n, of := rangeOf(e.Value)
+	return of != nil && e.Free != nil && e.Free.has(n)
 }
 
 // SettingInfo describes one setting to callers of a service.
@@ -105,8 +85,9 @@ func Info(base *Settings) []SettingInfo {
 		Group: Controls, Permission: Tenant,
 		Usage: "set of defaults; own-site needs the permission own_host"}}
 	for _, e := range base.Redacted().Table() {
-		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value),
-			Range: rangeOf(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
+		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: e.Value.JSON(), Group: e.Group,
+			Usage: e.Usage, Permission: e.Permission, Free: e.Free}
+		_, info.Range = rangeOf(e.Value)
 		_, info.List = e.Value.(listValue)
 		if v, ok := e.Value.(stringValue); ok {
 			info.Choices = v.choices

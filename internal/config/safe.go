@@ -59,25 +59,20 @@ func chooseProfile(layers []Layer) (profile Profile, from string, warnings []str
 // profileRequests lists what the layers say about the profile, the lowest layer first, and the faults in it.
 func profileRequests(layers []Layer) (requests []profileRequest, errs []error) {
 	for i, l := range layers {
-		if given, ok := l[ProfileName]; ok {
+		for _, name := range []string{ProfileName, SafeName} {
+			given := l[name]
 			for _, text := range given.Texts {
-				if err := oneOf(Profiles())(text); err != nil {
-					errs = append(errs, &settingError{ProfileName, given.From, err})
-					continue
+				r, on := profileRequest{i, Profile(text), given.From}, false
+				err := oneOf(Profiles())(text)
+				if name == SafeName {
+					r.profile, r.from = "", given.From+"=false"
+					if err = (boolValue{p: &on}).Set(text); on {
+						r.profile, r.from = Safe, given.From
+					}
 				}
-				requests = append(requests, profileRequest{i, Profile(text), given.From})
-			}
-		}
-		if given, ok := l[SafeName]; ok {
-			for _, text := range given.Texts {
-				var on bool
-				if err := (boolValue{&on}).Set(text); err != nil {
-					errs = append(errs, &settingError{SafeName, given.From, err})
+				if err != nil {
+					errs = append(errs, &settingError{name, given.From, err})
 					continue
-				}
-				r := profileRequest{layer: i, from: given.From + "=false"}
-				if on {
-					r.profile, r.from = Safe, given.From
 				}
 				requests = append(requests, r)
 			}

@@ -123,3 +123,23 @@ type Settings struct {
 func (s *Settings) Seeds(source string) bool {
 	return s.MaxDepth != 0 && (slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all"))
 }
+
+// Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.
+func Defaults(p Profile) *Settings {
+	s := &Settings{Profile: p}
+	for _, e := range s.Table() {
+		e.Value.reset()
+	}
+	switch p {
+	case OwnSite:
+		s.MaxInflightPerHost = 150
+		s.MinDelayMS, s.MaxDelayMS = 0, 0
+	case Safe:
+		s.MaxWorkers = safeWorkers
+		s.MaxInflightPerHost = safeInflight
+		s.MinDelayMS, s.MaxDelayMS = safeMinDelayMS, safeMaxDelayMS
+		s.MaxURLs = SafePages
+		s.Duration = SafeDuration
+	}
+	return s
+}

@@ -114,63 +114,46 @@ func FromFile(path string) (Layer, error) {
 		return nil, fmt.Errorf("read configuration %s: line %d: it must hold lines such as 'max_urls: 100'", path,
 			root.Line)
 	}
-	r := fileReader{path: path, lists: map[string]bool{StartURLName: true}, names: map[string]string{}, layer: Layer{}}
+	names := map[string]string{}                 // settings by key
+	lists := map[string]bool{StartURLName: true} // settings that take several values
 	for _, name := range otherNames() {
-		r.names[FileKey(name)] = name
+		names[FileKey(name)] = name
 	}
 	for _, e := range new(Settings).Table() {
-		r.names[FileKey(e.Name)] = e.Name
-		_, r.lists[e.Name] = e.Value.(listValue)
+		names[FileKey(e.Name)] = e.Name
+		_, lists[e.Name] = e.Value.(listValue)
 	}
+	layer, unknown, errs := Layer{}, []string(nil), []error(nil)
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		r.read(root.Content[i], root.Content[i+1])
+		key, items, isList := root.Content[i], []*yaml.Node{root.Content[i+1]}, false
+		if list := resolved(items[0]); list.Kind == yaml.SequenceNode {
+			items, isList = list.Content, true
+		}
+		name, known := names[FileKey(key.Value)]
+		_, twice := layer[name]
+		texts, ok := textsOf(items, yamlText)
+		fault := ""
+		switch {
+		case !known:
+			unknown = append(unknown, strconv.Quote(key.Value))
+		case twice:
+			fault = "is given twice"
+		case !ok:
+			fault = "must be a value or a list of values"
+		case isList && !lists[name]:
+			fault = "takes one value, not a list"
+		default:
+			layer[name] = Given{Texts: texts, From: "file " + path + " " + key.Value}
+		}
+		if fault != "" {
+			errs = append(errs, fmt.Errorf("file %s line %d: %s %s", path, key.Line, key.Value, fault))
+		}
 	}
-	if len(r.unknown) > 0 {
-		slices.Sort(r.unknown)
-		r.errs = append(r.errs, fmt.Errorf("configuration %s: no such setting: %s", path,
-			strings.Join(r.unknown, ", ")))
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		errs = append(errs, fmt.Errorf("configuration %s: no such setting: %s", path, strings.Join(unknown, ", ")))
 	}
-	return r.layer, errors.Join(r.errs...)
-}
-
-// fileReader gathers the settings of one configuration file.
-type fileReader struct {
-	path    string
-	names   map[string]string // setting by key
-	lists   map[string]bool   // settings that take several values
-	layer   Layer
-	unknown []string // keys, quoted
-	errs    []error
-}
-
-// read takes one key with its value.
-func (r *fileReader) read(key, value *yaml.Node) {
-	name, ok := r.names[strings.ReplaceAll(key.Value, "-", "_")]
-	if !ok {
-		r.unknown = append(r.unknown, strconv.Quote(key.Value))
-		return
-	}
-	fault := func(format string, args ...any) {
-		r.errs = append(r.errs, fmt.Errorf("file %s line %d: %s %s", r.path, key.Line, key.Value,
-			fmt.Sprintf(format, args...)))
-	}
-	if _, twice := r.layer[name]; twice {
-		fault("is given twice")
-		return
-	}
-	items, isList := []*yaml.Node{value}, false
-	if list := resolved(value); list.Kind == yaml.SequenceNode {
-		items, isList = list.Content, true
-	}
-	texts, ok := textsOf(items, yamlText)
-	switch {
-	case !ok:
-		fault("must be a value or a list of values")
-	case isList && !r.lists[name]:
-		fault("takes one value, not a list")
-	default:
-		r.layer[name] = Given{Texts: texts, From: "file " + r.path + " " + key.Value}
-	}
+	return layer, errors.Join(errs...)
 }
 
 // textsOf are the texts that a Value takes. An empty list is an empty text. It reports false if an item has no text.

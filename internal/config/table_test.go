@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every setting that is a number has a range, both ends of which it takes. A value beyond an end is refused by its
@@ -15,24 +16,26 @@ func TestEveryNumberHasARange(t *testing.T) {
 	for _, e := range Defaults(Polite).Table() {
 		var ends, beyond []string
 		var said string
+		usual, _ := rangeOf(e.Value)
 		switch v := e.Value.(type) {
-		case intValue:
+		case numberValue[int]:
 			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
 				[]string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1), fmt.Sprint(uint64(math.MaxUint64))},
 				fmt.Sprintf("is not between %d and %d", v.min, v.max)
-		case floatValue:
+		case numberValue[float64]:
 			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
 				[]string{fmt.Sprint(v.min / 2), fmt.Sprint(v.max * 2), "NaN"},
 				fmt.Sprintf("is not between %v and %v", v.min, v.max)
-		case durationValue:
+		case numberValue[time.Duration]:
 			ends, beyond, said = []string{v.min.String(), v.max.String()},
 				[]string{(v.min - 1).String(), (v.max + 1).String()},
 				fmt.Sprintf("is not between %v and %v", v.min, v.max)
-		case bytesValue:
+		case numberValue[int64]:
 			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)},
 				[]string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1)}, "is not between 1 and 1048576MiB"
 		default:
-			if _, isNumber := numberOf(v); isNumber {
+			switch v.JSON().(type) {
+			case int, int64, float64:
 				t.Errorf("%s is a number without a range", e.Name)
 			}
 			continue
@@ -48,8 +51,13 @@ func TestEveryNumberHasARange(t *testing.T) {
 				t.Errorf("%s %s: %v, want %q", e.Name, text, err, said)
 			}
 		}
-		if r := rangeOf(e.Value); r == nil || r.AtMost == nil {
+		_, r := rangeOf(e.Value)
+		if r == nil || r.AtMost == nil {
 			t.Errorf("%s has no range for users", e.Name)
+		}
+		if e.Free != nil && e.Name != "timeout" && usual != e.Free.AtLeast &&
+			(e.Free.AtMost == nil || usual != *e.Free.AtMost) {
+			t.Errorf("%s is %v by default, and free for %v", e.Name, usual, e.Free)
 		}
 		want[e.Name], layer[e.Name] = said, Given{Texts: beyond[1:2], From: "flag --" + e.Name}
 	}

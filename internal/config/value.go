@@ -20,47 +20,104 @@ type Value interface {
 	String() string
 	// Type names the form for help texts. The type of a value that is on or off is bool.
 	Type() string
+	// JSON is the value as JSON shows it: a number, a boolean, a list or a text. Durations are seconds and sizes are
+	// bytes; a configuration file takes both forms.
+	JSON() any
+	reset() // to the default
 }
 
-type intValue struct {
-	p        *int
-	min, max int
+// numberValue is a number, a share, a duration or a size in bytes, by its type.
+type numberValue[T int | float64 | time.Duration | int64] struct {
+	p               *T
+	usual, min, max T
 }
 
-func (v intValue) Set(text string) error {
-	n, err := strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("%q is not a whole number", text)
+func number[T int | float64 | time.Duration | int64](p *T, usual, least, most T) Value {
+	return numberValue[T]{p, usual, least, most}
+}
+
+func (v numberValue[T]) Set(text string) error {
+	var n T
+	var err error
+	shown := strconv.Quote(text)
+	switch p := any(&n).(type) {
+	case *int:
+		shown = text
+		*p, err = strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
+		if errors.Is(err, strconv.ErrRange) {
+			err = nil // it is the largest or the smallest number then
+		} else if err != nil {
+			err = fmt.Errorf("%q is not a whole number", text)
+		}
+	case *float64:
+		if *p, err = strconv.ParseFloat(text, 64); err != nil {
+			err = fmt.Errorf("%q is not a number", text)
+		}
+		shown = fmt.Sprint(*p)
+	case *time.Duration: // seconds ("90", "1.5") or a form with units ("1m30s", "7d")
+		*p, err = ParseDuration(text)
+	case *int64:
+		var size uint64
+		if size, err = humanize.ParseBytes(text); err != nil {
+			err = fmt.Errorf("%q is not a size such as 10MiB", text)
+		}
+		*p = int64(min(size, math.MaxInt64))
 	}
-	if err != nil || n < v.min || n > v.max {
-		return fmt.Errorf("%s is not between %d and %d", text, v.min, v.max)
+	if err != nil {
+		return err
+	}
+	if !(n >= v.min && n <= v.max) {
+		return fmt.Errorf("%s is not between %s and %s", shown, numberValue[T]{p: &v.min}, numberValue[T]{p: &v.max})
 	}
 	*v.p = n
 	return nil
 }
 
-func (v intValue) String() string { return strconv.Itoa(*v.p) }
-
-type floatValue struct {
-	p        *float64
-	min, max float64
+func (v numberValue[T]) String() string {
+	switch n := any(*v.p).(type) {
+	case float64:
+		return strconv.FormatFloat(n, 'g', -1, 64)
+	case int64:
+		if n%(1<<20) == 0 {
+			return fmt.Sprintf("%dMiB", n>>20)
+		}
+	}
+	return fmt.Sprint(*v.p)
 }
 
-func (v floatValue) Set(text string) error {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return fmt.Errorf("%q is not a number", text)
+func (v numberValue[T]) Type() string {
+	switch any(*v.p).(type) {
+	case time.Duration:
+		return "duration"
+	case int64:
+		return "size"
 	}
-	if !(f >= v.min && f <= v.max) {
-		return fmt.Errorf("%v is not between %v and %v", f, v.min, v.max)
-	}
-	*v.p = f
-	return nil
+	return "number"
 }
 
-func (v floatValue) String() string { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
+func (v numberValue[T]) JSON() any {
+	if d, ok := any(*v.p).(time.Duration); ok {
+		return d.Seconds()
+	}
+	return *v.p
+}
 
-type boolValue struct{ p *bool }
+func (v numberValue[T]) reset() { *v.p = v.usual }
+
+// rangeOf is the number and its range as numbers: a duration in seconds, a size in bytes.
+func (v numberValue[T]) rangeOf() (n float64, r *Range) {
+	unit := 1.0
+	if _, ok := any(v.min).(time.Duration); ok {
+		unit = float64(time.Second)
+	}
+	end := float64(v.max) / unit
+	return float64(*v.p) / unit, &Range{AtLeast: float64(v.min) / unit, AtMost: &end}
+}
+
+type boolValue struct {
+	p     *bool
+	usual bool
+}
 
 func (v boolValue) Set(text string) error {
 	switch strings.ToLower(text) {
@@ -75,11 +132,15 @@ func (v boolValue) Set(text string) error {
 }
 
 func (v boolValue) String() string { return strconv.FormatBool(*v.p) }
+func (v boolValue) Type() string   { return "bool" }
+func (v boolValue) JSON() any      { return *v.p }
+func (v boolValue) reset()         { *v.p = v.usual }
 
 // stringValue takes any text that passes its check, if it has one, and the empty text. If it has choices, it takes one
 // of them.
 type stringValue struct {
 	p       *string
+	usual   string
 	check   func(string) error
 	form    string // its Type, if that is not text
 	choices []string
@@ -109,29 +170,14 @@ func (v stringValue) Set(text string) error {
 }
 
 func (v stringValue) String() string { return *v.p }
+func (v stringValue) JSON() any      { return *v.p }
+func (v stringValue) reset()         { *v.p = v.usual }
+
+// Type is its form, or text.
+func (v stringValue) Type() string { return cmp.Or(v.form, "text") }
 
 // Choices are the texts that may be given; nil means any that passes the check.
 func (v stringValue) Choices() []string { return v.choices }
-
-// durationValue takes seconds ("90", "1.5") or a form with units ("1m30s", "7d").
-type durationValue struct {
-	p        *time.Duration
-	min, max time.Duration
-}
-
-func (v durationValue) Set(text string) error {
-	d, err := ParseDuration(text)
-	if err != nil {
-		return err
-	}
-	if d < v.min || d > v.max {
-		return fmt.Errorf("%q is not between %v and %v", text, v.min, v.max)
-	}
-	*v.p = d
-	return nil
-}
-
-func (v durationValue) String() string { return v.p.String() }
 
 // ParseDuration reads seconds, or a length of time with units: see [ParseAge].
 func ParseDuration(text string) (time.Duration, error) {
@@ -192,30 +238,6 @@ func parseUnits(text string) (time.Duration, error) {
 	return total + d, nil
 }
 
-type bytesValue struct {
-	p        *int64
-	min, max int64
-}
-
-func (v bytesValue) Set(text string) error {
-	n, err := humanize.ParseBytes(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a size such as 10MiB", text)
-	}
-	if n < uint64(v.min) || n > uint64(v.max) {
-		return fmt.Errorf("%q is not between %s and %s", text, bytesValue{p: &v.min}, bytesValue{p: &v.max})
-	}
-	*v.p = int64(n)
-	return nil
-}
-
-func (v bytesValue) String() string {
-	if *v.p%(1<<20) == 0 {
-		return fmt.Sprintf("%dMiB", *v.p>>20)
-	}
-	return strconv.FormatInt(*v.p, 10)
-}
-
 // ParseDate reads a day or an RFC 3339 time.
 func ParseDate(text string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
@@ -230,6 +252,7 @@ func ParseDate(text string) (time.Time, error) {
 // list.
 type listValue struct {
 	p     *[]string
+	usual []string
 	split bool
 	most  int // items
 	check func(string) error
@@ -270,15 +293,8 @@ func (v listValue) take(items, texts []string) error {
 }
 
 func (v listValue) String() string { return strings.Join(*v.p, ",") }
-
-func (intValue) Type() string      { return "number" }
-func (floatValue) Type() string    { return "number" }
-func (boolValue) Type() string     { return "bool" }
-func (durationValue) Type() string { return "duration" }
-func (bytesValue) Type() string    { return "size" }
-
-// Type is its form, or text.
-func (v stringValue) Type() string { return cmp.Or(v.form, "text") }
+func (v listValue) JSON() any      { return append([]string{}, *v.p...) }
+func (v listValue) reset()         { *v.p = slices.Clone(v.usual) }
 
 // Type is that of one item, or of a list where several may be given at once.
 func (v listValue) Type() string {
@@ -286,24 +302,4 @@ func (v listValue) Type() string {
 		return "list"
 	}
 	return "text"
-}
-
-// JSONValue is a setting's value as JSON shows it: a number, a boolean, a list or a text. Durations are seconds and
-// sizes are bytes; a configuration file takes both forms.
-func JSONValue(v Value) any {
-	switch v := v.(type) {
-	case intValue:
-		return *v.p
-	case floatValue:
-		return *v.p
-	case boolValue:
-		return *v.p
-	case durationValue:
-		return v.p.Seconds()
-	case bytesValue:
-		return *v.p
-	case listValue:
-		return append([]string{}, *v.p...)
-	}
-	return v.String()
 }

@@ -253,7 +253,7 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	r.Settings = map[string]any{}
 	for _, e := range loaded.Settings.Redacted().Table() {
 		if _, ok := r.given[config.FileKey(e.Name)]; ok {
-			r.Settings[config.FileKey(e.Name)] = config.JSONValue(e.Value)
+			r.Settings[config.FileKey(e.Name)] = e.Value.JSON()
 		}
 	}
 	for _, name := range []string{config.ProfileName, config.SafeName} {

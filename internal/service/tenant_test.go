@@ -26,7 +26,7 @@ func probes(t *testing.T, e config.Entry) []any {
 	if v, ok := other[e.Name]; ok {
 		return []any{v}
 	}
-	switch v := config.JSONValue(e.Value).(type) {
+	switch v := e.Value.JSON().(type) {
 	case bool:
 		return []any{!v}
 	case int, int64, float64:
@@ -115,7 +115,7 @@ func TestEverySettingByEveryCaller(t *testing.T) {
 
 // numberOf is the value of a setting that is a number.
 func numberOf(e config.Entry) (n float64, ok bool) {
-	switch v := config.JSONValue(e.Value).(type) {
+	switch v := e.Value.JSON().(type) {
 	case int:
 		return float64(v), true
 	case int64:
@@ -306,7 +306,7 @@ func FuzzSubmission(f *testing.F) {
 		}
 		plain := config.Defaults(loaded.Settings.Profile).Table()
 		for i, e := range loaded.Settings.Table() {
-			same := fmt.Sprint(config.JSONValue(e.Value)) == fmt.Sprint(config.JSONValue(plain[i].Value))
+			same := fmt.Sprint(e.Value.JSON()) == fmt.Sprint(plain[i].Value.JSON())
 			if !same && (e.Permission == config.Operator || e.Permission == config.Admin && e.Free == nil) {
 				t.Errorf("%s became %v", e.Name, e.Value)
 			}

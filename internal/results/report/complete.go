@@ -237,7 +237,7 @@ func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 		key := config.FileKey(e.Name)
 		limit := e.Group == config.Limits && (given == nil || e.Permission != config.Operator)
 		if limit || !e.PerRun && (given == nil || given[key]) && e.Value.String() != usual[i].Value.String() {
-			shown[key] = config.JSONValue(e.Value)
+			shown[key] = e.Value.JSON()
 		}
 	}
 	return shown

@@ -26,7 +26,7 @@ func Document(base string) ([]byte, error) {
 	properties := map[string]any{config.ProfileName: map[string]any{"type": "string", "enum": config.Profiles()}}
 	for _, e := range config.Defaults(config.Polite).Table() {
 		properties[config.FileKey(e.Name)] = map[string]any{"type": []string{"string", "number", "boolean", "array",
-			"null"}, "description": e.Usage, "default": config.JSONValue(e.Value)}
+			"null"}, "description": e.Usage, "default": e.Value.JSON()}
 	}
 	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	schemas["Settings"].(map[string]any)["properties"] = properties
