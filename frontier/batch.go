@@ -5,17 +5,19 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
 // dedup, and the lease that ends with them if there is one. It is used again.
 type batch struct {
-	origin   Origin  // of found
-	found    []Found // the caller's
-	links    []Link  // the caller's too; they come after found wherever an index stands for a link
-	keys     []Key   // of both
-	self     Key     // of the page that they are on, if there is one
-	names    Names   // of found
+	origin   Origin       // of found
+	found    []Found      // the caller's
+	links    []Link       // the caller's too; they come after found wherever an index stands for a link
+	keys     []weburl.Key // of both
+	self     weburl.Key   // of the page that they are on, if there is one
+	names    Names        // of found
 	states   []linkState
 	shards   []*shard // that have to do with it, in order
 	todo     []int32  // links that are not known, by index
@@ -37,7 +39,7 @@ type batch struct {
 	foreign []Link // those to be sent, each once
 
 	rec   [1]Record
-	ask   []Key
+	ask   []weburl.Key
 	seen  []bool
 	table []int32 // hash table of fresh, by key: index plus 1
 }
@@ -71,7 +73,7 @@ const batchMost = 4096
 func (b *batch) reset() {
 	clear(b.fresh)
 	b.rec[0] = Record{}
-	b.origin, b.found, b.links, b.self, b.end, b.fin = Origin{}, nil, nil, Key{}, ending{}, Finish{}
+	b.origin, b.found, b.links, b.self, b.end, b.fin = Origin{}, nil, nil, weburl.Key{}, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
 	b.foreign = b.foreign[:0]
@@ -189,7 +191,7 @@ func (b *batch) collect() {
 func (b *batch) collectForeign() {
 	b.foreign = b.foreign[:0]
 	type sent struct {
-		key    Key
+		key    weburl.Key
 		source uint8
 	}
 	seen := map[sent]bool{}
@@ -208,7 +210,7 @@ func (b *batch) collectForeign() {
 }
 
 // enter puts the key of the next fresh link into the table, unless it is there.
-func (b *batch) enter(k Key) bool {
+func (b *batch) enter(k weburl.Key) bool {
 	at := b.slot(k)
 	if b.table[at] != 0 {
 		return false
@@ -218,7 +220,7 @@ func (b *batch) enter(k Key) bool {
 }
 
 // slot is where the table has a key, or has room for it.
-func (b *batch) slot(k Key) uint64 {
+func (b *batch) slot(k weburl.Key) uint64 {
 	mask := uint64(len(b.table) - 1)
 	at := k.Lo & mask
 	for b.table[at] != 0 && b.keys[b.from[b.table[at]-1]] != k {
@@ -262,7 +264,7 @@ func (b *batch) questions() {
 			b.ask = append(b.ask, b.keys[i])
 		}
 	}
-	slices.SortFunc(b.ask, Key.Compare)
+	slices.SortFunc(b.ask, weburl.Key.Compare)
 	b.ask = slices.Compact(b.ask)
 	b.seen = slices.Grow(b.seen[:0], len(b.ask))[:len(b.ask)]
 }
@@ -273,7 +275,7 @@ func (b *batch) answer() {
 		if b.states[i] != linkDoubtful {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(b.ask, b.keys[i], Key.Compare)
+		at, _ := slices.BinarySearchFunc(b.ask, b.keys[i], weburl.Key.Compare)
 		if !b.seen[at] {
 			b.states[i] = linkVerified
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -36,12 +37,12 @@ func (s *nullStore) Commit(recs ...Record) (Position, error) {
 	}
 	return s.last, nil
 }
-func (s *nullStore) Ready(context.Context) error                     { return nil }
-func (s *nullStore) Seen(_ context.Context, k []Key, o []bool) error { clear(o); return nil }
-func (s *nullStore) Pending(context.Context, HostID, Cursor, int) ([]Link, Cursor, error) {
+func (s *nullStore) Ready(context.Context) error                            { return nil }
+func (s *nullStore) Seen(_ context.Context, k []weburl.Key, o []bool) error { clear(o); return nil }
+func (s *nullStore) Pending(context.Context, weburl.HostID, Cursor, int) ([]Link, Cursor, error) {
 	return nil, Cursor{}, nil
 }
-func (s *nullStore) Host(context.Context, HostID) (HostFact, bool, error) {
+func (s *nullStore) Host(context.Context, weburl.HostID) (HostFact, bool, error) {
 	return HostFact{}, false, nil
 }
 

@@ -23,7 +23,7 @@ import (
 func fullFilter(errs float64) *dedup.Filter {
 	fl := dedup.NewFilter(0, errs/0.115) // a layer has 0.115 of the rate asked for
 	for i := uint64(1); fl.Layers() < 2; i++ {
-		fl.Add(Key{Hi: i * 0x9e3779b97f4a7c15, Lo: i * 0xbf58476d1ce4e5b9})
+		fl.Add(weburl.Key{Hi: i * 0x9e3779b97f4a7c15, Lo: i * 0xbf58476d1ce4e5b9})
 	}
 	return fl
 }
@@ -77,10 +77,10 @@ type slowStore struct {
 	*memStore
 	keys, most atomic.Int64
 	mu         sync.Mutex
-	recorded   map[Key]int
+	recorded   map[weburl.Key]int
 }
 
-func (s *slowStore) Seen(ctx context.Context, keys []Key, out []bool) error {
+func (s *slowStore) Seen(ctx context.Context, keys []weburl.Key, out []bool) error {
 	n := s.keys.Add(int64(len(keys)))
 	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
 	}
@@ -108,13 +108,13 @@ func TestLinksAreRecordedOnce(t *testing.T) {
 	for _, fp := range []float64{1e-9, 0.9999} {
 		t.Run(fmt.Sprint(fp), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &slowStore{memStore: newMemStore(), recorded: map[Key]int{}}
+				store := &slowStore{memStore: newMemStore(), recorded: map[weburl.Key]int{}}
 				o := Options{Pace: fast(8), FilterFPRate: fp, FilterCapacity: 1, HotSetBytes: 1, Shards: 4,
 					MaxVerify: 50}
 				f := newTest(t, o, store)
 				for i := range 40_000 { // fill the filter
 					k := f.hasher.Key(mustParse(t, fmt.Sprintf("http://x%d.example/", i)))
-					f.Remember([]Key{k})
+					f.Remember([]weburl.Key{k})
 				}
 				var wg sync.WaitGroup
 				var added atomic.Int64
@@ -161,7 +161,7 @@ type failingStore struct {
 	seen, commit error
 }
 
-func (s *failingStore) Seen(ctx context.Context, keys []Key, out []bool) error {
+func (s *failingStore) Seen(ctx context.Context, keys []weburl.Key, out []bool) error {
 	if s.seen != nil {
 		return s.seen
 	}
@@ -182,7 +182,7 @@ func TestDoneFails(t *testing.T) {
 		store := &failingStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, FilterFPRate: 0.9999, FilterCapacity: 1}, store)
 		for i := range 40_000 {
-			f.Remember([]Key{f.hasher.Key(mustParse(t, fmt.Sprintf("http://a.example/known%d", i)))})
+			f.Remember([]weburl.Key{f.hasher.Key(mustParse(t, fmt.Sprintf("http://a.example/known%d", i)))})
 		}
 		add(t, f, seeds("http://a.example/")...)
 		var links []Link
@@ -301,7 +301,7 @@ func (b *blobs) read(name string, fn func(io.Reader) error) error {
 func TestFiltersAreKept(t *testing.T) {
 	o := Options{Seed: 5, Shards: 1, FilterCapacity: 1}
 	f := newTest(t, o, newMemStore())
-	var keys []Key
+	var keys []weburl.Key
 	more := func(n int) {
 		for range n {
 			i := len(keys)
@@ -426,7 +426,7 @@ func TestFoundAreRecordedAsLinks(t *testing.T) {
 		r := Result{Class: pace.ClassOK, Finish: &Finish{}, Origin: Origin{
 			Parent: start, Depth: 7, Source: 4, Repeats: 9, At: time.Now().Add(-time.Minute),
 		}}
-		for _, u := range []URL{partURL(0, 1), start, other, partURL(0, 1), partURL(2, 3), other} {
+		for _, u := range []weburl.URL{partURL(0, 1), start, other, partURL(0, 1), partURL(2, 3), other} {
 			r.Found = append(r.Found, Found{URL: u})
 		}
 		r.Found[0].Key = f.hasher.Key(r.Found[0].URL)

@@ -337,7 +337,7 @@ func (ss *shardSet) init(all []*shard) {
 }
 
 // of is the shard of a host.
-func (ss *shardSet) of(id HostID) *shard { return ss.ofPartition(id.Partition()) }
+func (ss *shardSet) of(id weburl.HostID) *shard { return ss.ofPartition(id.Partition()) }
 
 func (ss *shardSet) ofPartition(p uint8) *shard { return ss.all[ss.owners[p]] }
 

@@ -80,7 +80,7 @@ func done(t testing.TB, l *Lease, r Result) Disposition {
 }
 
 // mustURL is the URL of a text that is known to be one.
-func mustURL(text string) URL {
+func mustURL(text string) weburl.URL {
 	u, err := weburl.Parse(text)
 	if err != nil {
 		panic(err)

@@ -15,7 +15,7 @@ import (
 // which a parked host does not have.
 type host struct {
 	hostQueue
-	id        HostID
+	id        weburl.HostID
 	lastStart int64 // clock; 0 if nothing was started yet
 	notBefore int64 // clock; no start before it, whatever the pace says
 	parkedAt  int64 // clock; when the host was parked
@@ -111,22 +111,22 @@ func (h *host) parkable() bool {
 // domains. Every host in it is in the list of its domain. A host keeps its index and
 // its address until it is removed.
 type hostTable struct {
-	byID    map[HostID]int32
+	byID    map[weburl.HostID]int32
 	records memory.Slab[host]
 	names   memory.Arena
 	domains domainTable
 	// gone are the cursors of removed hosts that were not committed yet: how far their
 	// queues are finished.
-	gone map[HostID]Cursor
+	gone map[weburl.HostID]Cursor
 	whys [whyCount]int64 // how many hosts wait for what
 	// denied are the hosts for which Block was called in this run; nil if there are none.
-	denied map[HostID]bool
+	denied map[weburl.HostID]bool
 }
 
 // deny notes that Block was called for a host.
-func (t *hostTable) deny(id HostID) {
+func (t *hostTable) deny(id weburl.HostID) {
 	if t.denied == nil {
-		t.denied = map[HostID]bool{}
+		t.denied = map[weburl.HostID]bool{}
 	}
 	t.denied[id] = true
 }
@@ -144,8 +144,8 @@ type hostDomain struct {
 }
 
 func newHostTable() hostTable {
-	return hostTable{byID: map[HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}},
-		gone: map[HostID]Cursor{}}
+	return hostTable{byID: map[weburl.HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}},
+		gone: map[weburl.HostID]Cursor{}}
 }
 
 // at is the host of an index.
@@ -157,7 +157,7 @@ func (t *hostTable) len() int   { return t.records.Len() }
 func (t *hostTable) end() int32 { return t.records.End() }
 
 // find returns the index of a host, and whether it is in the table.
-func (t *hostTable) find(id HostID) (int32, bool) {
+func (t *hostTable) find(id weburl.HostID) (int32, bool) {
 	i, ok := t.byID[id]
 	return i, ok
 }
@@ -175,7 +175,7 @@ func (t *hostTable) all(p uint8) iter.Seq2[int32, *host] {
 
 // add puts in a host that is not there. A cursor of it that is not committed yet must
 // not be committed after links before it are queued, so the host takes it over.
-func (t *hostTable) add(id HostID, name string) (int32, *host) {
+func (t *hostTable) add(id weburl.HostID, name string) (int32, *host) {
 	i := t.records.Alloc()
 	h := t.at(i)
 	*h = host{id: id, flags: hostUnknown, why: whyIdle, active: -1, hostQueue: emptyQueue(t.gone[id])}

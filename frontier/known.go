@@ -1,6 +1,9 @@
 package frontier
 
-import "github.com/mapwright/mapwright/frontier/dedup"
+import (
+	"github.com/mapwright/mapwright/frontier/dedup"
+	"github.com/mapwright/mapwright/frontier/weburl"
+)
 
 // known tells new links from known ones, for the partitions of one shard. It is
 // guarded by the shard's mutex.
@@ -12,7 +15,7 @@ import "github.com/mapwright/mapwright/frontier/dedup"
 type known struct {
 	filters dedup.Filters
 	recent  *dedup.Recent
-	doubts  map[Key]*doubt
+	doubts  map[weburl.Key]*doubt
 
 	gate   *gate
 	higher promotions
@@ -31,13 +34,13 @@ type doubt struct {
 func (n *known) init(o *Options, recentBytes int, g *gate) {
 	n.filters.Init(o.FilterCapacity, o.FilterFPRate)
 	n.recent = dedup.NewRecent(recentBytes)
-	n.doubts = map[Key]*doubt{}
+	n.doubts = map[weburl.Key]*doubt{}
 	n.gate = g
 }
 
 // lookup is how far the link with a key and some names has come: known, unnamed, a
 // candidate, or doubtful. Then the key is in doubt until settle or endDoubt is called.
-func (n *known) lookup(k Key, depth uint16, names Names) linkState {
+func (n *known) lookup(k weburl.Key, depth uint16, names Names) linkState {
 	if marks, ok := n.recent.Find(k); ok {
 		n.hot++
 		n.again(k, depth)
@@ -60,7 +63,7 @@ func (n *known) lookup(k Key, depth uint16, names Names) linkState {
 }
 
 // again notes that a known link was found at a depth that may be its least.
-func (n *known) again(k Key, depth uint16) {
+func (n *known) again(k weburl.Key, depth uint16) {
 	if n.gate.on && int(depth) <= depthOf(uint8(n.gate.open.Load())) {
 		n.higher.note(k, depth)
 	}
@@ -68,14 +71,14 @@ func (n *known) again(k Key, depth uint16) {
 
 // name notes that names of a known key are on record in this generation, and returns those
 // that were not noted before.
-func (n *known) name(k Key, names Names) Names {
+func (n *known) name(k weburl.Key, names Names) Names {
 	marks, _ := n.recent.Find(k)
 	n.recent.Add(k, uint8(names))
 	return names &^ Names(marks)
 }
 
 // claim makes a key known, with its names.
-func (n *known) claim(k Key, names Names) {
+func (n *known) claim(k weburl.Key, names Names) {
 	n.recent.Add(k, uint8(names))
 	n.filters.Add(k)
 	if d := n.doubts[k]; d != nil {
@@ -84,7 +87,7 @@ func (n *known) claim(k Key, names Names) {
 }
 
 // remember makes a key known that the store has recorded; it may be known already.
-func (n *known) remember(k Key) {
+func (n *known) remember(k weburl.Key) {
 	if n.filters.Has(k) {
 		n.recent.Add(k, 0)
 	} else {
@@ -93,14 +96,14 @@ func (n *known) remember(k Key) {
 }
 
 // isClaimed reports whether a key in doubt was claimed since the store was asked.
-func (n *known) isClaimed(k Key) bool {
+func (n *known) isClaimed(k weburl.Key) bool {
 	_, recent := n.recent.Find(k)
 	return recent || n.doubts[k].claimed
 }
 
 // settle ends the doubt about a link. If the store was asked and the link is still
 // doubtful, it is known.
-func (n *known) settle(k Key, depth uint16, st linkState, asked bool) {
+func (n *known) settle(k weburl.Key, depth uint16, st linkState, asked bool) {
 	switch {
 	case st == linkVerified:
 		n.erred++
@@ -112,7 +115,7 @@ func (n *known) settle(k Key, depth uint16, st linkState, asked bool) {
 }
 
 // endDoubt ends the lookup of a key by one call.
-func (n *known) endDoubt(k Key) {
+func (n *known) endDoubt(k weburl.Key) {
 	if d := n.doubts[k]; d.refs > 1 {
 		d.refs--
 	} else {
@@ -140,12 +143,12 @@ func (n *known) addStats(st *Stats) {
 // matter under the gate only, where a URL's depth must be its least. A link that is
 // promoted while a level is open is leased before the next level ends.
 type promotions struct {
-	now, before map[Key]uint16
+	now, before map[weburl.Key]uint16
 }
 
-func (p *promotions) note(k Key, depth uint16) {
+func (p *promotions) note(k weburl.Key, depth uint16) {
 	if p.now == nil {
-		p.now = map[Key]uint16{}
+		p.now = map[weburl.Key]uint16{}
 	}
 	if old, ok := p.now[k]; !ok || depth < old {
 		p.now[k] = depth
@@ -156,8 +159,8 @@ func (p *promotions) note(k Key, depth uint16) {
 func (p *promotions) age() { p.now, p.before = nil, p.now }
 
 // correct is the depth to lease a URL with.
-func (p *promotions) correct(k Key, depth uint16) uint16 {
-	for _, m := range []map[Key]uint16{p.now, p.before} {
+func (p *promotions) correct(k weburl.Key, depth uint16) uint16 {
+	for _, m := range []map[weburl.Key]uint16{p.now, p.before} {
 		if d, ok := m[k]; ok {
 			depth = min(depth, d)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/internal/limit"
 	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A Lease is the right to make one fetch now. It holds one of the host's slots, and
@@ -18,8 +19,8 @@ type Lease struct {
 	f *Frontier
 	s *shard
 
-	url URL
-	key Key
+	url weburl.URL
+	key weburl.Key
 
 	queued
 	host, level int32
@@ -65,7 +66,7 @@ func (l *Lease) Link() Link {
 }
 
 // URL is the URL to fetch.
-func (l *Lease) URL() URL { return l.url }
+func (l *Lease) URL() weburl.URL { return l.url }
 
 // Attempt counts this lease and those before it that were used up: 1 for the
 // first.

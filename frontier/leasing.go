@@ -174,7 +174,7 @@ func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 }
 
 // fill makes l, whose kind is set, a lease of an entry.
-func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
+func (l *Lease) fill(id weburl.HostID, name []byte, e *entry, class uint8) {
 	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
 	b = append(appendOrigin(b, e.origin, name), e.path...)
 	l.url, _ = weburl.FromCanonical(stringOf(b)) // it was canonical when it was queued
@@ -345,7 +345,7 @@ func (e *ending) goesBack(r *Result) (bool, Disposition) {
 	failed := e.meaning == pace.MeaningRefused || e.meaning == pace.MeaningFailed || r.Class == pace.ClassDropped
 	switch l.kind {
 	case KindRobots:
-		if failed && r.RobotsAt == (URL{}) {
+		if failed && r.RobotsAt == (weburl.URL{}) {
 			return r.RobotsUntil.IsZero(), Retrying
 		}
 		return r.RobotsUntil.IsZero(), Returned
@@ -364,7 +364,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 	h := s.hosts.at(l.host)
 	attempts, at := int(l.attempts), s.time()+int64(r.Delay)
 	if l.kind == KindRobots {
-		if d == Retrying || r.RobotsAt != (URL{}) {
+		if d == Retrying || r.RobotsAt != (weburl.URL{}) {
 			s.asks.follow(l, h, r.RobotsAt)
 			l.endRobotsLocked(h)
 			l.endLocked(h)

@@ -11,15 +11,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// These types of package weburl stand in most calls here. A Key identifies a URL within one crawl, a HostID a host
-// name; both are hashes under [Options.Seed], which a Hasher computes. The first byte of both is the partition.
-type (
-	URL    = weburl.URL
-	Key    = weburl.Key
-	HostID = weburl.HostID
-	Hasher = weburl.Hasher
-)
-
 // The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.
 const (
@@ -40,7 +31,7 @@ func SitemapPriority(weight float64) uint8 {
 
 // A Link is a URL on its way into the frontier, or out of it.
 type Link struct {
-	URL URL
+	URL weburl.URL
 	// Depth is how many links away from a seed the URL was found. Seeds, sitemap
 	// entries among them, have 0.
 	Depth uint16
@@ -54,7 +45,7 @@ type Link struct {
 	Sitemap bool
 	// Vouchers are recorded with a sitemap that is new or visited again. They do not
 	// come back with a lease.
-	Vouchers []HostID
+	Vouchers []weburl.HostID
 	// Source and Hops (redirects taken on the way here) are the caller's: they
 	// are kept with the queued URL and come back with its lease.
 	Source, Hops uint8
@@ -64,7 +55,7 @@ type Link struct {
 
 	// Parent, Discovered and LastMod are for Admit and the store's record. They do
 	// not come back with a lease.
-	Parent     URL
+	Parent     weburl.URL
 	Discovered time.Time
 	LastMod    time.Time
 	// Visit is which time the URL is queued; 0 and 1 are the first. Before is how
@@ -80,7 +71,7 @@ type Link struct {
 	Skip uint8
 
 	// Key is computed from URL where it is zero.
-	Key Key
+	Key weburl.Key
 	// At is where the link lies in its host's queue on disk. Commit and Pending set
 	// it.
 	At Cursor
@@ -89,14 +80,14 @@ type Link struct {
 // Found is a URL that a page links to. A Link is made of it only if the URL is new or has to
 // be sent to the owner of its partition: on most pages nearly all are known.
 type Found struct {
-	URL URL
+	URL weburl.URL
 	// Key is computed from URL where it is zero.
-	Key Key
+	Key weburl.Key
 }
 
 // An Origin is what the Found of one page have in common. The fields are those of [Link].
 type Origin struct {
-	Parent          URL
+	Parent          weburl.URL
 	Depth           uint16 // of what was found, which is the page's and 1
 	Source, Repeats uint8
 	At              time.Time // Link.Discovered
@@ -116,7 +107,7 @@ const (
 
 // SitemapKey is the key of a sitemap. It differs from the key of a page with the
 // same URL.
-func SitemapKey(h Hasher, u URL) Key {
+func SitemapKey(h weburl.Hasher, u weburl.URL) weburl.Key {
 	return h.KeyOf(h.HostID(u.Host()), append([]byte("sitemap "), u.String()...))
 }
 
@@ -131,7 +122,7 @@ func ParseLink(raw string) (Link, error) {
 }
 
 // checkURL refuses a URL that cannot be kept.
-func checkURL(u *URL) error {
+func checkURL(u *weburl.URL) error {
 	if u.IsZero() {
 		return errors.New("link without a url")
 	}

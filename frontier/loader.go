@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mapwright/mapwright/frontier/internal/jobs"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Some goroutines of a frontier, the loaders, read from the store what hosts need: what was
@@ -91,7 +92,7 @@ func (f *Frontier) askStore(of hostRef) error {
 
 // A loadPlan is what a host needs from the store.
 type loadPlan struct {
-	id HostID
+	id weburl.HostID
 	// opening is the one of the host's partition when the plan was made: if it is
 	// another now, level and wait mean nothing.
 	opening uint32

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // lateStore does something after a queue has been read and before the answer
@@ -18,7 +20,7 @@ type lateStore struct {
 	late func()
 }
 
-func (s *lateStore) Pending(ctx context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
+func (s *lateStore) Pending(ctx context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error) {
 	links, next, err := s.memStore.Pending(ctx, host, after, n)
 	if s.late != nil {
 		s.once.Do(s.late)

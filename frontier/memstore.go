@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A memStore is what NewMemStore returns.
@@ -14,10 +16,10 @@ type memStore struct {
 	mu   sync.Mutex
 	last Position // guarded by mu
 	// every link ever committed: its last visit that is finished, 0 for none; guarded by mu
-	finished map[Key]uint32
-	hosts    map[HostID]*memHost // guarded by mu
-	inflight map[Key]struct{}    // guarded by mu
-	sent     []Link              // guarded by mu
+	finished map[weburl.Key]uint32
+	hosts    map[weburl.HostID]*memHost // guarded by mu
+	inflight map[weburl.Key]struct{}    // guarded by mu
+	sent     []Link                     // guarded by mu
 }
 
 type memHost struct {
@@ -33,7 +35,8 @@ type memHost struct {
 func NewMemStore() Store { return newMemStore() }
 
 func newMemStore() *memStore {
-	return &memStore{finished: map[Key]uint32{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
+	return &memStore{finished: map[weburl.Key]uint32{}, hosts: map[weburl.HostID]*memHost{},
+		inflight: map[weburl.Key]struct{}{}}
 }
 
 // Commit implements [Store].
@@ -101,7 +104,7 @@ func (m *memStore) enqueueLocked(l Link) {
 	h.levels[l.Priority] = append(h.levels[l.Priority], l)
 }
 
-func (m *memStore) hostLocked(id HostID) *memHost {
+func (m *memStore) hostLocked(id weburl.HostID) *memHost {
 	h := m.hosts[id]
 	if h == nil {
 		h = &memHost{}
@@ -123,7 +126,7 @@ func indexAfter(level []Link, after Cursor) int {
 func (m *memStore) Ready(context.Context) error { return nil }
 
 // Seen implements [Store].
-func (m *memStore) Seen(_ context.Context, keys []Key, out []bool) error {
+func (m *memStore) Seen(_ context.Context, keys []weburl.Key, out []bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, k := range keys {
@@ -133,7 +136,7 @@ func (m *memStore) Seen(_ context.Context, keys []Key, out []bool) error {
 }
 
 // Pending implements [Store].
-func (m *memStore) Pending(_ context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
+func (m *memStore) Pending(_ context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := m.hosts[host]
@@ -160,7 +163,7 @@ func (m *memStore) Pending(_ context.Context, host HostID, after Cursor, n int) 
 }
 
 // Host implements [Store].
-func (m *memStore) Host(_ context.Context, host HostID) (HostFact, bool, error) {
+func (m *memStore) Host(_ context.Context, host weburl.HostID) (HostFact, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if h := m.hosts[host]; h != nil && h.known {
@@ -170,17 +173,17 @@ func (m *memStore) Host(_ context.Context, host HostID) (HostFact, bool, error) 
 }
 
 // Keys implements [Store].
-func (m *memStore) Keys(_ context.Context, first, last uint8) iter.Seq2[Key, error] {
+func (m *memStore) Keys(_ context.Context, first, last uint8) iter.Seq2[weburl.Key, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var keys []Key
+	var keys []weburl.Key
 	for k := range m.finished {
 		if p := k.Host.Partition(); p >= first && p <= last {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, Key.Compare)
-	return func(yield func(Key, error) bool) {
+	slices.SortFunc(keys, weburl.Key.Compare)
+	return func(yield func(weburl.Key, error) bool) {
 		for _, k := range keys {
 			if !yield(k, nil) {
 				return

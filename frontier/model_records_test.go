@@ -4,11 +4,13 @@ import (
 	"maps"
 	"sync"
 	"testing"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // found has the model take links that were found together: it returns how many are new. Of links that Admit is shown,
 // which it is once of each, evidence and skips are counted. Self is the page that has the links, if there is one.
-func (d *driver) found(links []Link, self Key) (added int) {
+func (d *driver) found(links []Link, self weburl.Key) (added int) {
 	shown := map[string]bool{}
 	for _, l := range links {
 		name := nameOf(l.URL, l.Sitemap)
@@ -57,10 +59,10 @@ type keptStore struct {
 func testNames(source uint8) Names { return [...]Names{0, Linked, Listed, Indexed}[source%4] }
 
 // names are those of each URL that has any, by records or as they are to be.
-type names map[Key]Names
+type names map[weburl.Key]Names
 
 // add adds names of a URL, unless it is the page that names it.
-func (n names) add(k Key, names Names, self Key) {
+func (n names) add(k weburl.Key, names Names, self weburl.Key) {
 	if names &= Linked | Listed; names != 0 && k != self {
 		n[k] |= names
 	}
@@ -70,7 +72,7 @@ func (n names) add(k Key, names Names, self Key) {
 func (n names) record(t *testing.T, r *Record, generation uint32) {
 	for i := range r.Links {
 		if l := &r.Links[i]; !l.Sitemap && generation == 0 {
-			n.add(l.Key, testNames(l.Source), Key{})
+			n.add(l.Key, testNames(l.Source), weburl.Key{})
 		}
 	}
 	for _, named := range r.Named {
@@ -78,10 +80,10 @@ func (n names) record(t *testing.T, r *Record, generation uint32) {
 			t.Errorf("%+v, in generation %d", named, generation)
 		}
 		if named.Linked {
-			n.add(named.Key, Linked, Key{})
+			n.add(named.Key, Linked, weburl.Key{})
 		}
 		if named.Listed {
-			n.add(named.Key, Listed, Key{})
+			n.add(named.Key, Listed, weburl.Key{})
 		}
 	}
 }

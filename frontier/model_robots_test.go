@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // modelAsks is what the model knows of the redirects of robots.txt.
@@ -106,7 +107,7 @@ func (d *driver) checkRobots(l *Lease, h *modelHost, now time.Time) bool {
 }
 
 // redirect is where a robots.txt leads.
-func (d *driver) redirect() URL {
+func (d *driver) redirect() weburl.URL {
 	return mustURL(fmt.Sprintf("http://h%d.example/%s", d.r.IntN(7), oneOf(d.r, "robots.txt", "r")))
 }
 
@@ -133,7 +134,7 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 	case !r.RobotsUntil.IsZero():
 		h.robots[l.URL().Origin()], h.crawl[l.URL().Origin()] = r.RobotsUntil, r.CrawlDelay
 		h.setCrawl(m)
-	case r.RobotsAt != URL{} || failed:
+	case r.RobotsAt != weburl.URL{} || failed:
 		next := &modelQuestion{url: l.URL().String(), attempts: int(l.attempts) + 1}
 		if q == nil {
 			h.asks.away = &modelWait{host: h, origin: l.URL().Origin()}
@@ -141,7 +142,7 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 		} else {
 			next.waits, next.hops = q.waits, q.hops
 		}
-		if r.RobotsAt != (URL{}) {
+		if r.RobotsAt != (weburl.URL{}) {
 			next.url, next.hops, next.attempts = r.RobotsAt.String(), next.hops+1, 0
 		}
 		m.ask(mustParse(d.t, next.url), next)
@@ -159,7 +160,7 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 }
 
 // ask queues a question at the host of its URL.
-func (m *model) ask(u URL, q *modelQuestion) {
+func (m *model) ask(u weburl.URL, q *modelQuestion) {
 	h := m.hostOf(u.Host())
 	q.waits = slices.DeleteFunc(slices.Clone(q.waits), func(w *modelWait) bool { return w.over })
 	for _, w := range q.waits {

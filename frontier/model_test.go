@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // testSeed is FRONTIER_SEED, to repeat a failure, or drawn at random.
@@ -96,7 +97,7 @@ func (m *model) hostOf(name string) *modelHost {
 }
 
 // nameOf tells a page and a sitemap with the same URL apart.
-func nameOf(u URL, sitemap bool) string {
+func nameOf(u weburl.URL, sitemap bool) string {
 	if sitemap {
 		return "sitemap " + u.String()
 	}
@@ -425,7 +426,7 @@ func (d *driver) add() {
 	for range d.r.IntN(8) {
 		links = append(links, d.link(0))
 	}
-	want := d.found(links, Key{})
+	want := d.found(links, weburl.Key{})
 	if n, err := d.f.Add(d.t.Context(), links); n != want || err != nil {
 		d.t.Fatalf("added %d, want %d: %v", n, want, err)
 	}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A namesStore keeps in one line for each record what it says of names: new links with their sources, names, facts and
 // marks.
 type namesStore struct {
 	*memStore
-	urls  map[Key]string
+	urls  map[weburl.Key]string
 	lines []string
 }
 
@@ -72,7 +73,7 @@ const (
 // A URL is named once in a run, with the record of its link, and only where the source of its first link does not tell.
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &namesStore{memStore: newMemStore(), urls: map[Key]string{}}
+		store := &namesStore{memStore: newMemStore(), urls: map[weburl.Key]string{}}
 		var f *Frontier
 		run := func(o Options) {
 			if f != nil {
@@ -83,10 +84,10 @@ func TestNames(t *testing.T) {
 			o.Shards, o.IgnoreRobots, o.Pace, o.Names = 2, true, fast(1), testNames
 			f = newTest(t, o, store)
 			for _, k := range keysOf(store) {
-				f.Remember([]Key{k})
+				f.Remember([]weburl.Key{k})
 			}
 		}
-		url := func(path string) URL { return mustURL("http://a.example" + path) }
+		url := func(path string) weburl.URL { return mustURL("http://a.example" + path) }
 		// read ends a lease of a new page, which links to the given paths.
 		pages := 0
 		read := func(o Origin, paths ...string) {
@@ -170,8 +171,8 @@ func TestNames(t *testing.T) {
 }
 
 // keysOf are the keys of all links that the store has.
-func keysOf(s *namesStore) []Key {
-	var keys []Key
+func keysOf(s *namesStore) []weburl.Key {
+	var keys []weburl.Key
 	for k := range s.urls {
 		keys = append(keys, k)
 	}

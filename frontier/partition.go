@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // An Opening is how a partition is opened.
@@ -34,7 +36,7 @@ type Closed struct {
 
 // A HostNotBefore is the earliest time of the next request to a host.
 type HostNotBefore struct {
-	Host HostID
+	Host weburl.HostID
 	At   time.Time
 }
 
@@ -118,7 +120,7 @@ func (p *partition) touch(s *shard) {
 // load takes in what the store has of the partition, unless it is closed meanwhile.
 // It locks the shard.
 func (p *partition) load(ctx context.Context, s *shard, store Store, opening uint32) error {
-	remember := func(keys []Key) error {
+	remember := func(keys []weburl.Key) error {
 		s.lock()
 		defer s.mu.Unlock()
 		if p.opening != opening {
@@ -130,7 +132,7 @@ func (p *partition) load(ctx context.Context, s *shard, store Store, opening uin
 		return nil
 	}
 	const batch = 1024
-	keys := make([]Key, 0, batch)
+	keys := make([]weburl.Key, 0, batch)
 	for k, err := range store.Keys(ctx, p.number, p.number) {
 		if err != nil {
 			return err
@@ -252,7 +254,7 @@ func (ps *partitionSet) init(closed bool) {
 func (ps *partitionSet) at(p uint8) *partition { return &ps.list[p] }
 
 // of is the partition of a host.
-func (ps *partitionSet) of(id HostID) *partition { return &ps.list[id.Partition()] }
+func (ps *partitionSet) of(id weburl.HostID) *partition { return &ps.list[id.Partition()] }
 
 // close closes a partition of a shard, which is locked, unless it is closed.
 func (ps *partitionSet) close(p uint8, s *shard) {
@@ -426,7 +428,7 @@ func (m Member) LeastDepth() int { return m.f.gate.least() }
 func (m Member) Ask(q RobotsQuestion) error { return m.f.ask(q) }
 
 // Answered ends the wait of an origin for an answer that another machine has sent and the caller has stored.
-func (m Member) Answered(host HostID, origin string) {
+func (m Member) Answered(host weburl.HostID, origin string) {
 	w := &robotsWait{host: host, origin: origin, foreign: true}
 	m.f.deliver([]robotsNews{{wait: w}})
 }

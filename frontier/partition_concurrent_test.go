@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // finishStore counts how often each URL is finished, and keeps the names of URLs, which must be of open partitions.
@@ -22,7 +23,7 @@ type finishStore struct {
 	t        *testing.T
 	f        *Frontier // nil until it is made
 	mu       sync.Mutex
-	finishes map[Key]int
+	finishes map[weburl.Key]int
 	names    names
 }
 
@@ -65,7 +66,7 @@ func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 }
 
 func crawlPartitions(t *testing.T, r *rand.Rand) {
-	store := &finishStore{memStore: newMemStore(), t: t, finishes: map[Key]int{}, names: names{}}
+	store := &finishStore{memStore: newMemStore(), t: t, finishes: map[weburl.Key]int{}, names: names{}}
 	f := newTest(t, Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(4), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 8, 500),
 		MaxHosts: oneOf(r, 2, 100),
@@ -116,7 +117,7 @@ func crawlPartitions(t *testing.T, r *rand.Rand) {
 					want.add(f.hasher.Key(l.URL), testNames(l.Source), f.hasher.Key(partURL(h, p)))
 				}
 			}
-			keys := []Key{f.hasher.Key(partURL(h, p))}
+			keys := []weburl.Key{f.hasher.Key(partURL(h, p))}
 			if p < partMaps {
 				keys = append(keys, SitemapKey(f.hasher, partURL(h, p)))
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // savedBlobs are what one checkpoint saves, and what the one before saved.
@@ -52,7 +53,7 @@ func (w *savedBlobs) reopen(t *testing.T, o Options, store Store) *Frontier {
 		}
 	} else {
 		for k := range store.Keys(t.Context(), 0, 255) {
-			f.Remember([]Key{k})
+			f.Remember([]weburl.Key{k})
 		}
 	}
 	if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {

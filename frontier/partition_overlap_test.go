@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // blockingStore lets a test decide when a call of the store goes on.
@@ -37,17 +38,17 @@ func pass(gate chan struct{}) {
 	}
 }
 
-func (s *blockingStore) Seen(ctx context.Context, keys []Key, out []bool) error {
+func (s *blockingStore) Seen(ctx context.Context, keys []weburl.Key, out []bool) error {
 	pass(s.seen)
 	return s.memStore.Seen(ctx, keys, out)
 }
 
-func (s *blockingStore) Pending(ctx context.Context, h HostID, after Cursor, n int) ([]Link, Cursor, error) {
+func (s *blockingStore) Pending(ctx context.Context, h weburl.HostID, after Cursor, n int) ([]Link, Cursor, error) {
 	pass(s.pending)
 	return s.memStore.Pending(ctx, h, after, n)
 }
 
-func (s *blockingStore) Keys(ctx context.Context, first, last uint8) iter.Seq2[Key, error] {
+func (s *blockingStore) Keys(ctx context.Context, first, last uint8) iter.Seq2[weburl.Key, error] {
 	pass(s.keys)
 	return s.memStore.Keys(ctx, first, last)
 }

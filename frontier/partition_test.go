@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of
@@ -24,14 +25,16 @@ const (
 	partMaps  = 3  // of them, those that are sitemaps too
 )
 
-func partURL(host, page int) URL { return mustURL(fmt.Sprintf("http://h%d.example/%d", host, page)) }
+func partURL(host, page int) weburl.URL {
+	return mustURL(fmt.Sprintf("http://h%d.example/%d", host, page))
+}
 
 // partLink is a link to a page or sitemap. What is kept with the queued URL follows from the URL.
 func partLink(host, page int, sitemap bool) Link {
 	l := Link{URL: partURL(host, page), Sitemap: sitemap, Depth: 1, Source: uint8(host), Hops: uint8(page % 3),
 		Repeats: uint8(page * 20)}
 	if sitemap {
-		l.Vouchers = []HostID{HostID(page + 1)}
+		l.Vouchers = []weburl.HostID{weburl.HostID(page + 1)}
 	}
 	return l
 }
@@ -56,8 +59,8 @@ func partLinks(host, page int) []Link {
 type partitionStore struct {
 	*memStore
 	mu       sync.Mutex // held by Commit; the test reads when nothing commits
-	finishes map[Key][]uint32
-	vouchers map[Key]int
+	finishes map[weburl.Key][]uint32
+	vouchers map[weburl.Key]int
 	kept     kept
 	names    names
 	t        *testing.T
@@ -94,8 +97,8 @@ type partitionDriver struct {
 	last    map[string]time.Time
 	mailbox map[uint8][]Link // links that were sent and not received yet
 	batch   uint64
-	visits  map[Key]uint32 // how often a URL was queued; 0 for not
-	keys    map[Key]Link
+	visits  map[weburl.Key]uint32 // how often a URL was queued; 0 for not
+	keys    map[weburl.Key]Link
 	kept    kept  // what records must have kept
 	names   names // likewise
 }
@@ -122,10 +125,10 @@ func TestPartitions(t *testing.T) {
 
 func runPartitions(t *testing.T, r *rand.Rand) {
 	d := &partitionDriver{
-		t: t, r: r, store: &partitionStore{memStore: newMemStore(), finishes: map[Key][]uint32{},
-			vouchers: map[Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
+		t: t, r: r, store: &partitionStore{memStore: newMemStore(), finishes: map[weburl.Key][]uint32{},
+			vouchers: map[weburl.Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
 		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
-		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]Link{},
+		mailbox: map[uint8][]Link{}, visits: map[weburl.Key]uint32{}, keys: map[weburl.Key]Link{},
 	}
 	o := Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200),

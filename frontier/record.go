@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A Position is the number of a record, given by [Store.Commit]. It grows within
@@ -28,19 +29,19 @@ type Store interface {
 	// Ready waits while the store has more to write than it should.
 	Ready(ctx context.Context) error
 	// Seen says for each key, sorted, whether a link with it was ever committed.
-	Seen(ctx context.Context, keys []Key, out []bool) error
+	Seen(ctx context.Context, keys []weburl.Key, out []bool) error
 	// Pending returns up to n links of a host that are not finished, in the order
 	// of the host's queue after the cursor, and the cursor to go on from. Each
 	// link has Key and At set. Fewer than n means that there are no more. It may
 	// stop at the end of after.Priority.
-	Pending(ctx context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error)
+	Pending(ctx context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error)
 	// Host returns what was last committed about a host.
-	Host(ctx context.Context, host HostID) (HostFact, bool, error)
+	Host(ctx context.Context, host weburl.HostID) (HostFact, bool, error)
 	// Backlogs goes through the hosts of the partitions from first to last, both included, that have queued links
 	// or of which a HostFact was committed.
 	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[Backlog, error]
 	// Keys goes through the keys of all links of these partitions that were ever committed.
-	Keys(ctx context.Context, first, last uint8) iter.Seq2[Key, error]
+	Keys(ctx context.Context, first, last uint8) iter.Seq2[weburl.Key, error]
 }
 
 // A Record is one event of the crawl: all of it is kept, or nothing. The frontier
@@ -62,10 +63,10 @@ type Record struct {
 	Marks []Mark
 	// Leased are now in flight, Returned no longer and not finished. With them a
 	// store can tell after a crash which URLs were in flight.
-	Leased, Returned []Key
+	Leased, Returned []weburl.Key
 	// Alone are in flight with nothing else being read: if the process ends uncleanly
 	// now, they are the cause. They were in Leased of an earlier record.
-	Alone []Key
+	Alone []weburl.Key
 	// Hosts replace what was known about them.
 	Hosts []HostFact
 	// Cursors say that all of a host's queue up to and including the cursor, as far
@@ -91,7 +92,7 @@ type Record struct {
 type Finish struct {
 	// Key, Visit, Generation, Before, Attempts and Counted are set by the frontier
 	// where it records the result of a lease.
-	Key Key
+	Key weburl.Key
 	// Visit is which time the URL was queued, from 1.
 	Visit uint32
 	// Generation is the one of the frontier that leased the URL.
@@ -138,7 +139,7 @@ const FactListed = "listed"
 // Named says that a page links to a URL, or that a sitemap lists it. If a URL has several, the
 // last one counts, separately for Listed and Linked.
 type Named struct {
-	Key            Key
+	Key            weburl.Key
 	Listed, Linked bool
 	LastMod        time.Time // as a sitemap gives it
 	Generation     uint32
@@ -159,7 +160,7 @@ func (f *Finish) Summary() Summary {
 
 // A HostFact is what outlives a run about one host.
 type HostFact struct {
-	Host    HostID
+	Host    weburl.HostID
 	Name    string
 	Learned pace.Learned
 	// Run is the number of the run that Row, Blocked and Abandoned are of.
@@ -182,7 +183,7 @@ type HostFact struct {
 // An OriginFact is what is known of an origin, "scheme://host[:port]": its
 // robots.txt, and whether its sitemaps were requested.
 type OriginFact struct {
-	Host    HostID
+	Host    weburl.HostID
 	Origin  string
 	State   OriginState
 	Status  uint16 // of the answer, or 0
@@ -209,8 +210,8 @@ const (
 // A Voucher says that the robots.txt of a host names a sitemap, or an index over it.
 // Such a sitemap speaks for the URLs of that host.
 type Voucher struct {
-	Key  Key // of the sitemap
-	Host HostID
+	Key  weburl.Key // of the sitemap
+	Host weburl.HostID
 	// Visit is the first visit of the sitemap that takes the voucher into account. It
 	// is queued in the same record or an earlier one.
 	Visit uint32
@@ -254,7 +255,7 @@ type CrawlFact struct {
 
 // A HostCursor is a place in the queue of one host.
 type HostCursor struct {
-	Host HostID
+	Host weburl.HostID
 	Low  Cursor
 }
 

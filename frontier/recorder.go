@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // The methods of this file take links through the dedup and record those that are new, alone or together with the end
@@ -41,11 +43,11 @@ func (f *Frontier) newBatch(found []Found, links []Link) (*batch, error) {
 }
 
 // addKey adds the next key to a batch. It is computed if k is zero.
-func (f *Frontier) addKey(b *batch, u *URL, k Key, sitemap bool) error {
+func (f *Frontier) addKey(b *batch, u *weburl.URL, k weburl.Key, sitemap bool) error {
 	if err := checkURL(u); err != nil {
 		return err
 	}
-	if k == (Key{}) {
+	if k == (weburl.Key{}) {
 		if sitemap {
 			k = SitemapKey(f.hasher, *u)
 		} else {
@@ -418,7 +420,7 @@ func (f *Frontier) name(b *batch) {
 }
 
 // addNamed adds names of a URL to the batch's record.
-func (b *batch) addNamed(k Key, names Names, at time.Time, generation uint32) {
+func (b *batch) addNamed(k weburl.Key, names Names, at time.Time, generation uint32) {
 	n := Named{Key: k, Linked: names&Linked != 0, Listed: names&Listed != 0, LastMod: at, Generation: generation}
 	if n.Linked || n.Listed {
 		b.named = append(b.named, n)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Kind is what a lease is for.
@@ -65,7 +66,7 @@ type Result struct {
 	// RobotsAt is where a redirect of robots.txt leads, if RobotsUntil is zero. A
 	// robots lease for that URL follows, at the pace of its host. Until it ends, no
 	// page of the origin's host is leased. See [RobotsTask].
-	RobotsAt URL
+	RobotsAt weburl.URL
 	// CrawlDelay is what robots.txt asks for, zero for nothing.
 	CrawlDelay time.Duration
 }

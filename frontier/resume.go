@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Resume takes in what earlier runs left pending: every host that has queued
@@ -105,7 +106,7 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 // Remember makes keys known that the store has recorded. A caller uses it after
 // Resume for what the restored filters are too old for, or for all keys if there
 // are none; and to warm the hot set, for which the newest keys come last.
-func (f *Frontier) Remember(keys []Key) {
+func (f *Frontier) Remember(keys []weburl.Key) {
 	for _, k := range keys {
 		s := f.shards.of(k.Host)
 		s.lock()

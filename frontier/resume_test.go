@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A crawl that is stopped again and again, each time with another number of
@@ -20,7 +21,7 @@ func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		const pages, hosts = 5000, 50
-		store := &countingStore{memStore: newMemStore(), finished: map[Key]int{}}
+		store := &countingStore{memStore: newMemStore(), finished: map[weburl.Key]int{}}
 		b := &blobs{new: map[string][]byte{}}
 		runs := 0
 		for drained := false; !drained; runs++ {
@@ -40,7 +41,7 @@ func TestResume(t *testing.T) {
 					t.Fatal(err)
 				}
 				for k := range store.since(store.saved) {
-					f.Remember([]Key{k})
+					f.Remember([]weburl.Key{k})
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -116,9 +117,9 @@ func TestResume(t *testing.T) {
 // newer than a record.
 type countingStore struct {
 	*memStore
-	finished map[Key]int
+	finished map[weburl.Key]int
 	saved    Position
-	named    []Key
+	named    []weburl.Key
 	named0   []Position
 }
 
@@ -135,8 +136,8 @@ func (s *countingStore) Commit(recs ...Record) (Position, error) {
 	return seq, err
 }
 
-func (s *countingStore) since(seq Position) map[Key]bool {
-	keys := map[Key]bool{}
+func (s *countingStore) since(seq Position) map[weburl.Key]bool {
+	keys := map[weburl.Key]bool{}
 	for i, k := range s.named {
 		if s.named0[i] > seq {
 			keys[k] = true

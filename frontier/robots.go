@@ -80,15 +80,15 @@ func (l *Lease) Robots() RobotsTask {
 
 // A RobotsQuestion asks the owner of another partition for the robots.txt of an origin, which redirects there.
 type RobotsQuestion struct {
-	Host   HostID // of URL
-	URL    URL
+	Host   weburl.HostID // of URL
+	URL    weburl.URL
 	Origin string // that waits for the answer
 	Hops   uint8  // redirects that led to the URL
 }
 
 // A robotsWait is an origin that waits for the answer to a question.
 type robotsWait struct {
-	host   HostID
+	host   weburl.HostID
 	at     origin
 	origin string      // its text
 	until  int64       // clock; when it ends without an answer; guarded by the mutex of the host's shard
@@ -99,7 +99,7 @@ type robotsWait struct {
 
 // A question is a URL where the robots.txt of the waiting origins is said to be.
 type question struct {
-	url      URL
+	url      weburl.URL
 	hops     uint8 // redirects that led to it
 	attempts uint8 // requests for it before
 	waits    []*robotsWait
@@ -138,12 +138,12 @@ func newAsks() asks {
 // follow makes a question of the further request that the origins of a robots lease
 // need: where a redirect leads, or else for the same URL. For an origin's first
 // request this begins the wait.
-func (a *asks) follow(l *Lease, h *host, redirect URL) {
+func (a *asks) follow(l *Lease, h *host, redirect weburl.URL) {
 	q := question{url: l.url, attempts: l.attempts + 1}
 	if l.ask != nil {
 		q.hops = l.ask.hops
 	}
-	if redirect != (URL{}) {
+	if redirect != (weburl.URL{}) {
 		q.url, q.hops, q.attempts = redirect, q.hops+1, 0
 	}
 	if l.ask != nil {
@@ -224,7 +224,7 @@ func (a *asks) refuseAll(i int32, h *host) {
 }
 
 // refuse ends the waits for the answer of a host that gets no more requests.
-func (a *asks) refuse(id HostID, q *question) {
+func (a *asks) refuse(id weburl.HostID, q *question) {
 	for _, w := range q.waits {
 		a.news = append(a.news, robotsNews{wait: w, late: w.host != id})
 	}

@@ -3,6 +3,8 @@ package frontier
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A shard owns the hosts of some partitions, and decides what each of them does next.
@@ -33,9 +35,9 @@ type shard struct {
 	touched []int32 // hosts to settle; each has hostTouched
 	effects effects
 	count   counts
-	facts   []HostFact // of hosts, for the next record of the shard
-	rec     [1]Record  // the last one of commit, which must not allocate
-	key     [1]Key     // for commitLeased and commitReturned
+	facts   []HostFact    // of hosts, for the next record of the shard
+	rec     [1]Record     // the last one of commit, which must not allocate
+	key     [1]weburl.Key // for commitLeased and commitReturned
 }
 
 // counts are the shard's part of the statistics.
@@ -89,7 +91,7 @@ func (s *shard) lock() {
 func (s *shard) unlock() { s.f.unlock(s.self) }
 
 // hostOf finds the host of a URL, or makes it.
-func (s *shard) hostOf(id HostID, name string) (int32, *host) {
+func (s *shard) hostOf(id weburl.HostID, name string) (int32, *host) {
 	if i, ok := s.hosts.find(id); ok {
 		h := s.hosts.at(i)
 		s.hosts.setName(h, name)
@@ -102,7 +104,7 @@ func (s *shard) hostOf(id HostID, name string) (int32, *host) {
 	return s.makeHost(id, name)
 }
 
-func (s *shard) makeHost(id HostID, name string) (int32, *host) {
+func (s *shard) makeHost(id weburl.HostID, name string) (int32, *host) {
 	i, h := s.hosts.add(id, name)
 	s.schedule.add(i)
 	s.f.parts.of(h.id).admit(h)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // sitemaps are n sitemaps of a host.
@@ -269,13 +270,13 @@ func TestVouchersAreRecordedWithTheirVisit(t *testing.T) {
 		store := &vouchedStore{memStore: newMemStore()}
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		l := sitemaps(1)[0]
-		l.Vouchers = []HostID{3, 4}
+		l.Vouchers = []weburl.HostID{3, 4}
 		add(t, f, l, l)
 		add(t, f, l) // known
 		lease := next(t, f)
 		startLease(t, lease)
 		done(t, lease, ok())
-		l.Visit, l.Vouchers = 2, []HostID{5}
+		l.Visit, l.Vouchers = 2, []weburl.HostID{5}
 		if err := f.Revisit(t.Context(), []Link{l}); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/keyset"
@@ -67,11 +68,11 @@ type applied struct {
 	position frontier.Position // of its last record
 	records  int               // whole ones
 	cost     int64             // sum of what was given to add
-	links    []frontier.Key    // that they named; valid during the call
+	links    []weburl.Key      // that they named; valid during the call
 }
 
 type inflightChange struct {
-	key frontier.Key
+	key weburl.Key
 	op  inflightOp
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/state/internal/txn"
@@ -13,7 +14,7 @@ import (
 
 // A blockID is the queue of a host at one priority, which blocks are parts of.
 type blockID struct {
-	host     frontier.HostID
+	host     weburl.HostID
 	priority uint8
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -21,7 +22,7 @@ func (a *applier) visitor() record.Visitor {
 			a.inflight = append(a.inflight, inflightChange{l.Key, op})
 			return nil
 		},
-		Returned: func(k frontier.Key) error {
+		Returned: func(k weburl.Key) error {
 			a.inflight = append(a.inflight, inflightChange{k, opReturned})
 			return nil
 		},
@@ -74,7 +75,7 @@ func (a *applier) beginPart(h record.PartHead) error {
 	a.changed.Add(h.Partition)
 	if h.Kind != record.KindEvents {
 		a.next.parts[h.Partition].open = h.Kind == record.KindOpened
-		a.inflight = append(a.inflight, inflightChange{frontier.Key{Host: frontier.HostID(h.Partition) << 56},
+		a.inflight = append(a.inflight, inflightChange{weburl.Key{Host: weburl.HostID(h.Partition) << 56},
 			opOpened})
 	}
 	return nil
@@ -92,7 +93,7 @@ func (a *applier) finish(f record.Stored) error {
 }
 
 // putFinish counts a finish and stores it, with what it changed.
-func (a *applier) putFinish(k frontier.Key, value []byte) error {
+func (a *applier) putFinish(k weburl.Key, value []byte) error {
 	var f frontier.Finish
 	if err := record.ReadFinish(value, &f); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (a *applier) putFinish(k frontier.Key, value []byte) error {
 	return a.putPart(a.urlKey(family, k), value)
 }
 
-func (a *applier) forgetCrashes(k frontier.Key) error {
+func (a *applier) forgetCrashes(k weburl.Key) error {
 	a.view.mu.Lock()
 	_, crashed := a.view.crashes[k]
 	delete(a.view.crashes, k)
@@ -171,7 +172,7 @@ func (a *applier) notBefore(h frontier.HostNotBefore) error {
 	a.view.mu.Lock()
 	defer a.view.mu.Unlock()
 	p := h.Host.Partition()
-	if h.Host == frontier.HostID(p)<<56 {
+	if h.Host == weburl.HostID(p)<<56 {
 		a.view.closings[p] = frontier.Closed{At: h.At}
 		return nil
 	}
@@ -181,7 +182,7 @@ func (a *applier) notBefore(h frontier.HostNotBefore) error {
 	return nil
 }
 
-func (a *applier) urlKey(family byte, k frontier.Key) []byte {
+func (a *applier) urlKey(family byte, k weburl.Key) []byte {
 	var b [record.URLKeySize]byte
 	return record.AppendURLKey(b[:0], family, k)
 }

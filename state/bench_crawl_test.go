@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -98,7 +99,7 @@ func BenchmarkCrawl(b *testing.B) {
 			<-tick.C
 			for range 10 { // 5,000 pages a second
 				w.links(&r, i*3, i*3+3)
-				r.Leased = []frontier.Key{r.Links[0].Key}
+				r.Leased = []weburl.Key{r.Links[0].Key}
 				r.Finish = &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, CheckedAt: w.now, Facts: facts}
 				if err := s.Ready(ctx); err != nil {
 					b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -69,7 +70,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, hit := range []bool{true, false} {
 		b.Run(fmt.Sprintf("seen/hit=%v", hit), func(b *testing.B) {
 			const batch = 512
-			keys, out := make([]frontier.Key, batch), make([]bool, batch)
+			keys, out := make([]weburl.Key, batch), make([]bool, batch)
 			rng := rand.New(rand.NewPCG(1, 1))
 			b.ReportAllocs()
 			asked := 0

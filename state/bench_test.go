@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -49,15 +50,15 @@ func anonRSS() int64 {
 
 // A benchWeb makes records of pages that do not exist.
 type benchWeb struct {
-	hasher frontier.Hasher
+	hasher weburl.Hasher
 	hosts  int
-	ids    []frontier.HostID
+	ids    []weburl.HostID
 	names  []string
 	now    time.Time
 	buf    []byte
 }
 
-func newBenchWeb(h frontier.Hasher, hosts int) *benchWeb {
+func newBenchWeb(h weburl.Hasher, hosts int) *benchWeb {
 	w := &benchWeb{hasher: h, hosts: hosts, now: time.UnixMilli(1_700_000_000_000)}
 	for i := range hosts {
 		w.names = append(w.names, fmt.Sprintf("https://www.site-%d.example/", i))
@@ -76,7 +77,7 @@ func (w *benchWeb) url(i int) (host int, url []byte) {
 	return host, append(w.buf, ".html"...)
 }
 
-func (w *benchWeb) key(i int) frontier.Key {
+func (w *benchWeb) key(i int) weburl.Key {
 	host, url := w.url(i)
 	return w.hasher.KeyOf(w.ids[host], url)
 }

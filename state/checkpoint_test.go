@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -201,7 +202,7 @@ func TestCloseDuringCheckpoint(t *testing.T) {
 		go func() { closed <- s.Close() }()
 		<-s.marks.broken // the store is closing
 		out := make([]bool, 1)
-		wantErr(t, ErrClosed, s.Seen(t.Context(), []frontier.Key{key(1)}, out), "seen")
+		wantErr(t, ErrClosed, s.Seen(t.Context(), []weburl.Key{key(1)}, out), "seen")
 		return w.Put("filter", 1, text("bits"))
 	})
 	wantErr(t, ErrClosed, err, "checkpoint")

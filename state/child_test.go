@@ -156,7 +156,7 @@ func checkSnapshots(t *testing.T, s *Store) {
 	if at == 0 {
 		return
 	}
-	keys := map[frontier.Key]bool{}
+	keys := map[weburl.Key]bool{}
 	for _, snap := range snaps {
 		err := s.ReadSnapshot(snap, func(r io.Reader) error {
 			b, err := io.ReadAll(r)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -169,7 +170,7 @@ func dumpContents(t *testing.T, s *Store) string {
 			t.Fatal(err)
 		}
 	}
-	var sitemaps []frontier.Key
+	var sitemaps []weburl.Key
 	named, _ := record.Families(true)
 	scan(named, func(key []byte) {
 		k, _ := record.ParseURLKey(key)
@@ -199,11 +200,11 @@ func dumpContents(t *testing.T, s *Store) string {
 		put("pending", backlog.Fact, drain(t, s, backlog.Fact.Host, 50))
 	}
 	scan(record.FamHost, func(key []byte) {
-		fact, ok, err := s.Host(ctx, frontier.HostID(binary.BigEndian.Uint64(key[1:])))
+		fact, ok, err := s.Host(ctx, weburl.HostID(binary.BigEndian.Uint64(key[1:])))
 		put("host", fact, ok, err == nil)
 	})
 	scan(record.FamOrigin, func(key []byte) {
-		fact, ok, err := s.Origin(ctx, frontier.HostID(binary.BigEndian.Uint64(key[1:])), string(key[9:]))
+		fact, ok, err := s.Origin(ctx, weburl.HostID(binary.BigEndian.Uint64(key[1:])), string(key[9:]))
 		put("origin", fact, ok, err == nil)
 	})
 	facts := s.Facts()
@@ -269,10 +270,10 @@ func makeGolden(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	m := newModel(goldenSeed)
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1), key(2)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(1), key(2)}})
 	s = crash(t, s)
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1)}, Returned: []frontier.Key{key(2)}})
-	commit(t, s, frontier.Record{Alone: []frontier.Key{key(1)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(1)}, Returned: []weburl.Key{key(2)}})
+	commit(t, s, frontier.Record{Alone: []weburl.Key{key(1)}})
 	for m.n < goldenRecords {
 		commit(t, s, m.record())
 		if m.n == goldenRecords/2 {

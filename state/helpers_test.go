@@ -30,14 +30,14 @@ func wantErrAs[E error](t *testing.T, got error) E {
 
 func (m *model) linkTime() time.Time { return time.UnixMilli(1_700_000_000_000).UTC() }
 
-func key(n uint64) frontier.Key {
-	return frontier.Key{Host: frontier.HostID(n << 32), Hi: n * 3, Lo: n * 7}
+func key(n uint64) weburl.Key {
+	return weburl.Key{Host: weburl.HostID(n << 32), Hi: n * 3, Lo: n * 7}
 }
 
 // mustURL is the URL of a text, or none.
-func mustURL(text string) frontier.URL {
+func mustURL(text string) weburl.URL {
 	if text == "" {
-		return frontier.URL{}
+		return weburl.URL{}
 	}
 	u, err := weburl.Parse(text)
 	if err != nil {

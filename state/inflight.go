@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -95,7 +96,7 @@ func (s *Store) entryOf(worker int) []byte {
 
 // readInFlight adds what the file says of a run that ended without notice, and that is not finished. Entries of other
 // runs were counted when these ended, or ended in good order.
-func (s opening) readInFlight(run uint64, pages map[frontier.Key]bool) error {
+func (s opening) readInFlight(run uint64, pages map[weburl.Key]bool) error {
 	all, err := os.ReadFile(filepath.Join(s.dir, inflightName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

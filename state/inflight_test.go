@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // crash opens a copy of a store with the options still, as a kill would leave
@@ -28,7 +29,7 @@ func crash(t *testing.T, s *Store) *Store {
 	return s
 }
 
-func crashCount(s *Store, k frontier.Key) int {
+func crashCount(s *Store, k weburl.Key) int {
 	n, _ := s.UncleanEnds(k)
 	return n
 }
@@ -48,17 +49,17 @@ func TestInFlightAlone(t *testing.T) {
 	}
 	lease := func(alone bool) {
 		t.Helper()
-		commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(1)}})
+		commit(t, s, frontier.Record{Leased: []weburl.Key{key(0), key(1)}})
 		if alone {
-			commit(t, s, frontier.Record{Alone: []frontier.Key{key(0)}})
+			commit(t, s, frontier.Record{Alone: []weburl.Key{key(0)}})
 		}
 	}
 	lease(true)
-	commit(t, s, frontier.Record{Returned: []frontier.Key{key(0)}})
+	commit(t, s, frontier.Record{Returned: []weburl.Key{key(0)}})
 	s = crash(t, s)
 	want("returned before the end", 0, 0)
 	lease(true)
-	commit(t, s, frontier.Record{Returned: []frontier.Key{key(0)}})
+	commit(t, s, frontier.Record{Returned: []weburl.Key{key(0)}})
 	lease(false)
 	s = crash(t, s)
 	want("leased again, and not alone", 1, 0)
@@ -117,14 +118,14 @@ func TestCrashCounts(t *testing.T) {
 		}
 	}
 	// Page 0 stays in flight, 1 is finished, 2 is given back, 3 is leased later.
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(1), key(2)}})
-	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Returned: []frontier.Key{key(2)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(0), key(1), key(2)}})
+	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Returned: []weburl.Key{key(2)}})
 	s = crash(t, s)
 	want("first", 1, 1, 0, 0, 0)
 	// A run that leases nothing counts against no page.
 	s = crash(t, s)
 	want("second", 0, 1, 0, 0, 0)
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(0), key(3)}})
 	// A checkpoint must not forget what is in flight.
 	for range 3 {
 		if err := s.Checkpoint(context.Background(), func(*SnapshotWriter) error { return nil }); err != nil {
@@ -134,7 +135,7 @@ func TestCrashCounts(t *testing.T) {
 	s = crash(t, s)
 	want("third", 2, 2, 0, 0, 1)
 	// A clean end counts against no page either, whatever is in flight.
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(0), key(3)}})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestCrashCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("fourth", 0, 2, 0, 0, 1)
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(0)}})
 	s = crash(t, s)
 	want("fifth", 1, 3, 0, 0, 1)
 	// Finishing ends the count.
@@ -204,7 +205,7 @@ func TestInFlightFile(t *testing.T) {
 	finish(1, 1)
 	set(2, 2, 1, false)
 	set(2, 3, 1, false)
-	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(4)}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{key(0), key(4)}})
 	s = crash(t, s)
 	want("first", 3, [2]int{1, 0}, [2]int{}, [2]int{}, [2]int{1, 0}, [2]int{1, 0})
 	s = crash(t, s) // the opening is killed

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -127,7 +128,7 @@ func TestOtherJournal(t *testing.T) {
 	if err := second.Checkpoint(t.Context(), func(*SnapshotWriter) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	named := map[frontier.Key]bool{}
+	named := map[weburl.Key]bool{}
 	for range 20 {
 		r := m.record()
 		commit(t, second, r)
@@ -137,7 +138,7 @@ func TestOtherJournal(t *testing.T) {
 	}
 	m.check(t, second)
 	_, since := second.Snapshots()
-	keys := map[frontier.Key]bool{}
+	keys := map[weburl.Key]bool{}
 	for k, err := range second.KeysSince(t.Context(), since) {
 		if err != nil {
 			t.Fatal(err)

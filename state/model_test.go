@@ -25,42 +25,42 @@ const modelSeed = 42 // hash seed of stores that are compared with a model
 // of how many there were before, so that two processes can make the same.
 type model struct {
 	rng    *rand.Rand
-	hasher frontier.Hasher
+	hasher weburl.Hasher
 	n      int // records made
 
-	links    map[frontier.Key]frontier.Link
-	order    map[frontier.HostID][]frontier.Link // as they were named
-	finishes map[frontier.Key]*frontier.Finish
-	held     map[frontier.Key]*frontier.Finish // the last one that did not keep earlier facts
-	named    map[frontier.Key][2]NamedIn       // linked, listed
+	links    map[weburl.Key]frontier.Link
+	order    map[weburl.HostID][]frontier.Link // as they were named
+	finishes map[weburl.Key]*frontier.Finish
+	held     map[weburl.Key]*frontier.Finish // the last one that did not keep earlier facts
+	named    map[weburl.Key][2]NamedIn       // linked, listed
 	changes  map[changeID]Change
-	hosts    map[frontier.HostID]frontier.HostFact
+	hosts    map[weburl.HostID]frontier.HostFact
 	origins  map[string]frontier.OriginFact
 	facts    map[string][]byte
-	vouchers map[frontier.Key]map[frontier.HostID]uint32 // visit, by sitemap and host
+	vouchers map[weburl.Key]map[weburl.HostID]uint32 // visit, by sitemap and host
 	counters Counters
 	skips    map[uint8]*[NumSkipReasons]uint64 // by partition
-	open     []frontier.Key                    // named, or queued again, and not finished
-	done     []frontier.Key                    // named and finished, at least once
-	visit    map[frontier.Key]uint32           // the one that is queued, from 2 on
+	open     []weburl.Key                      // named, or queued again, and not finished
+	done     []weburl.Key                      // named and finished, at least once
+	visit    map[weburl.Key]uint32             // the one that is queued, from 2 on
 }
 
 // A changeID is what the store keeps one change for.
 type changeID struct {
-	key        frontier.Key
+	key        weburl.Key
 	generation uint32
 }
 
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, seed)), hasher: weburl.NewHasher(modelSeed),
-		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{},
-		finishes: map[frontier.Key]*frontier.Finish{},
-		held:     map[frontier.Key]*frontier.Finish{}, named: map[frontier.Key][2]NamedIn{},
+		links: map[weburl.Key]frontier.Link{}, order: map[weburl.HostID][]frontier.Link{},
+		finishes: map[weburl.Key]*frontier.Finish{},
+		held:     map[weburl.Key]*frontier.Finish{}, named: map[weburl.Key][2]NamedIn{},
 		changes: map[changeID]Change{},
-		hosts:   map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{},
-		facts: map[string][]byte{}, vouchers: map[frontier.Key]map[frontier.HostID]uint32{},
-		visit: map[frontier.Key]uint32{},
+		hosts:   map[weburl.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{},
+		facts: map[string][]byte{}, vouchers: map[weburl.Key]map[weburl.HostID]uint32{},
+		visit: map[weburl.Key]uint32{},
 		skips: map[uint8]*[NumSkipReasons]uint64{},
 	}
 }
@@ -71,7 +71,7 @@ func (m *model) record() frontier.Record {
 	m.n++
 	var r frontier.Record
 	now := time.UnixMilli(1_700_000_000_000 + int64(m.n)).UTC()
-	parent := frontier.URL{}
+	parent := weburl.URL{}
 	if len(m.open) > 0 && m.rng.IntN(3) > 0 {
 		i := m.rng.IntN(len(m.open))
 		k := m.open[i]
@@ -113,7 +113,7 @@ func (m *model) record() frontier.Record {
 	}
 	for _, l := range r.Links {
 		if l.Sitemap && m.rng.IntN(2) == 0 {
-			r.Vouchers = append(r.Vouchers, frontier.Voucher{Key: l.Key, Host: frontier.HostID(m.rng.Uint64()),
+			r.Vouchers = append(r.Vouchers, frontier.Voucher{Key: l.Key, Host: weburl.HostID(m.rng.Uint64()),
 				Visit: m.rng.Uint32()})
 		}
 	}
@@ -194,7 +194,7 @@ func (m *model) blob(limit int) []byte {
 	return record.Cloned(b)
 }
 
-func (m *model) link(parent frontier.URL, now time.Time) frontier.Link {
+func (m *model) link(parent weburl.URL, now time.Time) frontier.Link {
 	host := fmt.Sprintf("h%d.example", m.rng.IntN(12))
 	url := fmt.Sprintf("https://%s/%d/%x", host, m.n, m.rng.Uint64())
 	l := frontier.Link{
@@ -258,7 +258,7 @@ func (m *model) apply(r *frontier.Record) {
 	}
 	for _, v := range r.Vouchers {
 		if m.vouchers[v.Key] == nil {
-			m.vouchers[v.Key] = map[frontier.HostID]uint32{}
+			m.vouchers[v.Key] = map[weburl.HostID]uint32{}
 		}
 		m.vouchers[v.Key][v.Host] = v.Visit
 	}
@@ -299,7 +299,7 @@ func (m *model) finish(f *frontier.Finish) {
 }
 
 // page is what the store should say of a URL.
-func (m *model) page(k frontier.Key) Page {
+func (m *model) page(k weburl.Key) Page {
 	p := Page{Link: m.links[k], Linked: m.named[k][0], Listed: m.named[k][1]}
 	if last := m.finishes[k]; last != nil {
 		f := *last
@@ -312,7 +312,7 @@ func (m *model) page(k frontier.Key) Page {
 }
 
 // pending is what Pending should return of a host.
-func (m *model) pending(h frontier.HostID) []frontier.Link {
+func (m *model) pending(h weburl.HostID) []frontier.Link {
 	var links []frontier.Link
 	for _, l := range m.order[h] {
 		if f := m.finishes[l.Key]; f == nil || f.Visit < l.Visit {
@@ -356,7 +356,7 @@ func (m *model) check(t *testing.T, s *Store) {
 	if got := s.Facts(); !maps.EqualFunc(got, m.facts, bytes.Equal) {
 		t.Errorf("run facts\n got %q\nwant %q", got, m.facts)
 	}
-	backlog := map[frontier.HostID]int{}
+	backlog := map[weburl.HostID]int{}
 	for b, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {
 			t.Fatal(err)
@@ -425,7 +425,7 @@ func (m *model) checkPartitions(t *testing.T, s *Store) {
 func (m *model) checkPages(t *testing.T, s *Store) {
 	t.Helper()
 	want, sitemaps := m.keys(false), m.keys(true)
-	var keys []frontier.Key
+	var keys []weburl.Key
 	for k, err := range s.Keys(context.Background(), 0, 255) {
 		if err != nil {
 			t.Fatal(err)
@@ -452,7 +452,7 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 		t.Errorf("%d pages, want %d", i, len(want))
 	}
 	out := make([]bool, len(keys)+1)
-	if err := s.Seen(context.Background(), append(keys, frontier.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
+	if err := s.Seen(context.Background(), append(keys, weburl.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
 		t.Fatal(err)
 	}
 	if slices.Index(out, false) != len(keys) {
@@ -497,22 +497,22 @@ func (m *model) checkChanges(t *testing.T, s *Store) {
 }
 
 // keys are those of all pages or of all sitemaps, in order.
-func (m *model) keys(sitemaps bool) []frontier.Key {
-	var keys []frontier.Key
+func (m *model) keys(sitemaps bool) []weburl.Key {
+	var keys []weburl.Key
 	for k, l := range m.links {
 		if l.Sitemap == sitemaps {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, frontier.Key.Compare)
+	slices.SortFunc(keys, weburl.Key.Compare)
 	return keys
 }
 
 func (m *model) checkSitemaps(t *testing.T, s *Store) {
 	t.Helper()
-	ofHost := map[frontier.HostID]int{}
+	ofHost := map[weburl.HostID]int{}
 	keys := m.keys(true)
-	list, err := s.ReadSitemaps(context.Background(), append(keys, frontier.Key{Host: 1}))
+	list, err := s.ReadSitemaps(context.Background(), append(keys, weburl.Key{Host: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +525,7 @@ func (m *model) checkSitemaps(t *testing.T, s *Store) {
 		if !reflect.DeepEqual(got.Page, want) {
 			t.Fatalf("sitemap\n got %+v %+v\nwant %+v %+v", got.Link, got.Finish, want.Link, want.Finish)
 		}
-		vouchers := map[frontier.HostID]uint32{}
+		vouchers := map[weburl.HostID]uint32{}
 		for _, v := range got.Vouchers {
 			vouchers[v.Host] = v.Visit
 		}
@@ -544,7 +544,7 @@ func (m *model) checkSitemaps(t *testing.T, s *Store) {
 }
 
 // drain reads the queue of a host in pieces of n.
-func drain(t *testing.T, s *Store, h frontier.HostID, n int) []frontier.Link {
+func drain(t *testing.T, s *Store, h weburl.HostID, n int) []frontier.Link {
 	t.Helper()
 	var all []frontier.Link
 	var at frontier.Cursor
@@ -566,7 +566,7 @@ func drain(t *testing.T, s *Store, h frontier.HostID, n int) []frontier.Link {
 
 // low returns a record that says how much of a host's queue is finished, or
 // false if its queue is finished altogether.
-func low(t *testing.T, s *Store, h frontier.HostID) (frontier.Record, bool) {
+func low(t *testing.T, s *Store, h weburl.HostID) (frontier.Record, bool) {
 	t.Helper()
 	links, at, err := s.Pending(context.Background(), h, frontier.Cursor{}, 1)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A partition is closed and opened again while others go on. What is said of its hosts at closing comes back, what was
@@ -13,13 +14,13 @@ import (
 func TestPartitionIsClosedAndOpened(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	s := open(t, dir, small())
-	mine, other := frontier.Key{Host: 7<<56 | 1, Lo: 1}, frontier.Key{Host: 8<<56 | 1, Lo: 2}
+	mine, other := weburl.Key{Host: 7<<56 | 1, Lo: 1}, weburl.Key{Host: 8<<56 | 1, Lo: 2}
 	session := [16]byte{1, 2, 3}
 	commit(t, s, frontier.Record{
 		Links: []frontier.Link{{Key: mine, URL: mustURL("https://a.example/")},
 			{Key: other, URL: mustURL("https://b.example/")}},
-		Leased: []frontier.Key{mine, other}, Marks: []frontier.Mark{{Partition: 7, Session: session, Batch: 5}},
-		Sent: []frontier.Link{{Key: frontier.Key{Host: 9 << 56, Lo: 3}, URL: mustURL("https://c.example/")}},
+		Leased: []weburl.Key{mine, other}, Marks: []frontier.Mark{{Partition: 7, Session: session, Batch: 5}},
+		Sent: []frontier.Link{{Key: weburl.Key{Host: 9 << 56, Lo: 3}, URL: mustURL("https://c.example/")}},
 	})
 	said := frontier.Closed{At: time.UnixMilli(5).UTC(), Hosts: []frontier.HostNotBefore{{Host: mine.Host,
 		At: time.UnixMilli(9).UTC()}}}
@@ -48,7 +49,7 @@ func TestPartitionIsClosedAndOpened(t *testing.T) {
 	if c := s.PartitionCounters(9); c != (Counters{}) {
 		t.Errorf("a link that was sent is counted: %+v", c)
 	}
-	commit(t, s, frontier.Record{Leased: []frontier.Key{mine}})
+	commit(t, s, frontier.Record{Leased: []weburl.Key{mine}})
 	s = crash(t, s)
 	if r := s.Recovery(); !r.Unclean || r.InFlight != 2 || crashCount(s, mine) != 1 || crashCount(s, other) != 1 {
 		t.Errorf("%+v, crash counts %d and %d", r, crashCount(s, mine), crashCount(s, other))

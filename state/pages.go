@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/overlay"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
@@ -53,7 +54,7 @@ type queries struct {
 
 // Page returns what is known of one page. It sees everything committed before
 // the call.
-func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) {
+func (q *queries) Page(ctx context.Context, k weburl.Key) (Page, bool, error) {
 	if err := q.flush(ctx); err != nil {
 		return Page{}, false, err
 	}
@@ -61,7 +62,7 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) 
 }
 
 // IsListed reports whether a sitemap lists a URL, by what is applied.
-func IsListed(s *Store, k frontier.Key) (bool, error) {
+func IsListed(s *Store, k weburl.Key) (bool, error) {
 	_, ok, err := readApplied(s.queries, func(txn *badger.Txn) (p Page, ok bool, err error) {
 		ok, err = getValue(txn, record.AppendNamedKey(nil, k, record.NamedListed), func([]byte) error { return nil })
 		return p, ok, err
@@ -72,7 +73,7 @@ func IsListed(s *Store, k frontier.Key) (bool, error) {
 // Before returns what was recorded of a page before the given visit, which is not
 // finished: how the URL was found and named is left out, so that a recrawl reads less. It
 // waits for the applier only if what it finds is older than that.
-func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Page, bool, error) {
+func (q *queries) Before(ctx context.Context, k weburl.Key, visit uint32) (Page, bool, error) {
 	for waited := false; ; waited = true {
 		p, ok, err := readApplied(q, func(txn *badger.Txn) (Page, bool, error) {
 			p := Page{Link: frontier.Link{Key: k}}
@@ -89,7 +90,7 @@ func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Pag
 }
 
 // Found returns how a page was found, if it is known, as far as records have been applied.
-func (q *queries) Found(k frontier.Key) (frontier.Link, bool, error) {
+func (q *queries) Found(k weburl.Key) (frontier.Link, bool, error) {
 	p, ok, err := readApplied(q, func(txn *badger.Txn) (p Page, ok bool, err error) {
 		p.Link.Key = k
 		ok, err = getValue(txn, record.AppendURLKey(nil, record.FamURL, k), p.readLink)
@@ -111,7 +112,7 @@ func readApplied(q *queries, read func(*badger.Txn) (Page, bool, error)) (p Page
 }
 
 // readPage reads what is known of one page or sitemap.
-func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error) {
+func readPage(txn *badger.Txn, k weburl.Key, sitemap bool) (Page, bool, error) {
 	p := Page{Link: frontier.Link{Key: k}}
 	found, finished := record.Families(sitemap)
 	named, err := getValue(txn, record.AppendURLKey(nil, found, k), p.readLink)
@@ -184,18 +185,18 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 }
 
 // PagesOf goes through the pages of some hosts, from first to last, as Pages does.
-func (q *queries) PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[Page, error] {
-	return decoded(each(ctx, q, frontier.Key{Host: first}, true, last, false), false)
+func (q *queries) PagesOf(ctx context.Context, first, last weburl.HostID) iter.Seq2[Page, error] {
+	return decoded(each(ctx, q, weburl.Key{Host: first}, true, last, false), false)
 }
 
 // PagesAfter goes through the pages behind a key, as Pages does.
-func (q *queries) PagesAfter(ctx context.Context, k frontier.Key) iter.Seq2[Page, error] {
+func (q *queries) PagesAfter(ctx context.Context, k weburl.Key) iter.Seq2[Page, error] {
 	return decoded(each(ctx, q, k, false, math.MaxUint64, false), false)
 }
 
 // RawPages goes through all pages as Pages does. Each is valid until the next.
 func (q *queries) RawPages(ctx context.Context) iter.Seq2[RawPage, error] {
-	return each(ctx, q, frontier.Key{}, true, math.MaxUint64, false)
+	return each(ctx, q, weburl.Key{}, true, math.MaxUint64, false)
 }
 
 // A Sitemap is what is known of one sitemap.
@@ -206,7 +207,7 @@ type Sitemap struct {
 
 // ReadSitemaps returns what is known of sitemaps, whose keys are [frontier.SitemapKey]s.
 // One that was never named has no URL. It sees everything committed before the call.
-func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]Sitemap, error) {
+func (q *queries) ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]Sitemap, error) {
 	list := make([]Sitemap, len(keys))
 	err := q.flush(ctx)
 	if err == nil {
@@ -232,11 +233,11 @@ func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]Site
 
 // Sitemaps goes through all sitemaps as [Store.Pages] goes through pages.
 func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] {
-	return decoded(each(ctx, q, frontier.Key{}, true, math.MaxUint64, true), true)
+	return decoded(each(ctx, q, weburl.Key{}, true, math.MaxUint64, true), true)
 }
 
 // readVouchers reads the vouchers of one sitemap. The iterator is one of the family.
-func readVouchers(it *badger.Iterator, k frontier.Key) ([]frontier.Voucher, error) {
+func readVouchers(it *badger.Iterator, k weburl.Key) ([]frontier.Voucher, error) {
 	var list []frontier.Voucher
 	prefix := record.AppendURLKey(nil, record.FamVoucher, k)
 	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
@@ -258,7 +259,7 @@ func readVouchers(it *badger.Iterator, k frontier.Key) ([]frontier.Voucher, erro
 
 // CountSitemaps returns how many sitemaps of a host were ever named, of those that
 // have been applied. It counts to most at the most.
-func (q *queries) CountSitemaps(ctx context.Context, h frontier.HostID, most int) (int, error) {
+func (q *queries) CountSitemaps(ctx context.Context, h weburl.HostID, most int) (int, error) {
 	n := 0
 	prefix := record.AppendHostKey(nil, record.FamSitemap, h)
 	for _, err := range q.scan(ctx, prefix, prefix) {
@@ -274,7 +275,7 @@ func (q *queries) CountSitemaps(ctx context.Context, h frontier.HostID, most int
 
 // A Change is what a visit of a URL changed. Change and Differences are as in [frontier.Finish].
 type Change struct {
-	Key         frontier.Key
+	Key         weburl.Key
 	Generation  uint32
 	Change      uint8
 	Differences []byte

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // TestPagesWhileWriting reads all pages slowly while others are written: those
@@ -17,9 +18,9 @@ import (
 func TestPagesWhileWriting(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, t.TempDir()+"/store", small())
-	there := map[frontier.Key]bool{}
-	add := func(lo uint64) frontier.Key {
-		k := frontier.Key{Host: frontier.HostID(lo % 5 << 60), Hi: lo * 0x9e3779b97f4a7c15, Lo: lo}
+	there := map[weburl.Key]bool{}
+	add := func(lo uint64) weburl.Key {
+		k := weburl.Key{Host: weburl.HostID(lo % 5 << 60), Hi: lo * 0x9e3779b97f4a7c15, Lo: lo}
 		commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://a.example/")}}})
 		return k
 	}
@@ -30,7 +31,7 @@ func TestPagesWhileWriting(t *testing.T) {
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	var last frontier.Key
+	var last weburl.Key
 	got := 0
 	for p, err := range s.Pages(ctx) {
 		if err != nil {
@@ -107,18 +108,18 @@ func TestReadersLetGo(t *testing.T) {
 
 func TestKeysByPartition(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
-	var all []frontier.Key
+	var all []weburl.Key
 	for i := range 512 {
-		k := frontier.Key{Host: frontier.HostID(uint64(i%256)<<56 | uint64(i)), Lo: uint64(i)}
+		k := weburl.Key{Host: weburl.HostID(uint64(i%256)<<56 | uint64(i)), Lo: uint64(i)}
 		all = append(all, k)
 		commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://a.example/")}}})
 	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(all, frontier.Key.Compare)
+	slices.SortFunc(all, weburl.Key.Compare)
 	for _, c := range [][2]uint8{{0, 255}, {0, 0}, {255, 255}, {7, 9}} {
-		var got []frontier.Key
+		var got []weburl.Key
 		for k, err := range s.Keys(t.Context(), c[0], c[1]) {
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +187,7 @@ func TestRawPage(t *testing.T) {
 	for _, fetchAhead := range []bool{false, true} {
 		var some rawPages
 		err := s.read(func(txn *badger.Txn) error {
-			return some.read(newPageMerge(txn, false, fetchAhead), frontier.Key{}, true)
+			return some.read(newPageMerge(txn, false, fetchAhead), weburl.Key{}, true)
 		})
 		if got, failed := RawPage(some.buf).Decode(); err != nil || failed != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("fetched ahead %v: raw page %+v (%v, %v), page %+v", fetchAhead, got, err, failed, want)

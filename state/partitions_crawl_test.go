@@ -11,6 +11,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 const (
@@ -113,7 +114,7 @@ func (c *partitionCrawl) begin() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		f.Remember([]frontier.Key{k})
+		f.Remember([]weburl.Key{k})
 	}
 	c.f, c.closed, c.leases = f, map[uint8]bool{}, nil
 	c.t.Cleanup(func() { f.Close() })

@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -19,7 +20,7 @@ import (
 // committed before the call. The queue is at its end if fewer than n links
 // come back. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set;
 // [Store.Page] has the rest.
-func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link,
+func (q *queries) Pending(ctx context.Context, h weburl.HostID, after frontier.Cursor, n int) (_ []frontier.Link,
 	_ frontier.Cursor, err error) {
 	defer q.guard(&err)
 	if err := q.flush(ctx); err != nil {
@@ -260,7 +261,7 @@ func newHostReader(txn *badger.Txn, family byte) *hostReader {
 
 // find leaves the iterator at the first entry of a host, which must not come
 // before the last one looked for, and reports whether there is one.
-func (r *hostReader) find(h frontier.HostID) bool {
+func (r *hostReader) find(h weburl.HostID) bool {
 	r.key = record.AppendHostKey(r.key[:0], r.key[0], h)
 	for n := 0; r.sought && n < nearHosts; n++ {
 		if !r.it.Valid() {
@@ -278,7 +279,7 @@ func (r *hostReader) find(h frontier.HostID) bool {
 
 // Seen sets out[i] to whether keys[i] was ever named by a record committed
 // before the call.
-func (q *queries) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err error) {
+func (q *queries) Seen(ctx context.Context, keys []weburl.Key, out []bool) (err error) {
 	defer q.guard(&err)
 	if len(keys) != len(out) {
 		return fmt.Errorf("seen: %d keys and room for %d answers", len(keys), len(out))
@@ -324,7 +325,7 @@ func (q *queries) Seen(ctx context.Context, keys []frontier.Key, out []bool) (er
 }
 
 // Host returns the latest fact about a host.
-func (q *queries) Host(_ context.Context, h frontier.HostID) (frontier.HostFact, bool, error) {
+func (q *queries) Host(_ context.Context, h weburl.HostID) (frontier.HostFact, bool, error) {
 	if f, ok := q.overlay.Host(h); ok {
 		return f, true, nil
 	}
@@ -340,7 +341,7 @@ func (q *queries) Host(_ context.Context, h frontier.HostID) (frontier.HostFact,
 }
 
 // Origin returns what was last committed about an origin of a host.
-func (q *queries) Origin(_ context.Context, h frontier.HostID, origin string) (frontier.OriginFact, bool, error) {
+func (q *queries) Origin(_ context.Context, h weburl.HostID, origin string) (frontier.OriginFact, bool, error) {
 	if f, ok := q.overlay.Origin(origin); ok {
 		return f, true, nil
 	}

@@ -27,13 +27,13 @@ const (
 )
 
 // Key is the key of the page.
-func (b RawPage) Key() frontier.Key {
+func (b RawPage) Key() weburl.Key {
 	k, _ := weburl.ParseKey(b[:min(len(b), weburl.KeySize)])
 	return k
 }
 
 // URL is the URL of the page; none if the key was finished without ever being named.
-func (b RawPage) URL() (u frontier.URL, err error) {
+func (b RawPage) URL() (u weburl.URL, err error) {
 	err = b.values(func(kind byte, value []byte) (err error) {
 		if kind == rawFound {
 			u, err = record.DiscoveryURL(value)
@@ -103,7 +103,7 @@ func decoded(pages iter.Seq2[RawPage, error], sitemaps bool) iter.Seq2[Page, err
 
 // each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if
 // including is true.
-func each(ctx context.Context, q *queries, from frontier.Key, including bool, last frontier.HostID,
+func each(ctx context.Context, q *queries, from weburl.Key, including bool, last weburl.HostID,
 	sitemaps bool) iter.Seq2[RawPage, error] {
 	return func(yield func(RawPage, error) bool) {
 		after := from
@@ -162,7 +162,7 @@ type rawPages struct {
 
 // read reads the next pages or sitemaps after a key, and that of the key itself if first is true. It closes the merge.
 // If it fails, those before are there.
-func (b *rawPages) read(m *pageMerge, after frontier.Key, first bool) (err error) {
+func (b *rawPages) read(m *pageMerge, after weburl.Key, first bool) (err error) {
 	defer m.close()
 	m.seek(after, first)
 	b.buf, b.ends = b.buf[:0], b.ends[:0]
@@ -191,7 +191,7 @@ func newPageMerge(txn *badger.Txn, sitemaps, fetchAhead bool) *pageMerge {
 }
 
 // seek goes to a key, or behind it if first is false.
-func (m *pageMerge) seek(after frontier.Key, first bool) {
+func (m *pageMerge) seek(after weburl.Key, first bool) {
 	for _, r := range []*familyReader{&m.found, &m.done, &m.kept, &m.named} {
 		r.seek(after)
 		for !first && r.valid && r.key == after {
@@ -244,7 +244,7 @@ func (m *pageMerge) next(dst []byte) ([]byte, error) {
 type familyReader struct {
 	it     *badger.Iterator
 	family byte
-	key    frontier.Key
+	key    weburl.Key
 	valid  bool
 }
 
@@ -256,7 +256,7 @@ func newFamilyReader(txn *badger.Txn, family byte, fetch bool) familyReader {
 	})}
 }
 
-func (r *familyReader) seek(k frontier.Key) {
+func (r *familyReader) seek(k weburl.Key) {
 	r.it.Seek(record.AppendURLKey(nil, r.family, k))
 	r.look()
 }
@@ -277,7 +277,7 @@ func (r *familyReader) look() {
 }
 
 // skipTo goes on to a key, and reports whether there is an entry of it.
-func (r *familyReader) skipTo(k frontier.Key) bool {
+func (r *familyReader) skipTo(k weburl.Key) bool {
 	for r.valid && r.key.Compare(k) < 0 {
 		r.next()
 	}
@@ -285,7 +285,7 @@ func (r *familyReader) skipTo(k frontier.Key) bool {
 }
 
 // take passes the value of a key to fn, if there is one, and goes on.
-func (r *familyReader) take(k frontier.Key, fn func(value []byte) error) error {
+func (r *familyReader) take(k weburl.Key, fn func(value []byte) error) error {
 	if !r.skipTo(k) {
 		return nil
 	}

@@ -310,7 +310,7 @@ func (s opening) lostRecords(applied, end frontier.Position) error {
 func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
-	crashed := map[frontier.Key]record.UncleanEnds{}
+	crashed := map[weburl.Key]record.UncleanEnds{}
 	s.found.Unclean = p.unclean()
 	if s.found.Unclean {
 		if err := s.readInFlight(p.run, p.inflight); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A frontier over the store visits pages again and again, three times in a generation where Result.Again asks for it,
@@ -18,8 +19,8 @@ func TestVisitsAfterKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { s.Close() }()
-	var keys []frontier.Key
-	last := map[frontier.Key]uint32{} // visit that was finished last
+	var keys []weburl.Key
+	last := map[weburl.Key]uint32{} // visit that was finished last
 	for generation := range uint32(generations) {
 		f := recrawlFrontier(t, s, generation)
 		if generation == 0 {

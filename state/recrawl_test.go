@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // recrawled are the URLs that the tests below visit again and again. What each visit of each records follows from the
@@ -21,7 +22,7 @@ const recrawled = 200
 // A revisitedURL is one of them, by its number.
 type revisitedURL int
 
-func (u revisitedURL) link(h frontier.Hasher) frontier.Link {
+func (u revisitedURL) link(h weburl.Hasher) frontier.Link {
 	url := mustURL(fmt.Sprintf("https://h%d.example/%d", u%3, int(u)))
 	return frontier.Link{URL: url, Key: h.Key(url), Priority: frontier.PriorityStart}
 }
@@ -30,7 +31,7 @@ func (u revisitedURL) link(h frontier.Hasher) frontier.Link {
 func (u revisitedURL) changed(visit uint32) bool { return visit == 1 || (uint32(u)*7+visit)%3 == 0 }
 
 // page is what must be known of the URL after a visit.
-func (u revisitedURL) page(h frontier.Hasher, visit uint32) Page {
+func (u revisitedURL) page(h weburl.Hasher, visit uint32) Page {
 	read, changes := uint32(1), uint32(0)
 	for v := uint32(2); v <= visit; v++ {
 		if u.changed(v) {
@@ -59,7 +60,7 @@ func (u revisitedURL) page(h frontier.Hasher, visit uint32) Page {
 }
 
 // records are those of one visit: it is queued, and finished.
-func (u revisitedURL) records(h frontier.Hasher, visit uint32) []frontier.Record {
+func (u revisitedURL) records(h weburl.Hasher, visit uint32) []frontier.Record {
 	p := u.page(h, visit)
 	f := *p.Finish
 	if f.KeepFacts {
@@ -74,7 +75,7 @@ func (u revisitedURL) records(h frontier.Hasher, visit uint32) []frontier.Record
 }
 
 // check reports how a page differs from what one visit left, and which that is.
-func (u revisitedURL) check(h frontier.Hasher, p Page) (visit uint32, err error) {
+func (u revisitedURL) check(h weburl.Hasher, p Page) (visit uint32, err error) {
 	if p.Finish == nil {
 		return 0, nil
 	}
@@ -162,7 +163,7 @@ func TestKillRecrawl(t *testing.T) {
 func checkRecrawl(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	h := s.Hasher()
-	urls, visits := map[frontier.Key]revisitedURL{}, [recrawled]uint32{}
+	urls, visits := map[weburl.Key]revisitedURL{}, [recrawled]uint32{}
 	for u := range revisitedURL(recrawled) {
 		urls[u.link(h).Key] = u
 	}
@@ -297,7 +298,7 @@ func TestPendingVisits(t *testing.T) {
 		for u := range revisitedURL(recrawled / 2) {
 			commit(t, s, u.records(h, visit)[1])
 		}
-		got := map[frontier.URL]frontier.Link{}
+		got := map[weburl.URL]frontier.Link{}
 		for i := range revisitedURL(3) {
 			for _, l := range drain(t, s, i.link(h).Key.Host, 7) {
 				got[l.URL] = l

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -66,10 +67,10 @@ func someKeys(txn *badger.Txn, prefix, from []byte, dst [][]byte) [][]byte {
 // Keys goes through the keys of all URLs that were ever named, of the partitions from
 // first to last, both included: those of pages in order, then those of sitemaps. It
 // sees everything committed before the call.
-func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
-	return func(yield func(frontier.Key, error) bool) {
+func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[weburl.Key, error] {
+	return func(yield func(weburl.Key, error) bool) {
 		if err := q.flush(ctx); err != nil {
-			yield(frontier.Key{}, err)
+			yield(weburl.Key{}, err)
 			return
 		}
 		for _, family := range []byte{record.FamURL, record.FamSitemap} {
@@ -82,10 +83,10 @@ func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontie
 
 // familyKeys yields the keys of one family, and reports whether to go on.
 func (q *queries) familyKeys(ctx context.Context, family, first, last uint8,
-	yield func(frontier.Key, error) bool) bool {
+	yield func(weburl.Key, error) bool) bool {
 	for key, err := range q.scan(ctx, []byte{family}, []byte{family, first}) {
 		if err != nil {
-			yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
+			yield(weburl.Key{}, fmt.Errorf("read keys: %w", err))
 			return false
 		}
 		k, ok := record.ParseURLKey(key)
@@ -108,8 +109,8 @@ func (q *queries) familyKeys(ctx context.Context, family, first, last uint8,
 // What was committed after the call may be missing. The error is
 // wal.ErrOutOfRange if the journal was truncated; then the filter has to be made anew
 // from Keys.
-func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2[frontier.Key, error] {
-	return func(yield func(frontier.Key, error) bool) {
+func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2[weburl.Key, error] {
+	return func(yield func(weburl.Key, error) bool) {
 		v := record.Visitor{Link: func(l *record.LinkView) error {
 			if !yield(l.Key, nil) {
 				return record.ErrStopped
@@ -120,7 +121,7 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 			return record.Walk(rec, &v)
 		})
 		if err != nil && !errors.Is(err, record.ErrStopped) {
-			yield(frontier.Key{}, fmt.Errorf("read links from journal: %w", err))
+			yield(weburl.Key{}, fmt.Errorf("read links from journal: %w", err))
 		}
 	}
 }

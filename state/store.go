@@ -203,14 +203,14 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Seed() uint64 { return s.seed }
 
 // Hasher makes keys and host ids of this crawl.
-func (s *Store) Hasher() frontier.Hasher { return weburl.NewHasher(s.seed) }
+func (s *Store) Hasher() weburl.Hasher { return weburl.NewHasher(s.seed) }
 
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
 
 // UncleanEnds says how many unclean ends found the page in flight, and at how many of them, up to
 // two, it was in flight alone. Once the page is finished there are none.
-func (s *Store) UncleanEnds(k frontier.Key) (n, alone int) {
+func (s *Store) UncleanEnds(k weburl.Key) (n, alone int) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	ends := s.view.crashes[k]

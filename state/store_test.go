@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -97,7 +98,7 @@ func TestModel(t *testing.T) {
 				commit(t, s, r)
 				for _, l := range r.Links {
 					out := []bool{false}
-					if err := s.Seen(ctx, []frontier.Key{l.Key}, out); err != nil || !out[0] {
+					if err := s.Seen(ctx, []weburl.Key{l.Key}, out); err != nil || !out[0] {
 						t.Fatalf("seen %v, %v", out, err)
 					}
 				}
@@ -149,7 +150,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	ctx := context.Background()
 	_, commitErr := s.Commit(frontier.Record{})
 	_, _, pendingErr := s.Pending(ctx, 1, frontier.Cursor{}, 1)
-	_, _, pageErr := s.Page(ctx, frontier.Key{})
+	_, _, pageErr := s.Page(ctx, weburl.Key{})
 	_, _, hostErr := s.Host(ctx, 1)
 	var pagesErr error
 	for _, pagesErr = range s.Pages(ctx) {
@@ -157,7 +158,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	}
 	for i, err := range []error{
 		commitErr, pendingErr, pageErr, hostErr, pagesErr, s.Ready(ctx), s.Flush(ctx),
-		s.Seen(ctx, make([]frontier.Key, 1), make([]bool, 1)),
+		s.Seen(ctx, make([]weburl.Key, 1), make([]bool, 1)),
 		s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil }),
 	} {
 		wantErr(t, ErrClosed, err, "call %d", i)
@@ -173,7 +174,7 @@ func TestLargeRecord(t *testing.T) {
 	limit := int(s.view.db.MaxBatchCount())
 	for range 2 * limit {
 		m.n++
-		r.Links = append(r.Links, m.link(frontier.URL{}, m.linkTime()))
+		r.Links = append(r.Links, m.link(weburl.URL{}, m.linkTime()))
 	}
 	m.apply(&r)
 	commit(t, s, r)
@@ -190,13 +191,13 @@ func TestSplitRecord(t *testing.T) {
 	s := open(t, dir, small())
 	big := frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Skips: []frontier.Skip{{Reason: 1, Count: 1}}}
 	for i := range 100 {
-		l := frontier.Link{Key: frontier.Key{Host: 1, Lo: uint64(i)}, URL: mustURL(fmt.Sprint("https://a.example/", i))}
+		l := frontier.Link{Key: weburl.Key{Host: 1, Lo: uint64(i)}, URL: mustURL(fmt.Sprint("https://a.example/", i))}
 		if i%2 == 0 {
 			l.Finish = &frontier.Finish{Facts: make([]byte, 1<<19)}
 		}
 		big.Links = append(big.Links, l)
 	}
-	recs := []frontier.Record{{Leased: []frontier.Key{key(1)}}, big, {Skips: []frontier.Skip{{Reason: 1, Count: 10}}}}
+	recs := []frontier.Record{{Leased: []weburl.Key{key(1)}}, big, {Skips: []frontier.Skip{{Reason: 1, Count: 10}}}}
 	last := commit(t, s, recs...)
 	var at frontier.Cursor
 	for i := range big.Links {
@@ -238,7 +239,7 @@ func TestLargeRecordOfSentLinks(t *testing.T) {
 		URL: mustURL("https://a.example/")}}}
 	long := strings.Repeat("p", 60_000)
 	for i := range 400 { // 24 MB
-		rec.Sent = append(rec.Sent, frontier.Link{Key: frontier.Key{Host: 9 << 56, Lo: uint64(i)},
+		rec.Sent = append(rec.Sent, frontier.Link{Key: weburl.Key{Host: 9 << 56, Lo: uint64(i)},
 			URL: mustURL(fmt.Sprintf("https://c.example/%d/%s", i, long))})
 	}
 	if last := commit(t, s, rec); last < before+3 {
@@ -308,18 +309,18 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 	h := s.Hasher().HostID("h.example")
 	var last frontier.Position
 	for i := range 3000 {
-		k := frontier.Key{Host: h, Lo: uint64(i)}
+		k := weburl.Key{Host: h, Lo: uint64(i)}
 		last = commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://h.example/"),
 			Priority: uint8(i % 4)}}})
 	}
 	for i := range 3000 {
-		last = commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: frontier.Key{Host: h, Lo: uint64(i)}}})
+		last = commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: weburl.Key{Host: h, Lo: uint64(i)}}})
 	}
 	// A link that comes after the cursor in the log stays, though it lies below
 	// it in the queue.
 	commit(t, s,
 		frontier.Record{Cursors: []frontier.HostCursor{{Host: h, Low: frontier.Cursor{Priority: 3, Position: last}}}},
-		frontier.Record{Links: []frontier.Link{{Key: frontier.Key{Host: h, Lo: 5000},
+		frontier.Record{Links: []frontier.Link{{Key: weburl.Key{Host: h, Lo: 5000},
 			URL: mustURL("https://h.example/new"), Priority: 0}}})
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)

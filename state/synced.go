@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/record"
@@ -26,7 +27,7 @@ type progress struct {
 	position frontier.Position // of the last record that is applied
 	run      uint64            // the one that wrote it
 	parts    *[record.Partitions]partProgress
-	inflight map[frontier.Key]bool       // true if the page is in flight alone
+	inflight map[weburl.Key]bool         // true if the page is in flight alone
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
 
@@ -37,7 +38,7 @@ type partProgress struct {
 }
 
 func newProgress() progress {
-	return progress{parts: new([record.Partitions]partProgress), inflight: map[frontier.Key]bool{}}
+	return progress{parts: new([record.Partitions]partProgress), inflight: map[weburl.Key]bool{}}
 }
 
 // total adds up the counters of all partitions.
@@ -108,7 +109,7 @@ func writeSynced(dir string, p progress) error {
 		b = binary.AppendUvarint(b, p.run)
 		b = p.appendParts(b)
 		b = binary.AppendUvarint(b, uint64(len(p.inflight)))
-		var alone []frontier.Key
+		var alone []weburl.Key
 		for k, isAlone := range p.inflight {
 			b = k.Append(b)
 			if isAlone {

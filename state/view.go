@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -18,8 +19,8 @@ type view struct {
 	newest readView // of what is applied
 
 	mu      sync.Mutex
-	reached progress                            // guarded by mu; as of the last transaction
-	crashes map[frontier.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
+	reached progress                          // guarded by mu; as of the last transaction
+	crashes map[weburl.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
 	// guarded by mu; what was last said when a partition was closed, as far as it is known
 	closings map[uint8]frontier.Closed
 	facts    map[string][]byte // guarded by mu; facts of the crawl as committed
@@ -49,7 +50,7 @@ func (v *view) applied() (frontier.Position, error) {
 func (v *view) loadCrashes() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.crashes = map[frontier.Key]record.UncleanEnds{}
+	v.crashes = map[weburl.Key]record.UncleanEnds{}
 	err := v.scan([]byte{record.FamInFlight}, func(key, value []byte) error {
 		k, ok := record.ParseURLKey(key)
 		if !ok {
@@ -68,11 +69,11 @@ func (v *view) loadCrashes() error {
 
 // crashedLocked returns what was in flight when a partition ended that was not closed, with the
 // number of such ends of each page.
-func (v *view) crashedLocked(p uint8) map[frontier.Key]record.UncleanEnds {
+func (v *view) crashedLocked(p uint8) map[weburl.Key]record.UncleanEnds {
 	if !v.reached.parts[p].open {
 		return nil
 	}
-	crashed := map[frontier.Key]record.UncleanEnds{}
+	crashed := map[weburl.Key]record.UncleanEnds{}
 	for k, alone := range v.reached.inflight {
 		if k.Host.Partition() == p {
 			crashed[k] = v.crashes[k].Another(alone)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
@@ -99,7 +100,7 @@ func openFrontier(ctx context.Context, store *state.Store, config pace.Config) (
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		f.Remember([]frontier.Key{key})
+		f.Remember([]weburl.Key{key})
 	}
 	return f, nil
 }

@@ -262,7 +262,7 @@ func checkKeys(t *testing.T, dir string, want map[string]page) {
 	}
 	defer store.Close()
 	hasher := weburl.NewHasher(store.Seed())
-	keys := map[frontier.Key]bool{}
+	keys := map[weburl.Key]bool{}
 	for text := range want {
 		u, err := weburl.Parse(text)
 		if err != nil {

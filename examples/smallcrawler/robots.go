@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // isAllowed reports whether an origin's robots.txt lets this crawler fetch a URL, by the rules of RFC 9309 for all
 // agents ("*"). The longest pattern that matches decides; of two that are equally long, the one that allows.
-func isAllowed(origin frontier.OriginFact, u frontier.URL) bool {
+func isAllowed(origin frontier.OriginFact, u weburl.URL) bool {
 	if origin.State == frontier.OriginFailed {
 		return false
 	}

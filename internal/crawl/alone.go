@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/words"
@@ -39,7 +40,7 @@ type crashGuard struct {
 	recorded bool      // the journal says what is in flight, as in a crawl of several machines
 	retry    bool      // --retry-crashed
 	// pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
-	retried map[frontier.Key]bool
+	retried map[weburl.Key]bool
 	waiting sync.Once // for the message that pages wait
 }
 
@@ -108,7 +109,7 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 	if err := l.RecordInFlight(); err != nil || !alone {
 		return err
 	}
-	if _, err := g.store.Commit(frontier.Record{Alone: []frontier.Key{link.Key}}); err != nil {
+	if _, err := g.store.Commit(frontier.Record{Alone: []weburl.Key{link.Key}}); err != nil {
 		return err
 	}
 	return g.store.Flush(ctx)
@@ -154,8 +155,8 @@ func (g *crashGuard) retryCrashed(ctx context.Context) error {
 func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Page, error], sitemaps bool) (n int,
 	_ error) {
 	var again []frontier.Link
-	var host frontier.HostID
-	var queued map[frontier.Key]uint32 // of the host
+	var host weburl.HostID
+	var queued map[weburl.Key]uint32 // of the host
 	for p, err := range list {
 		if err != nil {
 			return n, err

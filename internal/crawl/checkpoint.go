@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/state"
@@ -166,7 +167,7 @@ func (c *checkpoints) remember(ctx context.Context, since frontier.Position) err
 	if since == 0 {
 		keys = c.store.Keys(ctx, 0, 255)
 	}
-	batch := make([]frontier.Key, 0, rememberBatch)
+	batch := make([]weburl.Key, 0, rememberBatch)
 	for k, err := range keys {
 		if _, damaged := errors.AsType[*wal.CorruptError](err); damaged && since > 0 {
 			// All that this part of the log says is in the store too; a key that is named twice does no harm.

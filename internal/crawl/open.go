@@ -180,7 +180,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	hasher := weburl.NewHasher(store.Seed())
 	add := newAddLinks(r.frontier, learned.traps)
 	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, began: time.Now(),
-		recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
+		recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[weburl.Key]bool{}}
 	var isOpen func(uint8) bool
 	if o.Cluster != nil {
 		isOpen = frontier.MemberOf(r.frontier).IsOpen

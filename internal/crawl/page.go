@@ -543,7 +543,7 @@ func (w *pageServer) follow() []frontier.Found {
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.
-func (w *pageServer) keyOf(u weburl.URL, host frontier.HostID, name string) frontier.Key {
+func (w *pageServer) keyOf(u weburl.URL, host weburl.HostID, name string) weburl.Key {
 	if u.Host() != name {
 		host = w.hasher.HostID(u.Host())
 	}

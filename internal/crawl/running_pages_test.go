@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -56,7 +55,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 	}()
 	<-held // so the start page is recorded, with its links
 	seen := map[string]string{}
-	for at, more := (frontier.Key{}), true; more; {
+	for at, more := (weburl.Key{}), true; more; {
 		lines, next, further, err := c.Pages(t.Context(), report.Search{After: at, Most: 7})
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results"
@@ -54,7 +53,7 @@ func (c *tested) Export(ctx context.Context, o export.Options, types []string) (
 	return res, json.Unmarshal(text, res)
 }
 
-func (c *tested) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool,
+func (c *tested) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next weburl.Key, more bool,
 	err error) {
 	err = c.Read(ctx, func(s *state.Store, types []string) (err error) {
 		lines, next, more, err = report.Find(ctx, s, types, search)

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -36,7 +35,7 @@ const searchTime = time.Second
 
 // Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a
 // second: a filter that few pages pass does not read a whole store for one request.
-func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool,
+func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next weburl.Key, more bool,
 	err error) {
 	if search.Until.IsZero() {
 		search.Until = time.Now().Add(searchTime)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
@@ -19,7 +18,7 @@ import (
 
 // recorded counts the pages that a crawl has recorded, each once.
 func recorded(ts *testService, id string) (n int, err error) {
-	var after frontier.Key
+	var after weburl.Key
 	seen := map[string]bool{}
 	for {
 		lines, next, more, err := ts.Crawls.Recorded(id).Pages(ts.t.Context(), report.Search{After: after, Most: 7})

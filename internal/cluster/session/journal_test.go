@@ -78,8 +78,8 @@ func (m *testMachine) commit(recs ...frontier.Record) {
 	}
 }
 
-func testKey(p uint8, n uint64) frontier.Key {
-	return frontier.Key{Host: frontier.HostID(p)<<56 | 1, Lo: n}
+func testKey(p uint8, n uint64) weburl.Key {
+	return weburl.Key{Host: weburl.HostID(p)<<56 | 1, Lo: n}
 }
 
 func testLink(p uint8, n uint64) frontier.Link {
@@ -141,8 +141,8 @@ func TestHandover(t *testing.T) {
 	a.open(1)
 	b.open(2)
 	sitemap := testLink(2, 3)
-	sitemap.Sitemap, sitemap.Priority, sitemap.Vouchers = true, frontier.PrioritySitemap, []frontier.HostID{5, 6}
-	host := frontier.HostID(2)<<56 | 1
+	sitemap.Sitemap, sitemap.Priority, sitemap.Vouchers = true, frontier.PrioritySitemap, []weburl.HostID{5, 6}
+	host := weburl.HostID(2)<<56 | 1
 	question := frontier.RobotsQuestion{Host: host, URL: weburl.MustCanonical("http://b.test/robots.txt"),
 		Origin: "http://a.test", Hops: 1}
 	a.commit(

@@ -50,7 +50,7 @@ func readVisit(r *extsort.Reader) dueVisit {
 	r.Bool()
 	r.Uint64()
 	r.Uint64()
-	l := frontier.Link{Key: frontier.Key{Host: frontier.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()},
+	l := frontier.Link{Key: weburl.Key{Host: weburl.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()},
 		Priority: frontier.PriorityDepth}
 	l.URL, _ = weburl.FromCanonical(r.Text())
 	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
@@ -74,7 +74,7 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 		return 0, nil
 	}
 	// The pending visits are read first. One that is finished in between is of this generation when its page is read.
-	var queued map[frontier.Key]uint32
+	var queued map[weburl.Key]uint32
 	if counters.Visits > 0 {
 		if queued, err = s.queuedIn(ctx, p); err != nil {
 			return 0, err
@@ -82,7 +82,7 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 	}
 	sorter := newSorter(s.o.Store.Dir())
 	defer sorter.Close()
-	first := frontier.HostID(p) << 56
+	first := weburl.HostID(p) << 56
 	for page, err := range s.o.Store.PagesOf(ctx, first, first|(1<<56-1)) {
 		if err != nil {
 			return 0, err
@@ -122,8 +122,8 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 }
 
 // queuedIn are the visits after the first that the queues of a partition hold, by key.
-func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[frontier.Key]uint32, error) {
-	all := map[frontier.Key]uint32{}
+func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[weburl.Key]uint32, error) {
+	all := map[weburl.Key]uint32{}
 	for b, err := range s.o.Store.Backlogs(ctx, p, p) {
 		if err != nil {
 			return nil, err
@@ -136,12 +136,12 @@ func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[frontier.Key]uint3
 }
 
 // QueuedVisits are the visits after the first that the queue of a host holds, by key.
-func QueuedVisits(ctx context.Context, s *state.Store, host frontier.HostID) (map[frontier.Key]uint32, error) {
-	visits := map[frontier.Key]uint32{}
+func QueuedVisits(ctx context.Context, s *state.Store, host weburl.HostID) (map[weburl.Key]uint32, error) {
+	visits := map[weburl.Key]uint32{}
 	return visits, addQueued(ctx, s, host, visits)
 }
 
-func addQueued(ctx context.Context, s *state.Store, host frontier.HostID, visits map[frontier.Key]uint32) error {
+func addQueued(ctx context.Context, s *state.Store, host weburl.HostID, visits map[weburl.Key]uint32) error {
 	const most = 1000
 	for at := (frontier.Cursor{}); ; {
 		links, next, err := s.Pending(ctx, host, at, most)

@@ -104,9 +104,9 @@ func sweeper(t *testing.T, s *state.Store, q *queue, start weburl.URL) *Sweeper 
 }
 
 // queuedVisits is which visit of each page is queued. A page that is queued twice is an error.
-func queuedVisits(t *testing.T, s *state.Store) map[frontier.Key]uint32 {
+func queuedVisits(t *testing.T, s *state.Store) map[weburl.Key]uint32 {
 	t.Helper()
-	visits := map[frontier.Key]uint32{}
+	visits := map[weburl.Key]uint32{}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -41,7 +42,7 @@ type Sweeper struct {
 	counted    state.Counters // when the run began
 	terms      Terms
 	matcher    *scope.Matcher
-	starts     map[frontier.Key]bool
+	starts     map[weburl.Key]bool
 
 	mu     sync.Mutex
 	jobs   []recheck     // guarded by mu; hosts whose answers 304 are to be asked again
@@ -59,7 +60,7 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	facts := o.Store.Facts()
 	s := &Sweeper{
 		o: o, generation: generationOf(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
-		starts: map[frontier.Key]bool{},
+		starts: map[weburl.Key]bool{},
 		jobbed: make(chan struct{}, 1),
 	}
 	var err error
@@ -160,7 +161,7 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 func (s *Sweeper) queueStarts(ctx context.Context) error {
 	var again []frontier.Link
 	hasher := s.o.Store.Hasher()
-	queued := map[frontier.HostID]map[frontier.Key]uint32{}
+	queued := map[weburl.HostID]map[weburl.Key]uint32{}
 	for i := range s.o.Starts {
 		key := hasher.Key(s.o.Starts[i].URL)
 		p, ok, err := s.o.Store.Page(ctx, key)
@@ -230,7 +231,7 @@ func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
 }
 
 // isDue reports whether a page is to be visited in this generation. Queued are the visits that are pending.
-func (s *Sweeper) isDue(p *state.Page, queued map[frontier.Key]uint32) bool {
+func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 	f := p.Finish
 	if f == nil || f.Generation >= s.generation || s.starts[p.Link.Key] || queued[p.Link.Key] > 0 {
 		return false
@@ -254,7 +255,7 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 // mustRead reports whether a page is to be read although it is not due: narrower rules left out links of it, or the
 // page itself, or were without the sitemaps that the visit of a start page requests. Queued are the visits that are
 // pending.
-func (s *Sweeper) mustRead(p *state.Page, queued map[frontier.Key]uint32) (bool, error) {
+func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
 	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
 		return false, nil
 	}

@@ -84,7 +84,7 @@ func TestWhichPagesAreDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasher := weburl.NewHasher(1)
-	s := &Sweeper{o: SweepOptions{Scope: within}, generation: 3, starts: map[frontier.Key]bool{hasher.Key(start): true}}
+	s := &Sweeper{o: SweepOptions{Scope: within}, generation: 3, starts: map[weburl.Key]bool{hasher.Key(start): true}}
 	s.terms = Terms{CheckedBefore: now.Add(-time.Hour), Include: []string{"/shop/", "/private/"},
 		Exclude: []string{"/shop/old/"}}
 	if s.matcher, err = s.terms.matcher(); err != nil {
@@ -125,7 +125,7 @@ func TestWhichPagesAreDue(t *testing.T) {
 		if c.edit != nil {
 			c.edit(p)
 		}
-		queued := map[frontier.Key]uint32{hasher.Key(weburl.MustCanonical("http://x.test/shop/queued")): 2}
+		queued := map[weburl.Key]uint32{hasher.Key(weburl.MustCanonical("http://x.test/shop/queued")): 2}
 		if got := s.isDue(p, queued); got != c.due {
 			t.Errorf("%s: due %v", name, got)
 		}

@@ -1,7 +1,7 @@
 package recrawl
 
 import (
-	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // verifyFirst is how many answers 304 of each host are verified, beside the sample.
@@ -42,7 +42,7 @@ func (v *Visits) Distrust(host string) bool {
 
 // MustVerify reports whether an answer 304 is to be verified by another visit: that is so for a sample, and for the
 // first ones of each host.
-func (v *Visits) MustVerify(k frontier.Key) bool {
+func (v *Visits) MustVerify(k weburl.Key) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := v.verified[k.Host]

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
 
 // A Store knows what earlier visits recorded.
 type Store interface {
-	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
+	Before(ctx context.Context, k weburl.Key, visit uint32) (state.Page, bool, error)
 	Facts() map[string][]byte
 }
 
@@ -33,9 +34,9 @@ type Visits struct {
 	distrusted map[string]bool // guarded by trust; hosts
 
 	mu       sync.Mutex
-	readings map[frontier.Key]Reading // guarded by mu; pages that must be asked for once more, and how
+	readings map[weburl.Key]Reading // guarded by mu; pages that must be asked for once more, and how
 	// guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
-	verified map[frontier.HostID]uint8
+	verified map[weburl.HostID]uint8
 	waiting  atomic.Int64 // len(readings)
 }
 
@@ -46,7 +47,7 @@ func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visit
 	return &Visits{
 		generation: generationOf(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
 		distrusted: distrustedHosts(facts),
-		readings:   map[frontier.Key]Reading{}, verified: map[frontier.HostID]uint8{},
+		readings:   map[weburl.Key]Reading{}, verified: map[weburl.HostID]uint8{},
 	}
 }
 
@@ -144,7 +145,7 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 // Confirms reports whether facts of a page are those of the same body as before, at a visit that verifies a 304 of the
 // sample. The links of the page are then known, as after the 304 itself. Pages that were verified as the first of their
 // host name their links again: those of a small host tell which of its URLs nothing names any more.
-func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
+func (v *Visit) Confirms(k weburl.Key, f *page.Facts) bool {
 	if v.known == nil || !v.verifies || !isSampled(k, v.generation) {
 		return false
 	}
@@ -183,7 +184,7 @@ func (v *Visit) Keep(why string) (kept *Verdict, checked time.Time) {
 
 // ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given
 // way.
-func (v *Visits) ReadAgain(k frontier.Key, how Reading) {
+func (v *Visits) ReadAgain(k weburl.Key, how Reading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.readings[k] = how
@@ -191,7 +192,7 @@ func (v *Visits) ReadAgain(k frontier.Key, how Reading) {
 }
 
 // takeReading is how a page must be asked for, and forgets it.
-func (v *Visits) takeReading(k frontier.Key) Reading {
+func (v *Visits) takeReading(k weburl.Key) Reading {
 	if v.waiting.Load() == 0 {
 		return ReadNothing
 	}

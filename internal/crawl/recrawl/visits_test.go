@@ -18,7 +18,7 @@ type stored struct {
 	facts map[string][]byte
 }
 
-func (s *stored) Before(context.Context, frontier.Key, uint32) (state.Page, bool, error) {
+func (s *stored) Before(context.Context, weburl.Key, uint32) (state.Page, bool, error) {
 	return s.page, true, nil
 }
 
@@ -135,10 +135,10 @@ func TestUnaskedNotModified(t *testing.T) {
 // The first answers 304 of each host are verified, and of the others one in a hundred.
 func TestSample(t *testing.T) {
 	v := NewVisits(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
-	for host := range frontier.HostID(2) {
+	for host := range weburl.HostID(2) {
 		n := 0
 		for i := range uint64(10_000) {
-			verify := v.MustVerify(frontier.Key{Host: host, Hi: i, Lo: i * i})
+			verify := v.MustVerify(weburl.Key{Host: host, Hi: i, Lo: i * i})
 			if i < verifyFirst && !verify {
 				t.Errorf("answer %d of a host is not verified", i)
 			}
@@ -173,14 +173,14 @@ func TestDistrust(t *testing.T) {
 
 // A body that is the same as before confirms a 304 of the sample, and nothing else does.
 func TestConfirms(t *testing.T) {
-	var sampled, other frontier.Key
+	var sampled, other weburl.Key
 	for sampled.Lo = 1; !isSampled(sampled, 3); sampled.Lo++ {
 		other = sampled
 	}
 	known := &Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}
 	for name, c := range map[string]struct {
 		visit Visit
-		key   frontier.Key
+		key   weburl.Key
 		hash  *page.Hash
 		want  bool
 	}{

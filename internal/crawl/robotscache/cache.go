@@ -190,7 +190,7 @@ type Fetcher interface {
 // Cache keeps what origins answered: parsed answers in memory up to a bound, all of them as served in the store.
 type Cache struct {
 	store  *state.Store
-	hasher frontier.Hasher
+	hasher weburl.Hasher
 	reader Reader
 	memory int // bound of size
 

@@ -26,7 +26,7 @@ type IndexOptions struct {
 	Scope  *scope.Scope
 	// Widened is the edition in which the rules last became wider: indexes that were asked before are asked again.
 	Widened uint64
-	Hasher  frontier.Hasher
+	Hasher  weburl.Hasher
 	Store   *state.Store // remembers which indexes were asked
 	Gate    *gate.Gate
 	// Hold keeps the crawl from being drained until it is released.

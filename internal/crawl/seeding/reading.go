@@ -24,8 +24,8 @@ type Reading struct {
 	link  frontier.Link
 	skips scope.Skips // entries that were not followed
 
-	vouched map[frontier.HostID]bool // hosts whose robots.txt names it, or an index over it
-	late    []frontier.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
+	vouched map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
+	late    []weburl.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
 	facts   sitemapFacts
 	before  []uint64 // what the visit before recorded of entries that were not followed
 
@@ -36,13 +36,13 @@ type Reading struct {
 	warnings int             // about them
 
 	host   string // of the last entry that lies elsewhere
-	hostID frontier.HostID
+	hostID weburl.HostID
 }
 
 // Begin registers a lease of a sitemap, so that vouchers that come from now on are noted in it. End follows.
 func (s *Sitemaps) Begin(l frontier.Link) *Reading {
-	m := &Reading{s: s, link: l, vouched: map[frontier.HostID]bool{},
-		facts: sitemapFacts{left: map[frontier.HostID]bool{}}}
+	m := &Reading{s: s, link: l, vouched: map[weburl.HostID]bool{},
+		facts: sitemapFacts{left: map[weburl.HostID]bool{}}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reading[l.Key] = m
@@ -58,7 +58,7 @@ func (m *Reading) End() {
 
 // LoadVouchers reads who vouches for the sitemap, and what was left out of it before.
 func (m *Reading) LoadVouchers(ctx context.Context) error {
-	list, err := m.s.o.Store.ReadSitemaps(ctx, []frontier.Key{m.link.Key})
+	list, err := m.s.o.Store.ReadSitemaps(ctx, []weburl.Key{m.link.Key})
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 
 // covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts
 // whose robots.txt names it. What it does not speak for is noted, in case that its host vouches later.
-func (m *Reading) covers(h frontier.Hasher, target weburl.URL) bool {
+func (m *Reading) covers(h weburl.Hasher, target weburl.URL) bool {
 	if strings.HasPrefix(target.String(), scope.Directory(m.link.URL)) {
 		return true
 	}
@@ -276,9 +276,9 @@ func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 
 // sitemapFacts are what is stored of a sitemap that was read: what a later voucher would change.
 type sitemapFacts struct {
-	leads bool                     // it names other sitemaps, to which the voucher must be passed on
-	more  bool                     // entries of more hosts were left out than are listed
-	left  map[frontier.HostID]bool // hosts whose entries were left out, because they do not vouch
+	leads bool                   // it names other sitemaps, to which the voucher must be passed on
+	more  bool                   // entries of more hosts were left out than are listed
+	left  map[weburl.HostID]bool // hosts whose entries were left out, because they do not vouch
 	// leftOut is which entries were not followed, and by which rules; package scope makes it.
 	leftOut []uint64
 }
@@ -294,7 +294,7 @@ func (f *sitemapFacts) edition() uint64 {
 // maxLeft is how many hosts are listed.
 const maxLeft = 1000
 
-func (f *sitemapFacts) leaveOut(h frontier.HostID) {
+func (f *sitemapFacts) leaveOut(h weburl.HostID) {
 	if !f.left[h] && len(f.left) == maxLeft {
 		f.more = true
 		return
@@ -303,11 +303,11 @@ func (f *sitemapFacts) leaveOut(h frontier.HostID) {
 }
 
 // concernsAny reports whether reading the sitemap again would bring more, if these hosts vouched for it.
-func (f *sitemapFacts) concernsAny(hosts []frontier.HostID) bool {
+func (f *sitemapFacts) concernsAny(hosts []weburl.HostID) bool {
 	if len(hosts) > 0 && (f.leads || f.more) {
 		return true
 	}
-	return slices.ContainsFunc(hosts, func(h frontier.HostID) bool { return f.left[h] })
+	return slices.ContainsFunc(hosts, func(h weburl.HostID) bool { return f.left[h] })
 }
 
 // Flags in the stored form of sitemapFacts.
@@ -346,7 +346,7 @@ func (f *sitemapFacts) bytes() []byte {
 // readSitemapFacts is the inverse of bytes. Of a sitemap that panicked, and has no such facts, they say that a voucher
 // changes nothing.
 func readSitemapFacts(b []byte) *sitemapFacts {
-	f := &sitemapFacts{left: map[frontier.HostID]bool{}}
+	f := &sitemapFacts{left: map[weburl.HostID]bool{}}
 	if len(b)%8 != 1 {
 		return f
 	}
@@ -365,7 +365,7 @@ func readSitemapFacts(b []byte) *sitemapFacts {
 		}
 	}
 	for ; len(b) > 0; b = b[8:] {
-		f.left[frontier.HostID(binary.BigEndian.Uint64(b))] = true
+		f.left[weburl.HostID(binary.BigEndian.Uint64(b))] = true
 	}
 	return f
 }

@@ -32,7 +32,7 @@ type Options struct {
 	Scope      *scope.Scope
 	History    *scope.History
 	StartHosts map[string]bool // hosts of the start URLs and of what they redirect to; not changed any more
-	Hasher     frontier.Hasher
+	Hasher     weburl.Hasher
 	Store      *state.Store
 	Frontier   *frontier.Frontier
 	// Add adds pages to the frontier.
@@ -80,14 +80,14 @@ type Sitemaps struct {
 	// end, which then puts the sitemap back into the queue if it needs the voucher, or after it, and then it finds what
 	// the end has recorded.
 	mu      sync.Mutex
-	reading map[frontier.Key]*Reading      // guarded by mu; those leased
-	hosts   map[frontier.HostID]*hostCount // guarded by mu; of sitemaps requested
-	total   int                            // guarded by mu; sitemaps requested in all runs of the crawl
-	warned  bool                           // guarded by mu; that total reached its limit
+	reading map[weburl.Key]*Reading      // guarded by mu; those leased
+	hosts   map[weburl.HostID]*hostCount // guarded by mu; of sitemaps requested
+	total   int                          // guarded by mu; sitemaps requested in all runs of the crawl
+	warned  bool                         // guarded by mu; that total reached its limit
 	// guarded by mu; a warning said that a sitemap has all the vouchers that it may have
 	crowded bool
 	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
-	large map[frontier.Key]bool
+	large map[weburl.Key]bool
 }
 
 // hostCount is how many sitemaps of a host were requested in all runs of the crawl.
@@ -113,8 +113,8 @@ const (
 func New(o Options) *Sitemaps {
 	o.Limits = o.Limits.withDefaults()
 	s := &Sitemaps{
-		o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{},
-		large:   map[frontier.Key]bool{},
+		o: o, reading: map[weburl.Key]*Reading{}, hosts: map[weburl.HostID]*hostCount{},
+		large:   map[weburl.Key]bool{},
 		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
 	}
 	if o.Settings.Since != "" {
@@ -151,7 +151,7 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 		case source == Guessed && !a.Match(target).Allowed:
 		default:
 			links = append(links, frontier.Link{URL: target, Sitemap: true, Source: source,
-				Vouchers: []frontier.HostID{fact.Host}, Discovered: time.Now()})
+				Vouchers: []weburl.HostID{fact.Host}, Discovered: time.Now()})
 		}
 	}
 	for part := range slices.Chunk(links, Batch) {
@@ -171,7 +171,7 @@ func (s *Sitemaps) Revisit(ctx context.Context) error {
 	if err := s.o.Store.Flush(ctx); err != nil {
 		return err
 	}
-	var keys []frontier.Key
+	var keys []weburl.Key
 	for m, err := range s.o.Store.Sitemaps(ctx) {
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (s *Sitemaps) Revisit(ctx context.Context) error {
 
 // revisit queues those of the sitemaps that are due. One of the vouchers is recorded again with the number of the
 // visit: that tells vouchLocked, and another call, that the visit is queued.
-func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
+func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list, err := s.o.Store.ReadSitemaps(ctx, keys)
@@ -214,7 +214,7 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
 }
 
 // nextVisit is the link of another visit of a sitemap that was read.
-func nextVisit(m *state.Sitemap, key frontier.Key, vouchers ...frontier.HostID) frontier.Link {
+func nextVisit(m *state.Sitemap, key weburl.Key, vouchers ...weburl.HostID) frontier.Link {
 	return frontier.Link{
 		Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source,
 		Visit: max(1, m.Finish.Visit) + 1, Before: m.Finish.Summary(), Vouchers: vouchers,
@@ -267,8 +267,8 @@ func (s *Sitemaps) Receive(ctx context.Context, links []frontier.Link) error {
 }
 
 // distinctSitemaps returns the links with their keys, in their order, each once.
-func distinctSitemaps(h frontier.Hasher, links []frontier.Link) []frontier.Link {
-	seen := make(map[frontier.Key]bool, len(links))
+func distinctSitemaps(h weburl.Hasher, links []frontier.Link) []frontier.Link {
+	seen := make(map[weburl.Key]bool, len(links))
 	list := make([]frontier.Link, 0, len(links))
 	for _, l := range links {
 		if l.Key = frontier.SitemapKey(h, l.URL); !seen[l.Key] {
@@ -279,8 +279,8 @@ func distinctSitemaps(h frontier.Hasher, links []frontier.Link) []frontier.Link 
 	return list
 }
 
-func keysOf(links []frontier.Link) []frontier.Key {
-	keys := make([]frontier.Key, len(links))
+func keysOf(links []frontier.Link) []weburl.Key {
+	keys := make([]weburl.Key, len(links))
 	for i := range links {
 		keys[i] = links[i].Key
 	}
@@ -323,7 +323,7 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 // hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked
 // about a host once, and sees then what was applied. So whenever the counts in memory are dropped, everything is
 // applied first.
-func (s *Sitemaps) hostCountLocked(ctx context.Context, id frontier.HostID, most int) (*hostCount, error) {
+func (s *Sitemaps) hostCountLocked(ctx context.Context, id weburl.HostID, most int) (*hostCount, error) {
 	if c := s.hosts[id]; c != nil {
 		return c, nil
 	}
@@ -394,9 +394,9 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 }
 
 // lacks returns the last visit of a sitemap that was queued, and which of the hosts do not vouch for it yet.
-func lacks(m *state.Sitemap, hosts []frontier.HostID) (visit uint32, missing []frontier.HostID) {
+func lacks(m *state.Sitemap, hosts []weburl.HostID) (visit uint32, missing []weburl.HostID) {
 	visit = 1
-	have := make(map[frontier.HostID]bool, len(m.Vouchers))
+	have := make(map[weburl.HostID]bool, len(m.Vouchers))
 	for _, v := range m.Vouchers {
 		visit = max(visit, v.Visit)
 		have[v.Host] = true

@@ -25,13 +25,13 @@ type Store interface {
 	RawPages(ctx context.Context) iter.Seq2[state.RawPage, error]
 	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
 	Facts() map[string][]byte
-	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	Page(ctx context.Context, k weburl.Key) (state.Page, bool, error)
 	Sitemaps(ctx context.Context) iter.Seq2[state.Page, error]
-	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
-	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
-	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)
+	ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]state.Sitemap, error)
+	Before(ctx context.Context, k weburl.Key, visit uint32) (state.Page, bool, error)
+	Host(ctx context.Context, h weburl.HostID) (frontier.HostFact, bool, error)
 	Counters() state.Counters
-	Hasher() frontier.Hasher
+	Hasher() weburl.Hasher
 	Dir() string
 }
 

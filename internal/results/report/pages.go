@@ -6,7 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
@@ -215,7 +214,7 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 
 // Search selects recorded pages, in the order of their keys.
 type Search struct {
-	After  frontier.Key          // only pages behind it; the zero key is before all pages
+	After  weburl.Key            // only pages behind it; the zero key is before all pages
 	Most   int                   // pages that are found at most
 	Passes func(*page.Line) bool // nil finds all pages
 	Until  time.Time             // when the search ends, with what it has found; zero means never
@@ -223,7 +222,7 @@ type Search struct {
 
 // Find reads the pages that a search selects, as far as they are recorded. Next is the key to go on behind; more is
 // false if there are no pages behind it.
-func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines []*page.Line, next frontier.Key,
+func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines []*page.Line, next weburl.Key,
 	more bool, err error) {
 	p := newPageReader(s, types)
 	next = w.After

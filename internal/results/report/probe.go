@@ -17,7 +17,7 @@ func (c *Crawl) readProbe(ctx context.Context, u weburl.URL, generation uint32) 
 	if err != nil {
 		return nil, false, nil // the longest host names have no room for it
 	}
-	list, err := c.Store.ReadSitemaps(ctx, []frontier.Key{frontier.SitemapKey(h, probe)})
+	list, err := c.Store.ReadSitemaps(ctx, []weburl.Key{frontier.SitemapKey(h, probe)})
 	if err != nil {
 		return nil, false, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -79,9 +78,9 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 
 // sitemapsRead are the hosts that have sitemaps, if all of these were read to their ends in the generation. Sitemaps at
 // the usual places that are not there are none.
-func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[frontier.HostID]bool, error) {
-	read := map[frontier.HostID]bool{}
-	var keys []frontier.Key
+func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[weburl.HostID]bool, error) {
+	read := map[weburl.HostID]bool{}
+	var keys []weburl.Key
 	look := func() error {
 		list, err := c.Store.ReadSitemaps(ctx, keys)
 		for i := range list {

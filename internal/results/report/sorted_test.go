@@ -45,7 +45,7 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, _, err := s.Page(t.Context(), frontier.Key{}); err != nil { // so that all is applied
+		if _, _, err := s.Page(t.Context(), weburl.Key{}); err != nil { // so that all is applied
 			t.Fatal(err)
 		}
 		return s

@@ -43,7 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) frontier.Store) {
 type checker struct {
 	*testing.T
 	store  frontier.Store
-	hasher frontier.Hasher
+	hasher weburl.Hasher
 }
 
 // link is a link of a page.
@@ -77,7 +77,7 @@ func finish(l *frontier.Link) *frontier.Finish {
 }
 
 // pending reads the queue of a host after a cursor, n links at a time.
-func (c *checker) pending(host frontier.HostID, at frontier.Cursor, n int) []frontier.Link {
+func (c *checker) pending(host weburl.HostID, at frontier.Cursor, n int) []frontier.Link {
 	c.Helper()
 	var all []frontier.Link
 	for {
@@ -106,7 +106,7 @@ func (c *checker) pending(host frontier.HostID, at frontier.Cursor, n int) []fro
 }
 
 // wantPending compares the queue of a host with what it should be, for several numbers of links at a time.
-func (c *checker) wantPending(host frontier.HostID, want ...frontier.Link) {
+func (c *checker) wantPending(host weburl.HostID, want ...frontier.Link) {
 	c.Helper()
 	for _, n := range []int{1, 2, 7, 1000} {
 		got := c.pending(host, frontier.Cursor{}, n)
@@ -152,8 +152,8 @@ func testSeen(c *checker) {
 	queued, ended, other := c.link("a.test", "/1", 0), c.link("a.test", "/2", 0), c.link("a.test", "/3", 0)
 	ended.Finish = finish(&ended)
 	c.commit(frontier.Record{Links: []frontier.Link{queued, ended}})
-	keys := []frontier.Key{queued.Key, ended.Key, other.Key}
-	slices.SortFunc(keys, frontier.Key.Compare)
+	keys := []weburl.Key{queued.Key, ended.Key, other.Key}
+	slices.SortFunc(keys, weburl.Key.Compare)
 	seen := []bool{true, true, true}
 	if err := c.store.Seen(c.Context(), keys, seen); err != nil {
 		c.Fatal(err)
@@ -182,10 +182,10 @@ func testOrder(c *checker) {
 func testFinish(c *checker) {
 	a, b := c.link("a.test", "/1", 0), c.link("a.test", "/2", 0)
 	found := c.link("a.test", "/3", frontier.PriorityDepth)
-	c.commit(frontier.Record{Links: []frontier.Link{a, b}, Leased: []frontier.Key{a.Key}})
+	c.commit(frontier.Record{Links: []frontier.Link{a, b}, Leased: []weburl.Key{a.Key}})
 	c.commit(frontier.Record{Finish: finish(&a), Links: []frontier.Link{found}})
 	c.wantPending(a.Key.Host, b, found)
-	c.commit(frontier.Record{Leased: []frontier.Key{b.Key}}, frontier.Record{Returned: []frontier.Key{b.Key}})
+	c.commit(frontier.Record{Leased: []weburl.Key{b.Key}}, frontier.Record{Returned: []weburl.Key{b.Key}})
 	c.wantPending(a.Key.Host, b, found)
 }
 
@@ -236,7 +236,7 @@ func testHost(c *checker) {
 
 func testPartitions(c *checker) {
 	store := c.store
-	keys := map[uint8][]frontier.Key{}
+	keys := map[uint8][]weburl.Key{}
 	names := map[uint8][]string{}
 	for i := range 40 {
 		name := fmt.Sprintf("host%d-%d.test", i, i)
@@ -247,7 +247,7 @@ func testPartitions(c *checker) {
 	}
 	for first := range 256 {
 		last := min(first+first%3, 255)
-		var wantKeys []frontier.Key
+		var wantKeys []weburl.Key
 		var wantNames []string
 		for p := first; p <= last; p++ {
 			wantKeys, wantNames = append(wantKeys, keys[uint8(p)]...), append(wantNames, names[uint8(p)]...)
@@ -263,8 +263,8 @@ func testPartitions(c *checker) {
 		slices.Sort(gotNames)
 		slices.Sort(wantNames)
 		gotKeys := collect(c, store.Keys(c.Context(), uint8(first), uint8(last)))
-		slices.SortFunc(gotKeys, frontier.Key.Compare)
-		slices.SortFunc(wantKeys, frontier.Key.Compare)
+		slices.SortFunc(gotKeys, weburl.Key.Compare)
+		slices.SortFunc(wantKeys, weburl.Key.Compare)
 		if !slices.Equal(gotNames, wantNames) || !slices.Equal(gotKeys, wantKeys) {
 			c.Fatalf("partitions %d to %d: hosts %v with %d keys, want %v with %d", first, last, gotNames, len(gotKeys),
 				wantNames, len(wantKeys))

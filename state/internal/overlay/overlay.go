@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/keyset"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
@@ -19,8 +20,8 @@ type Overlay struct {
 	shards [shards]shard
 
 	mu      sync.Mutex
-	hosts   map[frontier.HostID]pendingHost // guarded by mu
-	origins map[string]pendingOrigin        // guarded by mu
+	hosts   map[weburl.HostID]pendingHost // guarded by mu
+	origins map[string]pendingOrigin      // guarded by mu
 }
 
 type shard struct {
@@ -41,10 +42,10 @@ type pendingOrigin struct {
 
 // New returns an empty overlay.
 func New() *Overlay {
-	return &Overlay{hosts: map[frontier.HostID]pendingHost{}, origins: map[string]pendingOrigin{}}
+	return &Overlay{hosts: map[weburl.HostID]pendingHost{}, origins: map[string]pendingOrigin{}}
 }
 
-func (o *Overlay) shard(k frontier.Key) *shard { return &o.shards[k.Lo%shards] }
+func (o *Overlay) shard(k weburl.Key) *shard { return &o.shards[k.Lo%shards] }
 
 // AddLinks adds the links of a record.
 func (o *Overlay) AddLinks(links []frontier.Link) {
@@ -57,7 +58,7 @@ func (o *Overlay) AddLinks(links []frontier.Link) {
 }
 
 // RemoveLinks removes the links of records that are in Badger.
-func (o *Overlay) RemoveLinks(keys []frontier.Key) {
+func (o *Overlay) RemoveLinks(keys []weburl.Key) {
 	for _, k := range keys {
 		s := o.shard(k)
 		s.mu.Lock()
@@ -67,7 +68,7 @@ func (o *Overlay) RemoveLinks(keys []frontier.Key) {
 }
 
 // HasLink reports whether a record on its way names a link.
-func (o *Overlay) HasLink(k frontier.Key) bool {
+func (o *Overlay) HasLink(k weburl.Key) bool {
 	s := o.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (o *Overlay) RemoveFacts(at frontier.Position) {
 }
 
 // Host is the latest fact about a host.
-func (o *Overlay) Host(h frontier.HostID) (frontier.HostFact, bool) {
+func (o *Overlay) Host(h weburl.HostID) (frontier.HostFact, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, ok := o.hosts[h]

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A link stays as long as any record on its way names it.
 func TestLinks(t *testing.T) {
 	o := New()
-	k, other := frontier.Key{Hi: 1, Lo: 7}, frontier.Key{Hi: 1, Lo: 8}
+	k, other := weburl.Key{Hi: 1, Lo: 7}, weburl.Key{Hi: 1, Lo: 8}
 	o.AddLinks([]frontier.Link{{Key: k}})
 	o.AddLinks([]frontier.Link{{Key: k}})
-	o.RemoveLinks([]frontier.Key{k})
+	o.RemoveLinks([]weburl.Key{k})
 	if !o.HasLink(k) || o.HasLink(other) {
 		t.Errorf("has the link %v, has another %v; want true, false", o.HasLink(k), o.HasLink(other))
 	}
-	o.RemoveLinks([]frontier.Key{k})
+	o.RemoveLinks([]weburl.Key{k})
 	if o.HasLink(k) {
 		t.Error("a link is left that no record names")
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
@@ -69,7 +70,7 @@ func (b *BlockBuilder) Add(at frontier.Position, l *LinkView) {
 
 // ReadBlock calls fn for the links of a block in order, until it returns
 // false. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set.
-func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
+func ReadBlock(h weburl.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
 	const what = "queue block"
 	r, err := ValueReader(what, b)
 	if err != nil {
@@ -81,7 +82,7 @@ func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Li
 		e := r.Sized()
 		at.Position += frontier.Position(e.Uvarint())
 		at.Index = uint32(e.UpTo(math.MaxUint32))
-		l := frontier.Link{Key: frontier.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority,
+		l := frontier.Link{Key: weburl.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority,
 			Sitemap: priority == frontier.PrioritySitemap, At: at}
 		l.Depth = uint16(e.UpTo(math.MaxUint16))
 		l.Source = e.U8()

@@ -6,13 +6,14 @@ import (
 	"math"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // A LinkView is a link within a part. Its bytes are valid until the next one is
 // read.
 type LinkView struct {
-	Key        frontier.Key
+	Key        weburl.Key
 	Index      int // place among the links and visits of the part
 	depth      uint16
 	Priority   uint8
@@ -46,7 +47,7 @@ type Visitor struct {
 	Link      func(*LinkView) error
 	Visit     func(*LinkView) error
 	Leased    func(Lease) error
-	Returned  func(frontier.Key) error
+	Returned  func(weburl.Key) error
 	Host      func(Stored) error
 	Cursor    func(frontier.HostCursor) error
 	Origin    func(Stored) error
@@ -70,8 +71,8 @@ type Visitor struct {
 
 // Stored is a finish, or what is known of a host or origin, with its value as in Badger.
 type Stored struct {
-	Key    frontier.Key // of a finish
-	Host   frontier.HostID
+	Key    weburl.Key // of a finish
+	Host   weburl.HostID
 	Origin []byte
 	Value  []byte
 }
@@ -141,7 +142,7 @@ func WalkPart(partition uint8, body []byte, v *Visitor) error {
 }
 
 // hostIn reads a HostID, which must be of the partition.
-func (r *Reader) hostIn(partition uint8) frontier.HostID {
+func (r *Reader) hostIn(partition uint8) weburl.HostID {
 	h := r.host()
 	if h.Partition() != partition {
 		r.Fail()
@@ -149,7 +150,7 @@ func (r *Reader) hostIn(partition uint8) frontier.HostID {
 	return h
 }
 
-func (r *Reader) keyIn(partition uint8) frontier.Key {
+func (r *Reader) keyIn(partition uint8) weburl.Key {
 	k := r.Key()
 	if k.Host.Partition() != partition {
 		r.Fail()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // MaxSize bounds the encoded size of one record.
@@ -55,13 +56,13 @@ type contents struct {
 
 // A Lease is a page that is in flight.
 type Lease struct {
-	Key   frontier.Key
+	Key   weburl.Key
 	Alone bool // nothing else is being read
 }
 
 // InFlight is a page that unclean ends found in flight.
 type InFlight struct {
-	Key frontier.Key
+	Key weburl.Key
 	UncleanEnds
 }
 
@@ -149,7 +150,7 @@ func appendVisit(dst []byte, c *contents, l *frontier.Link) []byte {
 	l.At = frontier.Cursor{Priority: l.Priority, Index: c.index}
 	c.index++
 	prev, v := frontier.Link{Key: c.before.Key}, *l
-	v.URL, v.Parent, v.Discovered, v.LastMod, v.Finish = frontier.URL{}, frontier.URL{}, time.Time{}, time.Time{}, nil
+	v.URL, v.Parent, v.Discovered, v.LastMod, v.Finish = weburl.URL{}, weburl.URL{}, time.Time{}, time.Time{}, nil
 	c.before = l
 	return appendLink(dst, &prev, &v)
 }
@@ -208,13 +209,13 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	return dst
 }
 
-func appendHostID(dst []byte, h frontier.HostID) []byte {
+func appendHostID(dst []byte, h weburl.HostID) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(h))
 }
 
 // AppendOpened appends the record that opens partitions: which pages were in
 // flight when the run before it ended uncleanly, with what is known of each by now.
-func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[frontier.Key]UncleanEnds) []byte {
+func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[weburl.Key]UncleanEnds) []byte {
 	c := &contents{Record: &frontier.Record{}, parts: opened}
 	for k, ends := range crashed {
 		if opened.Has(k.Host.Partition()) {
@@ -231,7 +232,7 @@ func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint
 	for p := range closed.All() {
 		if closing, ok := closings[p]; ok {
 			// The partition itself stands for the time of closing.
-			c.notBefore = append(c.notBefore, frontier.HostNotBefore{Host: frontier.HostID(p) << 56, At: closing.At})
+			c.notBefore = append(c.notBefore, frontier.HostNotBefore{Host: weburl.HostID(p) << 56, At: closing.At})
 			c.notBefore = append(c.notBefore, closing.Hosts...)
 		}
 	}

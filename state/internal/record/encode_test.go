@@ -20,7 +20,7 @@ import (
 type recorder struct {
 	parts   []PartHead
 	rec     frontier.Record
-	crashes map[frontier.Key]UncleanEnds
+	crashes map[weburl.Key]UncleanEnds
 	closing []frontier.HostNotBefore
 }
 
@@ -47,7 +47,7 @@ func (v *recorder) walk(b []byte) error {
 	link := func(l *LinkView) (frontier.Link, error) {
 		link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
 		if l.Finish != nil && err == nil {
-			link.Finish, err = DecodeFinish(frontier.Key{}, l.Finish)
+			link.Finish, err = DecodeFinish(weburl.Key{}, l.Finish)
 		}
 		link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(l.Index)}
 		link.Visit, link.Before = l.Visit, l.before
@@ -80,7 +80,7 @@ func (v *recorder) walk(b []byte) error {
 		Fact:  collect(&r.Facts),
 		InFlight: func(f InFlight) error {
 			if v.crashes == nil {
-				v.crashes = map[frontier.Key]UncleanEnds{}
+				v.crashes = map[weburl.Key]UncleanEnds{}
 			}
 			v.crashes[f.Key] = f.UncleanEnds
 			return nil
@@ -114,16 +114,16 @@ func decodeRecord(t *testing.T, b []byte) frontier.Record {
 	return v.rec
 }
 
-func key(n uint64) frontier.Key {
-	return frontier.Key{Host: frontier.HostID(n << 32), Hi: n * 3, Lo: n * 7}
+func key(n uint64) weburl.Key {
+	return weburl.Key{Host: weburl.HostID(n << 32), Hi: n * 3, Lo: n * 7}
 }
 
 func ms(n int64) time.Time { return time.UnixMilli(n).UTC() }
 
 // mustURL is the URL of a text, or none.
-func mustURL(text string) frontier.URL {
+func mustURL(text string) weburl.URL {
 	if text == "" {
-		return frontier.URL{}
+		return weburl.URL{}
 	}
 	u, err := weburl.Parse(text)
 	if err != nil {
@@ -134,7 +134,7 @@ func mustURL(text string) frontier.URL {
 
 // someRecords have all their parts in the order in which they are encoded.
 func someRecords() map[string]frontier.Record {
-	second := frontier.Key{Host: 9 << 56, Hi: 1, Lo: 2}
+	second := weburl.Key{Host: 9 << 56, Hi: 1, Lo: 2}
 	return map[string]frontier.Record{
 		"empty": {},
 		"finish": {Finish: &frontier.Finish{
@@ -191,8 +191,8 @@ func someRecords() map[string]frontier.Record {
 				{Key: second, Visit: 2},
 			},
 		},
-		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Alone: []frontier.Key{key(2), second},
-			Returned: []frontier.Key{key(3)}},
+		"leases": {Leased: []weburl.Key{key(1), key(2), second}, Alone: []weburl.Key{key(2), second},
+			Returned: []weburl.Key{key(3)}},
 		"facts": {
 			Hosts: []frontier.HostFact{{
 				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7, Run: math.MaxUint64,
@@ -232,7 +232,7 @@ func someRecords() map[string]frontier.Record {
 				{
 					Key: key(1), URL: mustURL("https://a.example/s.xml"), Sitemap: true,
 					Priority: frontier.PrioritySitemap,
-					Vouchers: []frontier.HostID{1, math.MaxUint64},
+					Vouchers: []weburl.HostID{1, math.MaxUint64},
 				},
 				{Key: key(2), URL: mustURL("https://a.example/t"), Parent: mustURL("https://a.example/"),
 					Discovered: ms(7)},
@@ -268,11 +268,11 @@ func TestRecordRoundTrip(t *testing.T) {
 
 // A record is cut into one part for each partition, in which its links are counted from 0.
 func TestParts(t *testing.T) {
-	in := func(p uint8, n uint64) frontier.Key { return frontier.Key{Host: frontier.HostID(p) << 56, Lo: n} }
+	in := func(p uint8, n uint64) weburl.Key { return weburl.Key{Host: weburl.HostID(p) << 56, Lo: n} }
 	r := frontier.Record{
 		Finish: &frontier.Finish{Key: in(3, 1)},
 		Links:  []frontier.Link{{Key: in(200, 1)}, {Key: in(3, 2)}, {Key: in(200, 2), Priority: 9}, {Key: in(0, 1)}},
-		Leased: []frontier.Key{in(3, 3)},
+		Leased: []weburl.Key{in(3, 3)},
 		Facts:  []frontier.CrawlFact{{Partition: 7, Name: "n", Value: []byte("v")}},
 	}
 	for i := range r.Links {
@@ -307,13 +307,13 @@ func TestRecordBytes(t *testing.T) {
 		Links: []frontier.Link{
 			{Key: key(2), URL: mustURL("https://a/b"), Depth: 3, Priority: 4, Source: 5, Parent: mustURL("https://a/"),
 				Discovered: ms(1000), LastMod: ms(500), Hops: 6},
-			{Key: frontier.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"),
+			{Key: weburl.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"),
 				Parent: mustURL("https://a/"), Discovered: ms(1001), Finish: &frontier.Finish{Outcome: 2}},
 		},
 		Visits: []frontier.Link{{Key: key(2), URL: mustURL("https://a/"), Visit: 2,
 			Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}},
-		Leased:   []frontier.Key{key(5)},
-		Returned: []frontier.Key{key(6)},
+		Leased:   []weburl.Key{key(5)},
+		Returned: []weburl.Key{key(6)},
 		Hosts: []frontier.HostFact{{
 			Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2,
 			Run: 9, Row: pace.Row{Failures: 3, BackoffUntil: ms(2), Failed: []uint16{0x0102}, Forbidden: 4, Refusals: 5,
@@ -385,7 +385,7 @@ func TestChangeBytes(t *testing.T) {
 }
 
 func TestOpenedRoundTrip(t *testing.T) {
-	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: 1},
+	want := map[weburl.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: 1},
 		{Host: 9 << 56}: {Count: 5, Alone: 2}}
 	var v recorder
 	if err := v.walk(AppendOpened(nil, 3, AllPartitions(), want)); err != nil {
@@ -472,7 +472,7 @@ func TestBlockRoundTrip(t *testing.T) {
 		var want []frontier.Link
 		for i := range 20 {
 			l := frontier.Link{
-				Key: frontier.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)},
+				Key: weburl.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)},
 				URL: mustURL("https://a.example/" + strings.Repeat("x", i%5)), Depth: uint16(i),
 				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), Repeats: uint8(i % 4),
 				At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Kinds of elements of section 17.
@@ -17,7 +18,7 @@ const (
 type sent struct {
 	kind     byte
 	link     *frontier.Link // of a voucher the sitemap
-	voucher  frontier.HostID
+	voucher  weburl.HostID
 	question *frontier.RobotsQuestion
 }
 
@@ -26,7 +27,7 @@ type sent struct {
 type Sent struct {
 	Link     *LinkView
 	Question *frontier.RobotsQuestion
-	Voucher  frontier.HostID
+	Voucher  weburl.HostID
 }
 
 // addSent lists what the record sends.
@@ -75,7 +76,7 @@ func (v *Visitor) readSent(e *Reader) (s Sent) {
 	case sentAsked:
 		q := &frontier.RobotsQuestion{Hops: e.U8(), Host: e.hostIn(v.head.Partition)}
 		q.URL, q.Origin = urlOf(e, string(e.Bytes())), string(e.Bytes())
-		if s.Question = q; q.URL == (frontier.URL{}) {
+		if s.Question = q; q.URL == (weburl.URL{}) {
 			e.Fail()
 		}
 	default:

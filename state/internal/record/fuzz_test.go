@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // FuzzWalk decodes anything as a log entry. What decodes must decode to the
@@ -27,7 +28,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		for i := range v.rec.Visits { // what only an earlier writer gave
 			l := &v.rec.Visits[i]
-			l.URL, l.Parent, l.Discovered, l.LastMod = frontier.URL{}, frontier.URL{}, time.Time{}, time.Time{}
+			l.URL, l.Parent, l.Discovered, l.LastMod = weburl.URL{}, weburl.URL{}, time.Time{}, time.Time{}
 		}
 		again := Append(nil, 1, &v.rec, &Bodies{})
 		var w recorder

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // testdata/records.txt has the bytes of every kind of record, as the first writer with all sections made them. What was
@@ -31,7 +32,7 @@ func TestGoldenBytes(t *testing.T) {
 		r := records[name]
 		line(name, Append(nil, 300, &r, &Bodies{}))
 	}
-	line("opened", AppendOpened(nil, 300, AllPartitions(), map[frontier.Key]UncleanEnds{
+	line("opened", AppendOpened(nil, 300, AllPartitions(), map[weburl.Key]UncleanEnds{
 		key(1): {Count: 1}, {Host: 9 << 56, Lo: 1}: {Count: 200, Alone: 1},
 	}))
 	var closed PartitionSet

@@ -44,20 +44,20 @@ const (
 )
 
 // AppendURLKey appends the key of a URL in a family.
-func AppendURLKey(dst []byte, family byte, k frontier.Key) []byte {
+func AppendURLKey(dst []byte, family byte, k weburl.Key) []byte {
 	return k.Append(append(dst, family))
 }
 
 // ParseURLKey is the inverse of AppendURLKey.
-func ParseURLKey(b []byte) (frontier.Key, bool) {
+func ParseURLKey(b []byte) (weburl.Key, bool) {
 	if len(b) != URLKeySize {
-		return frontier.Key{}, false
+		return weburl.Key{}, false
 	}
 	return weburl.ParseKey(b[1:])
 }
 
 // AppendVoucherKey appends the key of a voucher.
-func AppendVoucherKey(dst []byte, k frontier.Key, h frontier.HostID) []byte {
+func AppendVoucherKey(dst []byte, k weburl.Key, h weburl.HostID) []byte {
 	return binary.BigEndian.AppendUint64(AppendURLKey(dst, FamVoucher, k), uint64(h))
 }
 
@@ -67,17 +67,17 @@ func ParseVoucherKey(b []byte) (v frontier.Voucher, ok bool) {
 		return v, false
 	}
 	v.Key, ok = ParseURLKey(b[:URLKeySize])
-	v.Host = frontier.HostID(binary.BigEndian.Uint64(b[URLKeySize:]))
+	v.Host = weburl.HostID(binary.BigEndian.Uint64(b[URLKeySize:]))
 	return v, ok
 }
 
 // AppendChangeKey appends the key of what a visit of a generation changed.
-func AppendChangeKey(dst []byte, k frontier.Key, generation uint32) []byte {
+func AppendChangeKey(dst []byte, k weburl.Key, generation uint32) []byte {
 	return binary.BigEndian.AppendUint32(AppendURLKey(dst, FamChange, k), generation)
 }
 
 // ParseChangeKey is the inverse of AppendChangeKey.
-func ParseChangeKey(b []byte) (k frontier.Key, generation uint32, ok bool) {
+func ParseChangeKey(b []byte) (k weburl.Key, generation uint32, ok bool) {
 	if len(b) != URLKeySize+4 {
 		return k, 0, false
 	}
@@ -92,12 +92,12 @@ const (
 )
 
 // AppendNamedKey appends the key that says when a URL was last linked or listed.
-func AppendNamedKey(dst []byte, k frontier.Key, flag byte) []byte {
+func AppendNamedKey(dst []byte, k weburl.Key, flag byte) []byte {
 	return append(AppendURLKey(dst, FamNamed, k), flag)
 }
 
 // ParseNamedKey is the inverse of AppendNamedKey.
-func ParseNamedKey(b []byte) (k frontier.Key, flag byte, ok bool) {
+func ParseNamedKey(b []byte) (k weburl.Key, flag byte, ok bool) {
 	if len(b) != URLKeySize+1 {
 		return k, 0, false
 	}
@@ -114,12 +114,12 @@ func Families(sitemap bool) (found, finished byte) {
 }
 
 // AppendHostKey appends the key of a host in a family.
-func AppendHostKey(dst []byte, family byte, h frontier.HostID) []byte {
+func AppendHostKey(dst []byte, family byte, h weburl.HostID) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, family), uint64(h))
 }
 
 // AppendOriginKey appends the key of an origin fact.
-func AppendOriginKey[T string | []byte](dst []byte, h frontier.HostID, origin T) []byte {
+func AppendOriginKey[T string | []byte](dst []byte, h weburl.HostID, origin T) []byte {
 	return append(AppendHostKey(dst, FamOrigin, h), origin...)
 }
 
@@ -154,18 +154,18 @@ func ParseFactKey(b []byte) (partition uint8, name string, ok bool) {
 // AppendQueueKey appends the key of a block of links. The cursor is the place
 // of the block's last link, so that a block lies wholly at or before a cursor
 // exactly if its key does.
-func AppendQueueKey(dst []byte, h frontier.HostID, last frontier.Cursor) []byte {
+func AppendQueueKey(dst []byte, h weburl.HostID, last frontier.Cursor) []byte {
 	dst = append(AppendHostKey(dst, FamQueue, h), last.Priority)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(last.Position))
 	return binary.BigEndian.AppendUint32(dst, last.Index)
 }
 
 // ParseQueueKey is the inverse of AppendQueueKey.
-func ParseQueueKey(b []byte) (h frontier.HostID, last frontier.Cursor, ok bool) {
+func ParseQueueKey(b []byte) (h weburl.HostID, last frontier.Cursor, ok bool) {
 	if len(b) != QueueKeySize {
 		return 0, frontier.Cursor{}, false
 	}
-	h = frontier.HostID(binary.BigEndian.Uint64(b[1:]))
+	h = weburl.HostID(binary.BigEndian.Uint64(b[1:]))
 	last = frontier.Cursor{
 		Priority: b[9], Position: frontier.Position(binary.BigEndian.Uint64(b[10:])),
 		Index: binary.BigEndian.Uint32(b[18:]),

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Tags of sections that code beside the table names.
@@ -53,13 +54,13 @@ var sections = [...]section{
 		},
 		apply: func(v *Visitor) func(Lease) error { return v.Leased },
 	},
-	5: &row[frontier.Key, frontier.Key]{ // returned
-		list:      func(c *contents) []frontier.Key { return c.Returned },
-		partition: func(k *frontier.Key) uint8 { return k.Host.Partition() },
+	5: &row[weburl.Key, weburl.Key]{ // returned
+		list:      func(c *contents) []weburl.Key { return c.Returned },
+		partition: func(k *weburl.Key) uint8 { return k.Host.Partition() },
 		size:      keySize,
-		append:    func(dst []byte, _ *contents, k *frontier.Key) []byte { return k.Append(dst) },
-		read:      func(v *Visitor, e *Reader) frontier.Key { return e.keyIn(v.head.Partition) },
-		apply:     func(v *Visitor) func(frontier.Key) error { return v.Returned },
+		append:    func(dst []byte, _ *contents, k *weburl.Key) []byte { return k.Append(dst) },
+		read:      func(v *Visitor, e *Reader) weburl.Key { return e.keyIn(v.head.Partition) },
+		apply:     func(v *Visitor) func(weburl.Key) error { return v.Returned },
 	},
 	6: &row[frontier.HostFact, Stored]{ // hosts
 		list:      func(c *contents) []frontier.HostFact { return c.Hosts },

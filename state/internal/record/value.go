@@ -36,9 +36,9 @@ func (r *Reader) Done(what string) error {
 }
 
 // urlOf is the URL of a stored text, which is empty for none.
-func urlOf(r *Reader, text string) frontier.URL {
+func urlOf(r *Reader, text string) weburl.URL {
 	if text == "" {
-		return frontier.URL{}
+		return weburl.URL{}
 	}
 	u, ok := weburl.FromCanonical(text)
 	if !ok {
@@ -67,7 +67,7 @@ func AppendDiscovery(dst []byte, l *LinkView) []byte {
 }
 
 // DecodeDiscovery is the inverse of AppendDiscovery.
-func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
+func DecodeDiscovery(k weburl.Key, b []byte) (frontier.Link, error) {
 	const what = "discovery"
 	r, err := ValueReader(what, b)
 	if err != nil {
@@ -81,18 +81,18 @@ func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
 }
 
 // DiscoveryURL decodes only the URL.
-func DiscoveryURL(b []byte) (frontier.URL, error) {
+func DiscoveryURL(b []byte) (weburl.URL, error) {
 	const what = "discovery"
 	r, err := ValueReader(what, b)
 	if err != nil {
-		return frontier.URL{}, err
+		return weburl.URL{}, err
 	}
-	u := readDiscovery(&r, frontier.Key{}).URL
+	u := readDiscovery(&r, weburl.Key{}).URL
 	return u, r.Done(what)
 }
 
 // readDiscovery reads a discovery up to its URL.
-func readDiscovery(r *Reader, k frontier.Key) frontier.Link {
+func readDiscovery(r *Reader, k weburl.Key) frontier.Link {
 	l := frontier.Link{Key: k, Priority: r.U8(), Source: r.U8(), Depth: uint16(r.UpTo(math.MaxUint16))}
 	l.Discovered, l.LastMod = r.Time(), r.Time()
 	l.URL = urlOf(r, string(r.Bytes()))
@@ -152,7 +152,7 @@ func appendChange(dst []byte, f *frontier.Finish) []byte {
 }
 
 // DecodeFinish decodes the value of a finish.
-func DecodeFinish(k frontier.Key, b []byte) (*frontier.Finish, error) {
+func DecodeFinish(k weburl.Key, b []byte) (*frontier.Finish, error) {
 	const what = "finish"
 	r, err := ValueReader(what, b)
 	if err != nil {
@@ -284,7 +284,7 @@ func (r *Reader) row(f *frontier.HostFact) {
 }
 
 // DecodeHost decodes the value of a host fact.
-func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
+func DecodeHost(h weburl.HostID, b []byte) (frontier.HostFact, error) {
 	const what = "host fact"
 	r, err := ValueReader(what, b)
 	if err != nil {
@@ -337,7 +337,7 @@ func (c *Bodies) AppendOrigin(dst []byte, o *frontier.OriginFact) []byte {
 }
 
 // DecodeOrigin is the inverse of AppendOrigin.
-func (c *Bodies) DecodeOrigin(h frontier.HostID, origin string, b []byte) (frontier.OriginFact, error) {
+func (c *Bodies) DecodeOrigin(h weburl.HostID, origin string, b []byte) (frontier.OriginFact, error) {
 	const what = "origin fact"
 	r, err := ValueReader(what, b)
 	if err != nil {

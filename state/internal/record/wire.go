@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
@@ -176,10 +175,10 @@ func (r *Reader) Sized() Reader {
 // Time reads a time as Millis encodes it.
 func (r *Reader) Time() time.Time { return FromMillis(r.Uvarint()) }
 
-func (r *Reader) host() frontier.HostID { return frontier.HostID(r.U64()) }
+func (r *Reader) host() weburl.HostID { return weburl.HostID(r.U64()) }
 
 // Key reads a Key.
-func (r *Reader) Key() frontier.Key {
+func (r *Reader) Key() weburl.Key {
 	k, ok := weburl.ParseKey(r.Take(keySize))
 	if !ok {
 		r.Fail()
