@@ -23,42 +23,35 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newChanges(environ []string, io stdio) *cobra.Command {
-	var (
-		dir    *dataDir
-		since  string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+func newChanges(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "changes [directory]",
 		Short: "List what recrawls found changed, with the values before and after",
 		Args:  oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := dir.orArgument(args, nil)
-			if err != nil {
-				return err
-			}
-			from, err := parseSince(since)
-			if err != nil {
-				return usage("flag --since: %w", err)
-			}
-			if err := dir.CheckFree(); err != nil {
-				return refusal(err)
-			}
-			s, err := openStored(io, dir, false, errors.New("no crawl runs there"))
-			if err != nil {
-				return err
-			}
-			err = listChanges(cmd.Context(), io, dir, s, from, asJSON)
-			return errors.Join(err, s.Close())
-		},
-	}
-	dir = addDataDir(cmd, environ)
-	cmd.Flags().StringVar(&since, "since", "", "list changes found at this `date or generation` and later: "+
+	})
+	c.addDataDir()
+	since := c.Flags().String("since", "", "list changes found at this `date or generation` and later: "+
 		"2026-01-31, a time such as 2026-01-31T12:00:00Z, or a number, of which 1 is the first recrawl (default: the "+
 		"last generation)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change, as in changes.jsonl")
-	return cmd
+	c.addJSON("print one JSON object per change, as in changes.jsonl")
+	return c.does(func(args []string) error {
+		dir, err := c.existing(args)
+		if err != nil {
+			return err
+		}
+		from, err := parseSince(*since)
+		if err != nil {
+			return usage("flag --since: %w", err)
+		}
+		if err := dir.CheckFree(); err != nil {
+			return refusal(err)
+		}
+		s, err := c.openStored(dir, false, errors.New("no crawl runs there"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.listChanges(dir, s, from), s.Close())
+	})
 }
 
 // since is where a list of changes begins: at a generation, 0 for the last one, or at a time, in any generation.
@@ -86,13 +79,13 @@ func parseSince(text string) (since, error) {
 func (s since) includes(at time.Time) bool { return !at.Before(s.at) }
 
 // listChanges writes the changes of a generation and later ones, by default those of the last.
-func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store, from since, asJSON bool) error {
+func (c *command) listChanges(dir datadir.Dir, s *state.Store, from since) error {
 	last, err := page.Generation(s.Facts())
 	if err != nil {
 		return err
 	}
 	if last == 0 {
-		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: "+
+		fmt.Fprintf(c.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: "+
 			"'%s' does that\n", dir, dir.Command("recrawl"))
 		return nil
 	}
@@ -103,24 +96,25 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 	switch page.Status(s.Facts()[page.FactStatus]) {
 	case page.Complete, page.Failed:
 	case page.Partial:
-		fmt.Fprintf(io.err, "mapwright: a limit ended generation %d, so that not all pages were checked\n", last)
+		fmt.Fprintf(c.err, "mapwright: a limit ended generation %d, so that not all pages were checked\n", last)
 	default:
-		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes "+
+		fmt.Fprintf(c.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes "+
 			"on with it\n", last, dir.Command("resume"))
 	}
-	if asJSON {
-		return listJSON(ctx, io, s, from)
+	if !c.asJSON {
+		return c.listText(s, from, last)
 	}
-	return listText(ctx, io, s, from, last)
+	enc := json.NewEncoder(c.out) // the lines of changes.jsonl
+	enc.SetEscapeHTML(false)
+	return eachChange(c.Context(), s, from, page.NoChange, func(l *recrawl.Line) error { return enc.Encode(l) })
 }
 
-// listJSON writes the lines of changes.jsonl.
-func listJSON(ctx context.Context, io stdio, s *state.Store, from since) error {
-	enc := json.NewEncoder(io.out)
-	enc.SetEscapeHTML(false)
-	for l, err := range report.Changes(ctx, s, from.generation, page.NoChange) {
+// eachChange calls do with the changes of one kind, or of all if it is NoChange.
+func eachChange(ctx context.Context, s *state.Store, from since, kind page.Change,
+	do func(*recrawl.Line) error) error {
+	for l, err := range report.Changes(ctx, s, from.generation, kind) {
 		if err == nil && from.includes(l.CheckedAt.Time) {
-			err = enc.Encode(l)
+			err = do(l)
 		}
 		if err != nil {
 			return err
@@ -130,18 +124,18 @@ func listJSON(ctx context.Context, io stdio, s *state.Store, from since) error {
 }
 
 // listText writes the changes for people, one kind after the other.
-func listText(ctx context.Context, io stdio, s *state.Store, from since, last uint32) error {
+func (c *command) listText(s *state.Store, from since, last uint32) error {
 	counts := map[page.Change]int64{}
-	for c, err := range s.Changes(ctx, from.generation) {
+	for change, err := range s.Changes(c.Context(), from.generation) {
 		if err != nil {
 			return err
 		}
-		at, _, err := recrawl.DecodeDifferences(c.Differences)
+		at, _, err := recrawl.DecodeDifferences(change.Differences)
 		if err != nil {
 			return err
 		}
 		if from.includes(at) {
-			counts[page.Change(c.Change)]++
+			counts[page.Change(change.Change)]++
 		}
 	}
 	title := fmt.Sprintf("Generation %d", last)
@@ -159,25 +153,21 @@ func listText(ctx context.Context, io stdio, s *state.Store, from since, last ui
 	if len(parts) == 0 {
 		parts = []string{"nothing changed"}
 	}
-	if _, err := fmt.Fprintf(io.out, "%s: %s\n", title, strings.Join(parts, ", ")); err != nil {
+	if _, err := fmt.Fprintf(c.out, "%s: %s\n", title, strings.Join(parts, ", ")); err != nil {
 		return err
 	}
 	for _, kind := range kinds {
 		name := kind.String()
-		if _, err := fmt.Fprintf(io.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:],
+		if _, err := fmt.Fprintf(c.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:],
 			humanize.Comma(counts[kind])); err != nil {
 			return err
 		}
-		for l, err := range report.Changes(ctx, s, from.generation, kind) {
-			if err != nil {
-				return err
-			}
-			if !from.includes(l.CheckedAt.Time) {
-				continue
-			}
-			if _, err := fmt.Fprint(io.out, changeText(l, from.generation < last)); err != nil {
-				return err
-			}
+		err := eachChange(c.Context(), s, from, kind, func(l *recrawl.Line) error {
+			_, err := fmt.Fprint(c.out, changeText(l, from.generation < last))
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
@@ -23,58 +22,28 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/overview"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// clusterFlags say which crawl of several machines a command means.
-type clusterFlags struct {
-	cmd           *cobra.Command
-	address, name string
-}
-
-func addCluster(cmd *cobra.Command) *clusterFlags {
-	c := &clusterFlags{cmd: cmd}
-	cmd.Flags().StringVar(&c.address, config.ClusterName, "",
+// addCluster gives a command the flags that say which crawl of several machines it means.
+func (c *command) addCluster() {
+	c.Flags().StringVar(&c.address, config.ClusterName, "",
 		"`address` of the database that several machines share, such as postgres://user@host/database (or "+
 			config.EnvName(config.ClusterName)+")")
-	cmd.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
-	return c
+	c.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
 }
 
-// hide leaves the flags out of the help.
-func (c *clusterFlags) hide() {
-	for _, name := range []string{config.ClusterName, config.CrawlName} {
-		c.cmd.Flags().Lookup(name).Hidden = true
-	}
-}
-
-// isGiven reports whether one of the flags was given.
-func (c *clusterFlags) isGiven() bool {
-	return c.cmd.Flags().Changed(config.ClusterName) || c.cmd.Flags().Changed(config.CrawlName)
-}
-
-// given returns the address of the cluster, empty if the command is not about one. An address of the environment or of
-// a file does not count for a command that names a directory and no crawl. The settings are nil for a command that has
-// none.
-func (c *clusterFlags) given(settings *settingFlags, environ []string, args []string) (string, error) {
-	flags := c.cmd.Flags()
-	flag := flags.Changed(config.ClusterName)
+// cluster returns the address of the cluster, empty if the command is not about one. An address of the environment or
+// of a file does not count for a command that names a directory and no crawl.
+func (c *command) cluster(args []string) (string, error) {
+	flag := c.Flags().Changed(config.ClusterName)
 	if flag && c.address == "" { // such as a variable of a script that is not set
 		return "", usage("--cluster is empty")
 	}
-	address := c.address
-	if settings == nil {
-		settings = &settingFlags{environ: environ}
-	}
-	last := func(name string) string {
-		if texts := settings.outside(name); len(texts) > 0 {
-			return texts[len(texts)-1]
-		}
-		return ""
-	}
-	directory := len(args) > 0 || flags.Changed(config.DataDirName)
+	address, directory := c.address, len(args) > 0 || c.Flags().Changed(config.DataDirName)
 	if !flag && (!directory || c.name != "") {
-		address = last(config.ClusterName)
+		address = c.last(config.ClusterName)
 	}
 	switch {
 	case address == "" && c.name != "":
@@ -82,9 +51,18 @@ func (c *clusterFlags) given(settings *settingFlags, environ []string, args []st
 	case address != "" && len(args) > 0:
 		return "", usage("a crawl of several machines has no directory: give --name instead of %q", args[0])
 	case address != "" && c.name == "":
-		c.name = last(config.CrawlName)
+		c.name = c.last(config.CrawlName)
 	}
 	return address, nil
+}
+
+// toJoin returns the address of the cluster for a command that crawls, empty for a crawl of this machine alone.
+func (c *command) toJoin() (string, error) {
+	address, err := c.cluster(nil)
+	if err == nil && address == "" && !c.Flags().Changed(config.ClusterName) {
+		address = c.last(config.ClusterName) // also with a data directory: a machine has one
+	}
+	return address, err
 }
 
 // openEngine connects to the database of several machines. No error has a password in it.
@@ -105,53 +83,58 @@ func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
 	return e, nil
 }
 
-// lookAt finds the crawl that is meant, and how it is now.
-func (c *clusterFlags) lookAt(ctx context.Context, e cluster.Engine) (*cluster.Snapshot, error) {
-	found, err := overview.Find(ctx, e, c.name)
-	if err == nil {
-		var s *cluster.Snapshot
-		if s, err = e.Look(ctx, found.ID, cluster.Known{}); err == nil {
-			return s, nil
-		}
-	}
-	switch {
-	case errors.Is(err, overview.ErrSeveral):
-		return nil, usage("--name is missing: %w", err)
-	case errors.Is(err, cluster.ErrNoCrawl) && c.name == "":
-		return nil, refusal(errors.New("the cluster has no crawl: start one with 'mapwright crawl --cluster ADDRESS " +
-			"--start-url URL'"))
-	case errors.Is(err, cluster.ErrNoCrawl):
-		return nil, refusal(err)
-	}
-	return nil, &exitError{exitFailed, err}
-}
-
-// clusterStatus prints the status of one crawl, or the list if none is named and there is not exactly one.
-func clusterStatus(ctx context.Context, io stdio, flags *clusterFlags, address string, asJSON bool) error {
-	e, err := openEngine(ctx, address)
+// atCrawl calls do with the crawl of several machines that is meant, as it is now. The error is overview.ErrSeveral if
+// several may be meant.
+func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snapshot) error) error {
+	e, err := openEngine(c.Context(), address)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	snap, err := flags.lookAt(ctx, e)
-	if errors.Is(err, overview.ErrSeveral) {
-		return listCrawls(ctx, io, e, asJSON)
+	found, err := overview.Find(c.Context(), e, c.name)
+	if err == nil {
+		var snap *cluster.Snapshot
+		if snap, err = e.Look(c.Context(), found.ID, cluster.Known{}); err == nil {
+			return do(e, snap)
+		}
 	}
+	switch {
+	case errors.Is(err, overview.ErrSeveral):
+		return usage("--name is missing: %w", err)
+	case errors.Is(err, cluster.ErrNoCrawl) && c.name == "":
+		return refusal(errors.New("the cluster has no crawl: start one with 'mapwright crawl --cluster ADDRESS " +
+			"--start-url URL'"))
+	case errors.Is(err, cluster.ErrNoCrawl):
+		return refusal(err)
+	}
+	return &exitError{exitFailed, err}
+}
+
+// clusterStatus prints the status of one crawl, or the list if none is named and there is not exactly one.
+func (c *command) clusterStatus(address string) error {
+	err := c.atCrawl(address, func(_ cluster.Engine, snap *cluster.Snapshot) error {
+		status, err := overview.Of(snap)
+		switch {
+		case err != nil:
+			return &exitError{exitFailed, err}
+		case c.asJSON:
+			return json.NewEncoder(c.out).Encode(status)
+		}
+		return printClusterStatus(c.stdio, status)
+	})
+	if errors.Is(err, overview.ErrSeveral) {
+		return c.listCrawls(address)
+	}
+	return err
+}
+
+func (c *command) listCrawls(address string) error {
+	e, err := openEngine(c.Context(), address)
 	if err != nil {
 		return err
 	}
-	status, err := overview.Of(snap)
-	if err != nil {
-		return &exitError{exitFailed, err}
-	}
-	if asJSON {
-		return json.NewEncoder(io.out).Encode(status)
-	}
-	return printClusterStatus(io, status)
-}
-
-func listCrawls(ctx context.Context, io stdio, e cluster.Engine, asJSON bool) error {
-	list, err := e.List(ctx)
+	defer e.Close()
+	list, err := e.List(c.Context())
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
@@ -159,14 +142,14 @@ func listCrawls(ctx context.Context, io stdio, e cluster.Engine, asJSON bool) er
 	for i := range list {
 		crawls[i] = overview.Summary(&list[i])
 	}
-	if asJSON {
-		return json.NewEncoder(io.out).Encode(map[string]any{"schema_version": overview.Version, "crawls": crawls})
+	if c.asJSON {
+		return json.NewEncoder(c.out).Encode(map[string]any{"schema_version": overview.Version, "crawls": crawls})
 	}
-	w := newTable(io.out)
+	w := newTable(c.out)
 	fmt.Fprintln(w, "NAME\tSTATE\tCREATED\tWORKED FOR")
-	for _, c := range crawls {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, stateText(&c), c.CreatedAt.UTC().Format(time.DateTime),
-			seconds(c.Elapsed))
+	for _, one := range crawls {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.Name, stateText(&one), one.CreatedAt.UTC().Format(time.DateTime),
+			seconds(one.Elapsed))
 	}
 	return w.Flush()
 }
@@ -257,51 +240,42 @@ func clusterGoOn(name, reason string) string {
 
 // exportCluster writes the files of a crawl of several machines, from a store that is made of all their logs for this
 // purpose.
-func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out string, formats []string,
-	flags *settingFlags) (res *export.Result, err error) {
-	e, err := openEngine(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	defer e.Close()
-	snap, err := c.lookAt(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+snap.Crawl.Name)
-	if err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	o, types, err := exportOptions(plan, out, formats, flags)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, refusal(err)
-	}
-	if scratchIn != "" {
-		if err := os.MkdirAll(scratchIn, 0o700); err != nil {
-			return nil, refusal(err)
+func (c *command) exportCluster(address, scratchIn, out string, formats []string) (res *export.Result, err error) {
+	err = c.atCrawl(address, func(e cluster.Engine, snap *cluster.Snapshot) (err error) {
+		plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+snap.Crawl.Name)
+		if err != nil {
+			return &exitError{exitFailed, err}
 		}
-	}
-	scratch, err := os.MkdirTemp(scratchIn, "mapwright-export-")
-	if err != nil {
-		return nil, refusal(err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	s, err := replay.Open(ctx, e, snap, filepath.Join(scratch, "state"))
-	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
-		return nil, refusal(other)
-	}
-	advice := fmt.Sprintf("the export needs space for all pages in %s; --data-dir names another directory",
-		filepath.Dir(scratch))
-	if diskFull(err) {
-		err = fmt.Errorf("%w: %s", err, advice)
-	}
-	if err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	return exportStore(ctx, s, o, types, advice)
+		o, types, err := c.exportOptions(plan, out, formats)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(out, 0o755); err != nil {
+			return refusal(err)
+		}
+		if scratchIn != "" {
+			if err := os.MkdirAll(scratchIn, 0o700); err != nil {
+				return refusal(err)
+			}
+		}
+		scratch, err := os.MkdirTemp(scratchIn, "mapwright-export-")
+		if err != nil {
+			return refusal(err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+		s, err := replay.Open(c.Context(), e, snap, filepath.Join(scratch, "state"))
+		if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
+			return refusal(other)
+		}
+		advice := fmt.Sprintf("the export needs space for all pages in %s; --data-dir names another directory",
+			filepath.Dir(scratch))
+		if err == nil {
+			res, err = report.Export(c.Context(), s, types, *o)
+			err = errors.Join(err, s.Close())
+		}
+		return exportFailed(err, advice)
+	})
+	return res, err
 }
 
 // working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the
@@ -320,16 +294,7 @@ func working(s *cluster.Snapshot) []string {
 }
 
 // wipeCluster deletes a crawl of several machines from their database.
-func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string, yes, force bool) error {
-	e, err := openEngine(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	snap, err := c.lookAt(ctx, e)
-	if err != nil {
-		return err
-	}
+func (c *command) wipeCluster(e cluster.Engine, snap *cluster.Snapshot, yes, force bool) error {
 	alive := working(snap)
 	if len(alive) > 0 && !force {
 		return refusal(fmt.Errorf("%s on crawl %s (%s): nothing was deleted; stop them first, or wait %s if they "+
@@ -342,16 +307,16 @@ func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string,
 		return &exitError{exitFailed, err}
 	}
 	if !yes {
-		fmt.Fprintf(io.out, "Delete crawl %s (%s, %s URLs found) from the cluster? [y/N] ", snap.Crawl.Name,
+		fmt.Fprintf(c.out, "Delete crawl %s (%s, %s URLs found) from the cluster? [y/N] ", snap.Crawl.Name,
 			snap.Crawl.State, humanize.Comma(int64(counters.Discovered)))
-		if err := confirm(io); err != nil {
+		if err := confirm(c.stdio); err != nil {
 			return err
 		}
 	}
-	if err := e.Delete(ctx, snap.Crawl.ID); err != nil {
+	if err := e.Delete(c.Context(), snap.Crawl.ID); err != nil {
 		return &exitError{exitFailed, err}
 	}
-	fmt.Fprintf(io.out, "Deleted crawl %s from the cluster. Data directories of its machines are left: 'mapwright "+
+	fmt.Fprintf(c.out, "Deleted crawl %s from the cluster. Data directories of its machines are left: 'mapwright "+
 		"wipe --data-dir DIR' deletes one.\n", snap.Crawl.Name)
 	return nil
 }

@@ -20,83 +20,48 @@ import (
 	"github.com/mapwright/mapwright/internal/results"
 )
 
-func newCrawl(environ []string, io stdio) *cobra.Command {
-	var (
-		starts []string
-		f      *runFlags
-	)
-	cmd := &cobra.Command{
+func newCrawl(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "crawl [--start-url] URL...",
 		Short: "Crawl from one or more start URLs",
 		Example: `  mapwright crawl --start-url https://example.com/
   mapwright crawl --start-url example.com --profile own-site --data-dir site
   mapwright crawl --start-url urls.txt --scope host --max-urls 10000`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := f.setting.load()
-			if f.print {
-				if err != nil {
-					return err
-				}
-				return printConfig(io, loaded, f.asJSON)
-			}
-			given := append(starts, args...)
-			if len(given) == 0 {
-				given = f.setting.outside(config.StartURLName)
-			}
-			// All faults are named at once: those of the settings, of the start URLs and of the directory's name.
-			urls, startsErr := readStarts(given, io.in)
-			dir, dirErr := f.dir.dir(f.setting)
-			address, clusterErr := f.shared.toJoin(f.setting)
-			if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
+	})
+	starts := c.Flags().StringArrayP(config.StartURLName, "u", nil,
+		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
+	c.addRun()
+	return c.does(func(args []string) error {
+		loaded, err := c.load()
+		if c.printsConfig {
+			if err != nil {
 				return err
 			}
-			if address != "" {
-				return crawlCluster(cmd.Context(), environ, io, f.machine(dir, address), loaded.Settings, urls,
-					f.asJSON)
-			}
-			if err := dir.CheckNew(); err != nil {
-				return refusal(err)
-			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls,
-				Dir: dir}, loaded.Warnings, f.asJSON, nil)
-		},
-	}
-	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil,
-		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
-	f = addRunFlags(cmd, environ)
-	return cmd
+			return c.printConfig(loaded)
+		}
+		given := append(*starts, args...)
+		if len(given) == 0 {
+			given = c.outside(config.StartURLName)
+		}
+		// All faults are named at once: those of the settings, of the start URLs and of the directory's name.
+		urls, startsErr := readStarts(given, c.in)
+		dir, dirErr := c.directory()
+		address, clusterErr := c.toJoin()
+		if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
+			return err
+		}
+		if address != "" {
+			return (&machine{command: c, dir: dir, address: address}).crawl(loaded.Settings, urls)
+		}
+		if err := dir.CheckNew(); err != nil {
+			return refusal(err)
+		}
+		return c.runCrawl(crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, nil)
+	})
 }
 
-// crawlCluster makes a crawl of several machines, and works on it.
-func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s *config.Settings,
-	starts []datadir.Start, asJSON bool) error {
-	if s.Profile == config.Safe {
-		return errSafe
-	}
-	if err := checkName(m.name); err != nil {
-		return err
-	}
-	if err := checkMachineDir(m.dir); err != nil {
-		return refusal(err)
-	}
-	var err error
-	if m.engine, err = openEngine(ctx, m.address); err != nil {
-		return err
-	}
-	defer m.engine.Close()
-	if m.name, err = createCrawl(ctx, m.engine, m.name, s, starts); err != nil {
-		return err
-	}
-	fmt.Fprintf(io.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster "+
-		"adds a machine\n", m.name, m.name)
-	// What is about this process counts here too; the rest is in the plan.
-	m.flags.keepProcess()
-	return joinCluster(ctx, environ, io, m, asJSON)
-}
-
-func newResume(environ []string, io stdio) *cobra.Command {
-	var f *runFlags
-	cmd := &cobra.Command{
+func newResume(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "resume [directory]",
 		Short: "Go on with a crawl or a recrawl that was interrupted, limited or killed",
 		Long: "Go on with a crawl or a recrawl that was interrupted, limited or killed. It keeps its settings; flags " +
@@ -106,40 +71,35 @@ func newResume(environ []string, io stdio) *cobra.Command {
 		Example: `  mapwright resume
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			address, err := f.shared.given(f.setting, environ, args)
-			if err != nil {
-				return err
-			}
-			dir, err := f.dir.orArgument(args, f.setting)
-			if err != nil {
-				return err
-			}
-			if address != "" && f.print {
-				return usage("--print-config shows the settings of a crawl of this machine alone")
-			}
-			if address != "" {
-				if err := checkMachineDir(dir); err != nil {
-					return refusal(err)
-				}
-				if given, err := f.setting.load(); err == nil && given.Settings.Profile == config.Safe {
-					return errSafe
-				}
-				m := f.machine(dir, address)
-				m.resume = true
-				return joinCluster(cmd.Context(), environ, io, m, f.asJSON)
-			}
-			return continueCrawl(cmd.Context(), environ, io, dir, nil, f)
-		},
-	}
-	f = addRunFlags(cmd, environ)
-	return cmd
+	})
+	c.addRun()
+	return c.does(func(args []string) error {
+		address, err := c.cluster(args)
+		if err != nil {
+			return err
+		}
+		dir, err := c.existing(args)
+		switch {
+		case err != nil:
+			return err
+		case address == "":
+			return c.continueCrawl(dir, nil)
+		case c.printsConfig:
+			return usage("--print-config shows the settings of a crawl of this machine alone")
+		}
+		if err := checkMachineDir(dir); err != nil {
+			return refusal(err)
+		}
+		if given, err := c.load(); err == nil && given.Settings.Profile == config.Safe {
+			return errSafe
+		}
+		return (&machine{command: c, dir: dir, address: address, resume: true}).join()
+	})
 }
 
 // continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the
 // settings for that.
-func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl,
-	f *runFlags) error {
+func (c *command) continueCrawl(dir datadir.Dir, again *crawl.Recrawl) error {
 	if err := dir.CheckFree(); err != nil {
 		return refusal(err)
 	}
@@ -147,37 +107,15 @@ func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.
 	if err != nil {
 		return refusal(err)
 	}
-	loaded, err := f.setting.loadOver(plan.Settings)
+	loaded, err := c.loadOver(plan.Settings, false)
 	if err != nil {
 		return err
 	}
-	if f.print {
-		return printConfig(io, loaded, f.asJSON)
+	if c.printsConfig {
+		return c.printConfig(loaded)
 	}
-	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir},
-		loaded.Warnings, f.asJSON, nil)
-}
-
-// runFlags are the flags of a command that crawls.
-type runFlags struct {
-	dir           *dataDir
-	shared        *clusterFlags
-	setting       *settingFlags
-	print, asJSON bool
-}
-
-func addRunFlags(cmd *cobra.Command, environ []string) *runFlags {
-	f := &runFlags{dir: addDataDir(cmd, environ), shared: addCluster(cmd), setting: addSettings(cmd, environ)}
-	cmd.Flags().BoolVar(&f.print, "print-config", false,
-		"show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false,
-		"print the report, or with --print-config the settings, as JSON instead of a table")
-	return f
-}
-
-// machine is this process in the crawl of several machines that the flags name.
-func (f *runFlags) machine(dir datadir.Dir, address string) *machine {
-	return &machine{flags: f.setting, dir: dir, address: address, name: f.shared.name}
+	return c.runCrawl(crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings,
+		nil)
 }
 
 // noArguments is for commands that take flags alone.
@@ -197,15 +135,12 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// joinFunc begins a session in a crawl of several machines.
-type joinFunc func(context.Context, *slog.Logger) (*session.Session, error)
-
-// runCrawl runs a crawl under signals, shows it, and says how it ended. If join is not nil, the crawl is one of several
-// machines, and the error is errAgain if the machine should join again.
-func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool,
-	join joinFunc) error {
-	show := newProgress(environ, io, o.Settings)
-	log, err := newLogger(io, o.Settings, show.terminal != nil)
+// runCrawl runs a crawl under signals, shows it, and says how it ended. If join is not nil, it begins a session in a
+// crawl of several machines, and the error is errAgain if the machine should join again.
+func (c *command) runCrawl(o crawl.Options, warnings []string,
+	join func(context.Context, *slog.Logger) (*session.Session, error)) error {
+	show := newProgress(c.environ, c.stdio, o.Settings)
+	log, err := newLogger(c.stdio, o.Settings, show.terminal != nil)
 	if err != nil {
 		return refusal(err)
 	}
@@ -219,7 +154,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	}
 	o.Started = func(m *monitor.Monitor) {
 		advise(log.Logger, &o, warnings)
-		watch.start(m)
+		watch.monitor.Store(m)
 		show.start(m, o.Dir, hintOf(&o))
 	}
 	shared, err := crawl.NewShared(crawl.ForOneCrawl(o.Settings))
@@ -228,36 +163,37 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	}
 	defer shared.Close()
 	if join != nil {
-		if o.Cluster, err = join(ctx, log.Logger); err != nil {
+		if o.Cluster, err = join(c.Context(), log.Logger); err != nil {
 			return joinError(err)
 		}
 		defer o.Cluster.Close()
 	}
-	c, err := crawl.New(shared, o)
+	running, err := crawl.New(shared, o)
 	if err != nil {
 		return unusable(o.Dir, err)
 	}
 	var stopped atomic.Bool
-	ctx, stop := onSignals(ctx, log.Logger, func() { stopped.Store(true); c.Stop(crawl.Gracefully) },
-		func() { exitNow(io.err, o.Dir, show.release) })
+	ctx, stop := onSignals(c.Context(), log.Logger, func() { stopped.Store(true); running.Stop(crawl.Gracefully) },
+		func() { exitNow(c.err, o.Dir, show.release) })
 	defer stop()
-	err = c.Run(ctx)
+	err = running.Run(ctx)
 	show.stop()
 	watch.stop()
 	switch {
 	case ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New(leftAtOnce(o.Dir))}
 	case o.Cluster != nil && err != nil:
-		return sessionEnded(io, log.Logger, o.Dir, err, stopped.Load())
+		return sessionEnded(c.stdio, log.Logger, o.Dir, err, stopped.Load())
 	case err != nil:
 		return unusable(o.Dir, err)
 	}
 	rep := outputs.Report
-	if asJSON {
-		if err := json.NewEncoder(io.out).Encode(rep); err != nil {
-			return err
-		}
-	} else if err := printReport(io, o.Dir, resumeOf(&o), rep); err != nil {
+	if c.asJSON {
+		err = json.NewEncoder(c.out).Encode(rep)
+	} else {
+		err = printReport(c.stdio, o.Dir, resumeOf(&o), rep)
+	}
+	if err != nil {
 		return err
 	}
 	return exitOf(rep.Status)

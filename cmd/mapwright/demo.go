@@ -43,46 +43,39 @@ func serveDemo(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(bytes.ReplaceAll(text, []byte("{site}"), []byte("http://"+r.Host))) // the client may be gone
 }
 
-func newDemo(environ []string, io stdio) *cobra.Command {
-	var (
-		dir     string
-		setting *settingFlags
-	)
-	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Serve a small built-in site on loopback and crawl it",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			setting.base = config.Layer{config.ProfileName: {Texts: []string{string(config.OwnSite)}, From: "demo"}}
-			loaded, err := setting.load()
-			if err != nil {
-				return err
-			}
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
+func newDemo(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{Use: "demo", Short: "Serve a small built-in site on loopback and crawl it",
+		Args: noArguments})
+	c.base = config.Layer{config.ProfileName: {Texts: []string{string(config.OwnSite)}, From: "demo"}}
+	c.Flags().StringVarP(&c.dataDir, config.DataDirName, "d", "",
+		"`directory` of the crawl (default: a temporary one)")
+	c.addSettings()
+	return c.does(func([]string) error {
+		loaded, err := c.load()
+		if err != nil {
+			return err
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		site := &http.Server{Handler: http.HandlerFunc(serveDemo)}
+		go func() { _ = site.Serve(listener) }() // it ends when the site is closed
+		defer site.Close()
+		starts, err := readStarts([]string{fmt.Sprintf("http://%s/", listener.Addr())}, c.in)
+		if err != nil {
+			return err
+		}
+		if c.dataDir == "" {
+			if c.dataDir, err = os.MkdirTemp("", "mapwright-demo-"); err != nil {
 				return &exitError{exitFailed, err}
 			}
-			site := &http.Server{Handler: http.HandlerFunc(serveDemo)}
-			go func() { _ = site.Serve(listener) }() // it ends when the site is closed
-			defer site.Close()
-			starts, err := readStarts([]string{fmt.Sprintf("http://%s/", listener.Addr())}, io.in)
-			if err != nil {
-				return err
-			}
-			if dir == "" {
-				if dir, err = os.MkdirTemp("", "mapwright-demo-"); err != nil {
-					return &exitError{exitFailed, err}
-				}
-			}
-			if err := datadir.Dir(dir).CheckNew(); err != nil {
-				return refusal(err)
-			}
-			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", listener.Addr(), dir)
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts,
-				Dir: datadir.Dir(dir)}, loaded.Warnings, false, nil)
-		},
-	}
-	cmd.Flags().StringVarP(&dir, config.DataDirName, "d", "", "`directory` of the crawl (default: a temporary one)")
-	setting = addSettings(cmd, environ)
-	return cmd
+		}
+		dir := datadir.Dir(c.dataDir)
+		if err := dir.CheckNew(); err != nil {
+			return refusal(err)
+		}
+		fmt.Fprintf(c.out, "A small site is served on %s; crawling it into %s\n\n", listener.Addr(), dir)
+		return c.runCrawl(crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: dir}, loaded.Warnings, nil)
+	})
 }

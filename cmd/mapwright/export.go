@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,112 +20,104 @@ import (
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
-	"github.com/mapwright/mapwright/state"
 )
 
-func newExport(environ []string, io stdio) *cobra.Command {
-	var (
-		out     string
-		formats []string
-		asJSON  bool
-		dir     *dataDir
-		several *clusterFlags
-		setting *settingFlags
-	)
-	cmd := &cobra.Command{
+func newExport(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
 		Short: "Write sitemap.jsonl, XML sitemaps, CSV, the link graph, the changes or report.html of a crawl, " +
 			"running or not",
 		Args: oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, f := range formats {
-				if !slices.Contains(formatNames(), f) {
-					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
-				}
-			}
-			address, err := several.given(setting, environ, args)
-			if err != nil {
-				return err
-			}
-			if address != "" && slices.Contains(formats, htmlFormat) {
-				return usage("flag --format: html is made from the report.json of a data directory, and not with " +
-					"--cluster")
-			}
-			dir, err := dir.orArgument(args, setting)
-			if err != nil {
-				return err
-			}
-			if err := dir.CheckOld(); err != nil && address == "" {
-				return refusal(err)
-			}
-			out = cmp.Or(out, string(dir))
-			abs, err := filepath.Abs(out)
-			if err != nil {
-				return err
-			}
-			if within(abs, dir.State()) {
-				return usage("flag --output: %s is where the crawl keeps its state: choose another directory", out)
-			}
-			res := &export.Result{Files: []string{}}
-			onlyHTML := slices.Equal(formats, []string{htmlFormat}) // which needs no pages
-			switch {
-			case address != "":
-				scratchIn := ""
-				if cmd.Flags().Changed(config.DataDirName) {
-					scratchIn = string(dir)
-				}
-				res, err = exportCluster(cmd.Context(), several, address, scratchIn, abs, formats, setting)
-			default:
-				if err := os.MkdirAll(out, 0o755); err != nil {
-					return refusal(err)
-				}
-				if !onlyHTML {
-					res, err = exportFrom(cmd.Context(), io, dir, abs, formats, setting)
-				}
-				if err == nil {
-					err = exportHTML(io, dir, datadir.Dir(abs), formats, res)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if res.Links == 0 && slices.Contains(res.Files, "links.jsonl") {
-				fmt.Fprintln(io.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with "+
-					"--links")
-			}
-			if res.Indexable == 0 && (len(formats) == 0 || slices.Contains(formats, "xml")) {
-				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
-					"sitemap.jsonl says why for each"+removedText(res.Removed))
-			}
-			if slices.Contains(formats, "changes") && !slices.Contains(res.Files, datadir.ChangesName) {
-				fmt.Fprintln(io.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
-			}
-			if asJSON {
-				return json.NewEncoder(io.out).Encode(res)
-			}
-			written := "no file was written"
-			if len(res.Files) > 0 {
-				written = fileNames(res.Files, res.Sitemaps) + " in " + out
-			}
-			if onlyHTML {
-				_, err = fmt.Fprintln(io.out, written)
-				return err
-			}
-			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", words.Count(res.Pages, "URL"),
-				humanize.Comma(res.Indexable), written)
-			return err
-		},
-	}
-	dir = addDataDir(cmd, environ)
-	several = addCluster(cmd)
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
-	cmd.Flags().StringSliceVar(&formats, "format", nil,
+	})
+	c.addDataDir()
+	c.addCluster()
+	output := c.Flags().StringP("output", "o", "", "`directory` to write to (default: the data directory)")
+	formats := c.Flags().StringSlice("format", nil,
 		"what to write: jsonl, xml, csv, links, changes, html (default: what the crawl was asked for)")
-	complete(cmd, "format", formatNames())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	setting = addSettings(cmd, environ, config.Output)
-	return cmd
+	complete(c.Command, "format", formatNames())
+	c.addJSON("print one JSON object")
+	c.addSettings(config.Output)
+	return c.does(func(args []string) error { return c.export(args, *output, *formats) })
+}
+
+func (c *command) export(args []string, out string, formats []string) error {
+	for _, f := range formats {
+		if !slices.Contains(formatNames(), f) {
+			return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
+		}
+	}
+	address, err := c.cluster(args)
+	if err != nil {
+		return err
+	}
+	if address != "" && slices.Contains(formats, htmlFormat) {
+		return usage("flag --format: html is made from the report.json of a data directory, and not with --cluster")
+	}
+	dir, err := c.existing(args)
+	if err != nil {
+		return err
+	}
+	if err := dir.CheckOld(); err != nil && address == "" {
+		return refusal(err)
+	}
+	out = cmp.Or(out, string(dir))
+	abs, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	if within(abs, dir.State()) {
+		return usage("flag --output: %s is where the crawl keeps its state: choose another directory", out)
+	}
+	res := &export.Result{Files: []string{}}
+	onlyHTML := slices.Equal(formats, []string{htmlFormat}) // which needs no pages
+	if address != "" {
+		scratchIn := ""
+		if c.Flags().Changed(config.DataDirName) {
+			scratchIn = string(dir)
+		}
+		res, err = c.exportCluster(address, scratchIn, abs, formats)
+	} else {
+		if err := os.MkdirAll(out, 0o755); err != nil {
+			return refusal(err)
+		}
+		if !onlyHTML {
+			res, err = c.exportFrom(dir, abs, formats)
+		}
+		if err == nil {
+			err = c.exportHTML(dir, datadir.Dir(abs), formats, res)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if res.Links == 0 && slices.Contains(res.Files, "links.jsonl") {
+		fmt.Fprintln(c.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with --links")
+	}
+	if res.Indexable == 0 && (len(formats) == 0 || slices.Contains(formats, "xml")) {
+		removed := ""
+		if len(res.Removed) > 0 {
+			removed = "; removed " + fileNames(res.Removed, export.Sitemaps{}) + " of an earlier export"
+		}
+		fmt.Fprintln(c.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
+			"sitemap.jsonl says why for each"+removed)
+	}
+	if slices.Contains(formats, "changes") && !slices.Contains(res.Files, datadir.ChangesName) {
+		fmt.Fprintln(c.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
+	}
+	if c.asJSON {
+		return json.NewEncoder(c.out).Encode(res)
+	}
+	written := "no file was written"
+	if len(res.Files) > 0 {
+		written = fileNames(res.Files, res.Sitemaps) + " in " + out
+	}
+	if !onlyHTML {
+		written = fmt.Sprintf("%s, %s indexable: %s", words.Count(res.Pages, "URL"), humanize.Comma(res.Indexable),
+			written)
+	}
+	_, err = fmt.Fprintln(c.out, written)
+	return err
 }
 
 // within reports whether a path is a directory or below it. Both may go through links.
@@ -148,21 +139,13 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// removedText names the sitemaps of an earlier export that this one removed.
-func removedText(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return "; removed " + fileNames(names, export.Sitemaps{}) + " of an earlier export"
-}
-
 func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes", htmlFormat} }
 
 // htmlFormat is report.html, which is made from report.json.
 const htmlFormat = "html"
 
 // exportHTML makes report.html again, unless other formats were asked for. It adds the file to what was written.
-func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Result) error {
+func (c *command) exportHTML(dir, out datadir.Dir, formats []string, res *export.Result) error {
 	if len(formats) > 0 && !slices.Contains(formats, htmlFormat) {
 		return nil
 	}
@@ -173,20 +156,19 @@ func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Re
 	case made:
 		res.Files = append(res.Files, datadir.ReportHTMLName)
 	case len(formats) > 0:
-		fmt.Fprintln(io.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when "+
+		fmt.Fprintln(c.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when "+
 			"its run ends")
 	}
 	return nil
 }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
-func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string,
-	flags *settingFlags) (*export.Result, error) {
+func (c *command) exportFrom(dir datadir.Dir, out string, formats []string) (*export.Result, error) {
 	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	o, types, err := exportOptions(plan, out, formats, flags)
+	o, types, err := c.exportOptions(plan, out, formats)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +176,7 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, err
 	}
-	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: asked, Types: types})
+	a, err := monitor.Ask(c.Context(), dir, monitor.Request{Command: "export", Export: asked, Types: types})
 	if err == nil {
 		res := &export.Result{}
 		return res, json.Unmarshal(a.Export, res)
@@ -202,34 +184,33 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if !errors.Is(err, monitor.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	s, err := openStored(io, dir, true, err)
+	s, err := c.openStored(dir, true, err)
 	if err != nil {
 		return nil, err
 	}
-	return exportStore(ctx, s, o, types, "free some space, then export again; nothing that was recorded is lost")
+	res, err := report.Export(c.Context(), s, types, *o)
+	return res, exportFailed(errors.Join(err, s.Close()),
+		"free some space, then export again; nothing that was recorded is lost")
 }
 
-// exportStore writes the files of a store and closes it. Advice is for a disk that is full.
-func exportStore(ctx context.Context, s *state.Store, o *export.Options, types []string, advice string) (*export.Result,
-	error) {
-	res, err := report.Export(ctx, s, types, *o)
-	if err := errors.Join(err, s.Close()); err != nil {
-		if diskFull(err) {
-			err = fmt.Errorf("%w: %s", err, advice)
-		}
-		return nil, &exitError{exitFailed, err}
+// exportFailed is the error of an export, nil if there is none. Advice is for a disk that is full.
+func exportFailed(err error, advice string) error {
+	if diskFull(err) {
+		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	return res, nil
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
 }
 
 // exportOptions are what to write of the crawl of a plan, and the media types that belong into XML sitemaps.
-func exportOptions(plan *datadir.Plan, out string, formats []string, flags *settingFlags) (*export.Options, []string,
-	error) {
+func (c *command) exportOptions(plan *datadir.Plan, out string, formats []string) (*export.Options, []string, error) {
 	starts, err := plan.URLs()
 	if err != nil {
 		return nil, nil, refusal(err)
 	}
-	loaded, err := flags.loadOver(plan.Settings)
+	loaded, err := c.loadOver(plan.Settings, false)
 	if err != nil {
 		return nil, nil, err
 	}

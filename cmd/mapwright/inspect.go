@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,13 +21,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-func newInspect(environ []string, io stdio) *cobra.Command {
-	var (
-		base    string
-		asJSON  bool
-		setting *settingFlags
-	)
-	cmd := &cobra.Command{
+func newInspect(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "inspect [--base URL] FILE|URL",
 		Short: "Print all that would be recorded of one page",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -36,51 +31,47 @@ func newInspect(environ []string, io stdio) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := setting.load()
-			if err != nil {
-				return err
-			}
-			in, err := inspected(cmd.Context(), loaded.Settings, args[0], base, io)
-			if err != nil {
-				return err
-			}
-			ins, err := crawl.Inspect(loaded.Settings, in)
-			if err != nil {
-				return usage("%w", err)
-			}
-			if asJSON {
-				enc := json.NewEncoder(io.out)
-				enc.SetEscapeHTML(false)
-				err = enc.Encode(ins)
-			} else {
-				err = printInspection(io, ins)
-			}
-			if err == nil && in.Err != nil {
-				err = &exitError{exitFailed, fmt.Errorf("%s was not fetched: %s (%s)", in.URL, ins.Outcome, ins.Error)}
-			}
+	})
+	base := c.Flags().String("base", "", "`URL` of a page that is read from a file")
+	c.addJSON("print one JSON object")
+	c.addSettings(config.Fetching, config.Scope, config.Robots)
+	return c.does(func(args []string) error {
+		loaded, err := c.load()
+		if err != nil {
 			return err
-		},
-	}
-	cmd.Flags().StringVar(&base, "base", "", "`URL` of a page that is read from a file")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	setting = addSettings(cmd, environ, config.Fetching, config.Scope, config.Robots)
-	return cmd
+		}
+		in, err := c.inspected(loaded.Settings, args[0], cmp.Or(*base, "http://localhost/"))
+		if err != nil {
+			return err
+		}
+		ins, err := crawl.Inspect(loaded.Settings, in)
+		if err != nil {
+			return usage("%w", err)
+		}
+		if c.asJSON {
+			enc := json.NewEncoder(c.out)
+			enc.SetEscapeHTML(false)
+			err = enc.Encode(ins)
+		} else {
+			err = printInspection(c.stdio, ins)
+		}
+		if err == nil && in.Err != nil {
+			err = &exitError{exitFailed, fmt.Errorf("%s was not fetched: %s (%s)", in.URL, ins.Outcome, ins.Error)}
+		}
+		return err
+	})
 }
 
 // inspected reads a page from a file or standard input, or fetches it.
-func inspected(ctx context.Context, s *config.Settings, arg, base string, std stdio) (*crawl.Inspected, error) {
+func (c *command) inspected(s *config.Settings, arg, base string) (*crawl.Inspected, error) {
 	if arg == "-" || isFile(arg) || meansFile(arg) {
 		in := &crawl.Inspected{Status: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}}}
-		if base == "" {
-			base = "http://localhost/"
-		}
 		u, err := weburl.Parse(base)
 		if err != nil {
 			return nil, usage("--base %q: %w", weburl.HideUserinfo(base), err)
 		}
 		in.URL = u
-		body := std.in
+		body := c.in
 		if arg != "-" {
 			file, err := os.Open(arg)
 			if err != nil {
@@ -103,7 +94,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	in, err := crawl.FetchPage(ctx, s, f, start.URL)
+	in, err := crawl.FetchPage(c.Context(), s, f, start.URL)
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}

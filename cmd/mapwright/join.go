@@ -30,14 +30,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newJoin(environ []string, io stdio) *cobra.Command {
-	var (
-		asJSON  bool
-		dir     *dataDir
-		setting *settingFlags
-		shared  *clusterFlags
-	)
-	cmd := &cobra.Command{
+func newJoin(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "join --cluster ADDRESS",
 		Short: "Work on a crawl of several machines",
 		Long: "Work on a crawl of several machines, which 'mapwright crawl --cluster' has made. If there is none " +
@@ -48,40 +42,26 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 		Example: `  mapwright join --cluster postgres://mapwright@db.example/crawls
   mapwright join --cluster postgres://mapwright@db.example/crawls --name example.com --data-dir second`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, dirErr := dir.dir(setting)
-			address, err := shared.toJoin(setting)
-			if err == nil && address == "" {
-				err = usage("--cluster is missing: the address of the database that the machines share")
-			}
-			if err := errors.Join(err, dirErr, setting.checkJoined()); err != nil {
-				return err
-			}
-			if err := checkMachineDir(dir); err != nil {
-				return refusal(err)
-			}
-			return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address,
-				name: shared.name, waits: true}, asJSON)
-		},
-	}
-	dir = addDataDir(cmd, environ)
-	shared = addCluster(cmd)
-	setting = addSettings(cmd, environ)
-	hideOfCrawl(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false,
-		"print the report, if this machine writes it, as JSON instead of a table")
-	return cmd
-}
-
-// toJoin returns the address of the cluster for a command that crawls, empty for a crawl of this machine alone.
-func (c *clusterFlags) toJoin(settings *settingFlags) (string, error) {
-	address, err := c.given(settings, nil, nil)
-	if err == nil && address == "" && !c.cmd.Flags().Changed(config.ClusterName) {
-		if texts := settings.outside(config.ClusterName); len(texts) > 0 {
-			address = texts[len(texts)-1] // also with a data directory: a machine has one
+	})
+	c.addDataDir()
+	c.addCluster()
+	c.addSettings()
+	hideOfCrawl(c.Command)
+	c.addJSON("print the report, if this machine writes it, as JSON instead of a table")
+	return c.does(func([]string) error {
+		dir, dirErr := c.directory()
+		address, err := c.toJoin()
+		if err == nil && address == "" {
+			err = usage("--cluster is missing: the address of the database that the machines share")
 		}
-	}
-	return address, err
+		if err := errors.Join(err, dirErr, c.checkJoined()); err != nil {
+			return err
+		}
+		if err := checkMachineDir(dir); err != nil {
+			return refusal(err)
+		}
+		return (&machine{command: c, dir: dir, address: address, waits: true}).join()
+	})
 }
 
 // checkMachineDir says whether a machine of a cluster may use a directory: it is new, or has the view of an earlier
@@ -120,39 +100,64 @@ func checkName(name string) error {
 // maxName bounds the name of a crawl, which may hold that of a host.
 const maxName = 300
 
-// createCrawl makes a crawl in the cluster, and returns its name.
-func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings,
-	starts []datadir.Start) (string, error) {
+// crawl makes a crawl of several machines, and works on it.
+func (m *machine) crawl(s *config.Settings, starts []datadir.Start) error {
+	if s.Profile == config.Safe {
+		return errSafe
+	}
+	if err := checkName(m.name); err != nil {
+		return err
+	}
+	if err := checkMachineDir(m.dir); err != nil {
+		return refusal(err)
+	}
+	var err error
+	if m.engine, err = openEngine(m.Context(), m.address); err != nil {
+		return err
+	}
+	defer m.engine.Close()
+	if err := m.create(s, starts); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster "+
+		"adds a machine\n", m.name, m.name)
+	// What is about this process counts here too; the rest is in the plan.
+	m.keepProcess()
+	return m.join()
+}
+
+// create makes a crawl in the cluster, and gives it a name if it has none.
+func (m *machine) create(s *config.Settings, starts []datadir.Start) error {
 	plan, err := datadir.NewPlan(s, starts).Encode()
 	if err != nil {
-		return "", err
+		return err
 	}
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	name = cmp.Or(name, fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:])))
+	m.name = cmp.Or(m.name, fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:])))
 	row := cluster.Crawl{
-		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: weburl.Identity(),
+		ID: cluster.NewID(), Name: m.name, Seed: binary.BigEndian.Uint64(random[:]), Identity: weburl.Identity(),
 		Plan: plan, MaxURLs: uint64(s.PageCap()),
 	}
-	err = e.Create(ctx, row, session.TokenStart)
+	err = m.engine.Create(m.Context(), row, session.TokenStart)
 	switch {
 	case errors.Is(err, cluster.ErrExists):
-		return "", refusal(fmt.Errorf("the cluster has a crawl %q: 'mapwright join --name %s' works on it, "+
-			"'mapwright wipe --cluster ADDRESS --name %s' deletes it", name, name, name))
+		return refusal(fmt.Errorf("the cluster has a crawl %q: 'mapwright join --name %s' works on it, "+
+			"'mapwright wipe --cluster ADDRESS --name %s' deletes it", m.name, m.name, m.name))
 	case err != nil:
-		return "", &exitError{exitFailed, err}
+		return &exitError{exitFailed, err}
 	}
-	return name, nil
+	return nil
 }
 
-// A machine is this process as one of several that work on a crawl.
+// A machine is this process as one of several that work on a crawl. If the command names no crawl, any that runs is
+// meant.
 type machine struct {
-	flags   *settingFlags
+	*command
 	dir     datadir.Dir
 	address string
-	name    string // of the crawl; empty for any that runs
-	waits   bool   // for a crawl, if there is none
-	resume  bool   // begins another run of a crawl that has ended
+	waits   bool // for a crawl, if there is none
+	resume  bool // begins another run of a crawl that has ended
 	engine  cluster.Engine
 	id      cluster.MachineID
 
@@ -160,11 +165,10 @@ type machine struct {
 	earlier  cluster.Tally // of earlier sessions
 }
 
-// joinCluster works on a crawl until it ends. A session that is over is followed by another.
-func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, asJSON bool) error {
-	var err error
+// join works on a crawl until it ends. A session that is over is followed by another.
+func (m *machine) join() (err error) {
 	if m.engine == nil {
-		if m.engine, err = openEngine(ctx, m.address); err != nil {
+		if m.engine, err = openEngine(m.Context(), m.address); err != nil {
 			return err
 		}
 		defer m.engine.Close()
@@ -172,68 +176,70 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 	if m.id, err = machineID(m.dir); err != nil {
 		return refusal(err)
 	}
-	for {
-		row, err := m.find(ctx, io)
-		if err != nil {
-			return err
-		}
-		if row.State != cluster.Running && !m.resume {
-			fmt.Fprintf(io.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State,
-				row.Reason)
-			return nil
-		}
-		if _, retry := m.flags.given[retryName]; retry && row.State == cluster.Running {
-			return usage("--%s is for another run of a crawl that has ended, and crawl %s is running", retryName,
-				row.Name)
-		}
-		snap, err := m.engine.Look(ctx, row.ID, cluster.Known{})
-		if errors.Is(err, cluster.ErrAway) {
-			continue // find waits for it
-		}
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+row.Name)
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		var loaded *config.Loaded
-		var resume *session.Resume
-		if m.resume && (row.State != cluster.Running || len(m.flags.ofCrawl()) > 0) {
-			loaded, resume, err = m.flags.loadResumed(plan)
-		} else {
-			loaded, err = m.flags.loadJoined(plan.Settings)
-		}
-		if err != nil {
-			return err
-		}
-		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings}
-		var joined *session.Session
-		err = runCrawl(ctx, environ, io, o, loaded.Warnings, asJSON,
-			func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
-				host, _ := os.Hostname()
-				joined, err = session.Join(ctx, session.Options{
-					Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()),
-					Log:    log,
-					Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,
-				})
-				return joined, err
+	for again := true; again; {
+		again, err = m.session()
+	}
+	return err
+}
+
+// session works on a crawl in one session, and says whether another is to follow.
+func (m *machine) session() (again bool, err error) {
+	row, err := m.find()
+	if err != nil {
+		return false, err
+	}
+	if row.State != cluster.Running && !m.resume {
+		fmt.Fprintf(m.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State,
+			row.Reason)
+		return false, nil
+	}
+	if _, retry := m.given[retryName]; retry && row.State == cluster.Running {
+		return false, usage("--%s is for another run of a crawl that has ended, and crawl %s is running", retryName,
+			row.Name)
+	}
+	snap, err := m.engine.Look(m.Context(), row.ID, cluster.Known{})
+	if errors.Is(err, cluster.ErrAway) {
+		return true, nil // find waits for it
+	}
+	if err != nil {
+		return false, &exitError{exitFailed, err}
+	}
+	plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+row.Name)
+	if err != nil {
+		return false, &exitError{exitFailed, err}
+	}
+	var loaded *config.Loaded
+	var resume *session.Resume
+	if m.resume && (row.State != cluster.Running || len(m.ofCrawl()) > 0) {
+		loaded, resume, err = m.loadResumed(plan)
+	} else {
+		loaded, err = m.loadOver(plan.Settings, true)
+	}
+	if err != nil {
+		return false, err
+	}
+	var joined *session.Session
+	err = m.runCrawl(crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings},
+		loaded.Warnings, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
+			host, _ := os.Hostname()
+			joined, err = session.Join(ctx, session.Options{
+				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()),
+				Log: log, Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,
 			})
-		m.name = row.Name
-		if joined != nil {
-			m.earlier = joined.Tally()
-			if joined.Resumed() {
-				m.resume = false
-				m.flags.keepProcess()
-			}
-		}
-		if !errors.Is(err, errAgain) {
-			return err
-		}
-		if errors.Is(err, cluster.ErrRolledBack) {
-			m.warnings = append(m.warnings, lostText)
+			return joined, err
+		})
+	m.name = row.Name
+	if joined != nil {
+		m.earlier = joined.Tally()
+		if joined.Resumed() {
+			m.resume = false
+			m.keepProcess()
 		}
 	}
+	if errors.Is(err, cluster.ErrRolledBack) {
+		m.warnings = append(m.warnings, lostText)
+	}
+	return errors.Is(err, errAgain), err
 }
 
 // lostText is about an engine that was rolled back.
@@ -244,13 +250,13 @@ const lostText = "the engine has lost data that it had acknowledged, as after a 
 var errAgain = errors.New("the session is over")
 
 // find returns the crawl to work on, and waits for one if there is none, and for an engine that is away.
-func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+func (m *machine) find() (*cluster.Crawl, error) {
+	ctx, stop := signal.NotifyContext(m.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	said := ""
 	say := func(text string) {
 		if text != said {
-			fmt.Fprintln(io.err, "mapwright: "+text)
+			fmt.Fprintln(m.err, "mapwright: "+text)
 		}
 		said = text
 	}
@@ -318,8 +324,8 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 }
 
 // loadResumed lays flags over the settings of a crawl of several machines, and returns what that changes of it.
-func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
-	loaded, err := f.loadOver(plan.Settings)
+func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
+	loaded, err := c.loadOver(plan.Settings, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -362,9 +368,9 @@ func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
 const retryName = "retry-crashed"
 
 // keepProcess forgets the flags that are about the crawl: they are in its plan, or have had their effect.
-func (f *settingFlags) keepProcess() {
+func (c *command) keepProcess() {
 	for _, name := range namesOfCrawl() {
-		delete(f.given, name)
+		delete(c.given, name)
 	}
 }
 
@@ -394,9 +400,9 @@ var errSafe = usage("the safe profile is for one machine and at most %d pages: i
 	config.SafePages)
 
 // ofCrawl returns the flags that are about the crawl, and not about this process.
-func (f *settingFlags) ofCrawl() (names []string) {
+func (c *command) ofCrawl() (names []string) {
 	for _, name := range namesOfCrawl() {
-		if given, ok := f.given[name]; ok {
+		if given, ok := c.given[name]; ok {
 			names = append(names, given.From)
 		}
 	}
@@ -404,17 +410,10 @@ func (f *settingFlags) ofCrawl() (names []string) {
 }
 
 // checkJoined refuses flags about the crawl: all machines have the same.
-func (f *settingFlags) checkJoined() error {
-	if wrong := f.ofCrawl(); len(wrong) > 0 {
+func (c *command) checkJoined() error {
+	if wrong := c.ofCrawl(); len(wrong) > 0 {
 		return usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; "+
 			"'mapwright resume' changes them", strings.Join(wrong, ", "))
 	}
 	return nil
-}
-
-// loadJoined lays what is about this process over the settings of a crawl of several machines.
-func (f *settingFlags) loadJoined(stored map[string][]string) (*config.Loaded, error) {
-	s := f.sources()
-	loaded, err := config.Resume(stored, []config.Layer{s.file, s.env}, f.given)
-	return f.checked(loaded, s.fileErr, s.envErr, err)
 }

@@ -96,7 +96,7 @@ func oneLine(text string) string {
 }
 
 func newRoot(environ []string, io stdio) *cobra.Command {
-	root := &cobra.Command{
+	root := &command{stdio: io, environ: environ, Command: &cobra.Command{
 		Use:           "mapwright",
 		Short:         "Crawl web sites and write an accurate map of what was found",
 		Long:          "Crawl web sites and write an accurate map of what was found.\n\n" + exitStatuses,
@@ -108,7 +108,7 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 		},
 		SuggestionsMinimumDistance: 2,
 		Version:                    version,
-	}
+	}}
 	root.SetVersionTemplate(versionLine())
 	root.SetIn(io.in)
 	root.SetOut(io.out)
@@ -122,15 +122,14 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("crawl", "Crawling:", newCrawl(environ, io), newResume(environ, io), newJoin(environ, io),
-		newRecrawl(environ, io), newStatus(environ, io),
-		newExport(environ, io), newChanges(environ, io), newWipe(environ, io))
-	group("serve", "A server for crawls:", newServe(environ, io), newKeys(environ, io), newRemote(environ, io))
-	group("look", "Looking at one page:", newInspect(environ, io), newRobots(environ, io))
-	group("other", "More:", newDemo(environ, io), newVersion(io))
+	group("crawl", "Crawling:", newCrawl(root), newResume(root), newJoin(root), newRecrawl(root), newStatus(root),
+		newExport(root), newChanges(root), newWipe(root))
+	group("serve", "A server for crawls:", newServe(root), newKeys(root), newRemote(root))
+	group("look", "Looking at one page:", newInspect(root), newRobots(root))
+	group("other", "More:", newDemo(root), newVersion(root))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
-	return root
+	return root.Command
 }
 
 // oneOfTheCommands refuses what is none of the commands, and suggests the nearest one.

@@ -8,12 +8,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newRecrawl(environ []string, io stdio) *cobra.Command {
-	var (
-		maxAge string
-		f      *runFlags
-	)
-	cmd := &cobra.Command{
+func newRecrawl(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "recrawl [directory]",
 		Short: "Visit the URLs of a finished crawl again, and find out what changed",
 		Long: "Visit the URLs of a finished crawl again, in the same directory, and find out what changed. Servers " +
@@ -26,39 +22,41 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
   mapwright recrawl site --max-age 7d
   mapwright recrawl site --include /news/`,
 		Args: oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := f.dir.orArgument(args, f.setting)
-			if err != nil {
-				return err
-			}
-			if info, _ := state.Look(dir.State()); info.View || f.shared.isGiven() {
-				return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a " +
-					"crawl of several machines are not visited again; " +
-					"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under " +
-					"another name")
-			}
-			again := &crawl.Recrawl{Include: f.setting.take("include"), Exclude: f.setting.take("exclude")}
-			if maxAge != "" {
-				if again.MaxAge, err = config.ParseAge(maxAge); err != nil {
-					return usage("flag --max-age: %w", err)
-				}
-			}
-			if err := again.Check(); err != nil {
-				return usage("flags --include and --exclude: %w", err)
-			}
-			return continueCrawl(cmd.Context(), environ, io, dir, again, f)
-		},
+	})
+	c.addRun()
+	for _, name := range []string{config.ClusterName, config.CrawlName} {
+		c.Flags().Lookup(name).Hidden = true // they are refused with the reason
 	}
-	f = addRunFlags(cmd, environ)
-	f.shared.hide() // they are refused with the reason
-	cmd.Flags().StringVar(&maxAge, "max-age", "",
+	maxAge := c.Flags().String("max-age", "",
 		"visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
-	return cmd
+	return c.does(func(args []string) error {
+		dir, err := c.existing(args)
+		if err != nil {
+			return err
+		}
+		if info, _ := state.Look(dir.State()); info.View || c.Flags().Changed(config.ClusterName) ||
+			c.Flags().Changed(config.CrawlName) {
+			return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a " +
+				"crawl of several machines are not visited again; " +
+				"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under " +
+				"another name")
+		}
+		again := &crawl.Recrawl{Include: c.take("include"), Exclude: c.take("exclude")}
+		if *maxAge != "" {
+			if again.MaxAge, err = config.ParseAge(*maxAge); err != nil {
+				return usage("flag --max-age: %w", err)
+			}
+		}
+		if err := again.Check(); err != nil {
+			return usage("flags --include and --exclude: %w", err)
+		}
+		return c.continueCrawl(dir, again)
+	})
 }
 
 // take takes a setting out of those that were given as flags, and returns its texts.
-func (f *settingFlags) take(setting string) []string {
-	texts := f.given[setting].Texts
-	delete(f.given, setting)
+func (c *command) take(setting string) []string {
+	texts := c.given[setting].Texts
+	delete(c.given, setting)
 	return texts
 }

@@ -27,17 +27,14 @@ const defaultServer = "http://127.0.0.1:8080"
 
 // remote is the server that the commands below 'mapwright remote' use.
 type remote struct {
-	environ []string
-	io      stdio
+	*command
 	server  string
 	key     string
 	keyFile string
-	asJSON  bool
 }
 
-func newRemote(environ []string, io stdio) *cobra.Command {
-	r := &remote{environ: environ, io: io}
-	cmd := &cobra.Command{
+func newRemote(root *command) *cobra.Command {
+	r := &remote{command: root.sub(&cobra.Command{
 		Use:   "remote",
 		Short: "Use a server that 'mapwright serve' runs",
 		Long: "Use a server that 'mapwright serve' runs. The server and the key are given by flags, or by the " +
@@ -49,19 +46,19 @@ func newRemote(environ []string, io stdio) *cobra.Command {
   mapwright remote get ID pages.jsonl --output pages.jsonl`,
 		Args: oneOfTheCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.server, "server", cmp.Or(lookup(environ, serverVariable), defaultServer),
+	})}
+	flags := r.PersistentFlags()
+	flags.StringVar(&r.server, "server", cmp.Or(lookup(r.environ, serverVariable), defaultServer),
 		"`URL` of the server, with its base path")
 	flags.StringVar(&r.key, "key", "", "`key` of an account; other users of the machine may see it here")
 	flags.StringVar(&r.keyFile, "key-file", "", "`file` that holds the key")
-	cmd.AddCommand(r.submit(), r.list(), r.queue(), r.get(), r.watch(), r.edit(),
-		r.command(service.CommandPause, "Pause a crawl; 'remote resume' goes on with it"),
-		r.command(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
-		r.command(service.CommandCancel, "End a crawl; what it found is written"),
+	r.AddCommand(r.submit(), r.list(), r.queue(), r.get(), r.watch(), r.edit(),
+		r.ask(service.CommandPause, "Pause a crawl; 'remote resume' goes on with it"),
+		r.ask(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
+		r.ask(service.CommandCancel, "End a crawl; what it found is written"),
 		r.recrawl(),
-		r.command(service.CommandDelete, "Delete a crawl and all its data"))
-	return cmd
+		r.ask(service.CommandDelete, "Delete a crawl and all its data"))
+	return r.Command
 }
 
 // with is the body of a command that uses the server. It completes the errors of requests.
@@ -100,7 +97,7 @@ func (r *remote) client() (*client.Client, error) {
 		return nil, usage("no key: set %s, or give --key-file; 'mapwright keys create' makes one", keyVariable)
 	}
 	c, err := client.New(client.Options{URL: r.server, Key: key, Lost: func(err error) {
-		fmt.Fprintf(r.io.err, "mapwright: the stream of events broke, which is tried again: %v\n", err)
+		fmt.Fprintf(r.err, "mapwright: the stream of events broke, which is tried again: %v\n", err)
 	}})
 	if err != nil {
 		return nil, refusal(err)
@@ -139,74 +136,68 @@ func crawlIDs(least, most int) cobra.PositionalArgs {
 }
 
 // printJSON prints a value as one line.
-func (r *remote) printJSON(v any) error { return json.NewEncoder(r.io.out).Encode(v) }
+func (r *remote) printJSON(v any) error { return json.NewEncoder(r.out).Encode(v) }
 
 func (r *remote) submit() *cobra.Command {
-	var (
-		starts   []string
-		s        service.Submission
-		priority int
-		repeat   string
-		follow   bool
-		setting  *settingFlags
-	)
-	cmd := &cobra.Command{
+	var s service.Submission
+	cmd := r.sub(&cobra.Command{
 		Use:   "submit [--start-url] URL...",
 		Short: "Submit a crawl",
 		Long: "Submit a crawl. The settings are those of 'mapwright crawl'; the server says which of them the key " +
 			"may use.",
-		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			settings, err := givenSettings(setting)
-			urls, startsErr := readStarts(append(starts, args...), r.io.in)
-			if err := errors.Join(err, startsErr); err != nil {
-				return err
-			}
-			for _, u := range urls {
-				text := u.URL.String()
-				if u.Bare {
-					text = u.URL.Host()
-				}
-				s.StartURLs = append(s.StartURLs, text)
-			}
-			s.Settings, s.Priority = settings, ifGiven(cmd, "queue-priority", priority)
-			crawl, err := c.Submit(cmd.Context(), s, repeat)
-			if err != nil {
-				return err
-			}
-			if follow {
-				fmt.Fprintf(r.io.err, "mapwright: crawl %s is accepted\n", crawl.ID)
-				return r.follow(cmd.Context(), c, crawl.ID)
-			}
-			if r.asJSON {
-				return r.printJSON(crawl)
-			}
-			_, err = fmt.Fprintln(r.io.out, crawl.ID)
-			return err
-		}),
-	}
-	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil,
+	})
+	cmd.environ = nil // that of this machine does not count
+	flags := cmd.Flags()
+	starts := flags.StringArrayP(config.StartURLName, "u", nil,
 		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
-	cmd.Flags().StringVar(&s.Name, "name", "", "`name` of the crawl")
-	cmd.Flags().StringArrayVar(&s.Labels, "label", nil, "`label` of the crawl (repeatable)")
-	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
-	cmd.Flags().StringVar(&s.Plan, "plan", "", "`name` of a plan that the account may use")
-	cmd.Flags().StringVar(&repeat, "idempotency-key", "",
+	flags.StringVar(&s.Name, "name", "", "`name` of the crawl")
+	flags.StringArrayVar(&s.Labels, "label", nil, "`label` of the crawl (repeatable)")
+	priority := flags.Int("queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
+	flags.StringVar(&s.Plan, "plan", "", "`name` of a plan that the account may use")
+	repeat := flags.String("idempotency-key", "",
 		"any `text` that names this request: if it is repeated, no second crawl is made")
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
-	r.addJSON(cmd)
-	setting = addSettings(cmd, nil)
-	return cmd
+	follow := flags.BoolP("watch", "w", false, "show the crawl until it ends")
+	r.addJSON(cmd.Command)
+	cmd.addSettings()
+	cmd.RunE = r.with(func(_ *cobra.Command, c *client.Client, args []string) error {
+		settings, err := cmd.givenSettings()
+		urls, startsErr := readStarts(append(*starts, args...), r.in)
+		if err := errors.Join(err, startsErr); err != nil {
+			return err
+		}
+		for _, u := range urls {
+			text := u.URL.String()
+			if u.Bare {
+				text = u.URL.Host()
+			}
+			s.StartURLs = append(s.StartURLs, text)
+		}
+		s.Settings, s.Priority = settings, ifGiven(cmd.Command, "queue-priority", *priority)
+		crawl, err := c.Submit(cmd.Context(), s, *repeat)
+		if err != nil {
+			return err
+		}
+		if *follow {
+			fmt.Fprintf(r.err, "mapwright: crawl %s is accepted\n", crawl.ID)
+			return r.follow(cmd.Context(), c, crawl.ID)
+		}
+		if r.asJSON {
+			return r.printJSON(crawl)
+		}
+		_, err = fmt.Fprintln(r.out, crawl.ID)
+		return err
+	})
+	return cmd.Command
 }
 
-// givenSettings are the settings that flags or a configuration file give, as the API takes them. The environment is
-// that of this machine, and does not count.
-func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
-	loaded, err := f.load()
+// givenSettings are the settings that flags or a configuration file give, as the API takes them.
+func (c *command) givenSettings() (map[string]json.RawMessage, error) {
+	loaded, err := c.load()
 	if err != nil {
 		return nil, err
 	}
 	given := map[string]bool{}
-	for _, layer := range []config.Layer{f.sources().file, f.given} {
+	for _, layer := range []config.Layer{c.sources().file, c.given} {
 		for name := range layer {
 			given[name] = true
 		}
@@ -233,40 +224,34 @@ func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
 }
 
 func (r *remote) edit() *cobra.Command {
-	var (
-		name     string
-		plan     string
-		labels   []string
-		priority int
-		setting  *settingFlags
-	)
-	cmd := &cobra.Command{
+	cmd := r.sub(&cobra.Command{
 		Use: "edit ID",
 		Short: "Change a crawl: its name, labels, priority, limits, while it is paused its scope, and before it has " +
 			"begun everything",
 		Args: crawlIDs(1, 1),
-		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
-			settings, err := givenSettings(setting)
-			if err != nil {
-				return err
-			}
-			e := service.Edit{Settings: settings, Name: ifGiven(cmd, "name", name), Plan: ifGiven(cmd, "plan", plan),
-				Labels:   ifGiven(cmd, "label", labels),
-				Priority: ifGiven(cmd, "queue-priority", priority)}
-			return r.print(c.Edit(cmd.Context(), args[0], e))
-		}),
-	}
-	cmd.Flags().StringVar(&name, "name", "", "`name` of the crawl")
-	cmd.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the account may use")
-	cmd.Flags().StringArrayVar(&labels, "label", nil, "`label` of the crawl, instead of those that it has (repeatable)")
-	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
-	r.addJSON(cmd)
-	setting = addSettings(cmd, nil)
-	return cmd
+	})
+	cmd.environ = nil // that of this machine does not count
+	flags := cmd.Flags()
+	name := flags.String("name", "", "`name` of the crawl")
+	plan := flags.String("plan", "", "`name` of a plan that the account may use")
+	labels := flags.StringArray("label", nil, "`label` of the crawl, instead of those that it has (repeatable)")
+	priority := flags.Int("queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
+	r.addJSON(cmd.Command)
+	cmd.addSettings()
+	cmd.RunE = r.with(func(cobraCmd *cobra.Command, c *client.Client, args []string) error {
+		settings, err := cmd.givenSettings()
+		if err != nil {
+			return err
+		}
+		return r.print(c.Edit(cmd.Context(), args[0], service.Edit{Settings: settings,
+			Name: ifGiven(cobraCmd, "name", *name), Plan: ifGiven(cobraCmd, "plan", *plan),
+			Labels: ifGiven(cobraCmd, "label", *labels), Priority: ifGiven(cobraCmd, "queue-priority", *priority)}))
+	})
+	return cmd.Command
 }
 
-// command is the command for one thing that a crawl can be asked to do.
-func (r *remote) command(command service.Command, short string) *cobra.Command {
+// ask is the command for one thing that a crawl can be asked to do.
+func (r *remote) ask(command service.Command, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   string(command) + " ID...",
 		Short: short,

@@ -91,7 +91,7 @@ func (r *remote) table(list *service.List[service.Crawl], err error, head string
 	if r.asJSON {
 		return r.printJSON(list)
 	}
-	w := newTable(r.io.out)
+	w := newTable(r.out)
 	fmt.Fprintln(w, head)
 	for i := range list.Items {
 		row := cells(&list.Items[i])
@@ -101,7 +101,7 @@ func (r *remote) table(list *service.List[service.Crawl], err error, head string
 		return err
 	}
 	if list.NextCursor != "" {
-		fmt.Fprintf(r.io.err, "mapwright: there are more: --cursor %s shows the next\n", list.NextCursor)
+		fmt.Fprintf(r.err, "mapwright: there are more: --cursor %s shows the next\n", list.NextCursor)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *remote) download(ctx context.Context, c *client.Client, id, name, path 
 	}
 	defer body.Close()
 	if path == "" {
-		_, err = io.Copy(r.io.out, body)
+		_, err = io.Copy(r.out, body)
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
@@ -187,7 +187,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 		if r.asJSON {
 			err = r.printJSON(event)
 		} else {
-			_, err = fmt.Fprintln(r.io.out, eventText(&event))
+			_, err = fmt.Fprintln(r.out, eventText(&event))
 		}
 		if err != nil {
 			return err
@@ -203,7 +203,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 			return err
 		}
 		for _, text := range crawl.Errors {
-			fmt.Fprintf(r.io.err, "mapwright: %s\n", text)
+			fmt.Fprintf(r.err, "mapwright: %s\n", text)
 		}
 		if event.Generation > crawl.Generation { // a cancelled recrawl: the crawl is again what it was before
 			return exitOf(page.Cancelled)
@@ -275,7 +275,7 @@ func (r *remote) print(crawl *service.Crawl, err error) error {
 	if r.asJSON {
 		return r.printJSON(crawl)
 	}
-	t := newTable(r.io.out)
+	t := newTable(r.out)
 	t.row("Crawl", "%s", crawl.ID)
 	if crawl.Name != "" {
 		t.row("Name", "%s", crawl.Name)

@@ -32,77 +32,71 @@ type robotsDecision struct {
 	assumption string // why there are no rules, and what holds then
 }
 
-func newRobots(environ []string, io stdio) *cobra.Command {
-	var (
-		file, agent string
-		asJSON      bool
-		setting     *settingFlags
-	)
-	cmd := &cobra.Command{
+func newRobots(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "robots URL...",
 		Short: "Explain what robots.txt says of URLs: the group, the rule that matched, the crawl delay",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("robots takes one or more URLs")
+	})
+	file := c.Flags().String("file", "", "read robots.txt from a `file` instead of the site")
+	agent := c.Flags().String("agent", "", "ask for another `crawler`")
+	c.addJSON("print one JSON object per URL")
+	c.addSettings(config.Fetching, config.Robots)
+	return c.does(func(args []string) error {
+		if len(args) == 0 {
+			return usage("robots takes one or more URLs")
+		}
+		loaded, err := c.load()
+		if err != nil {
+			return err
+		}
+		token := cmp.Or(*agent, loaded.Settings.UserAgent)
+		if t := robots.ProductToken(token); t != "" {
+			token = t
+		}
+		known := map[string]*robotscache.Answer{} // by origin
+		ask := func(u weburl.URL) (*robotscache.Answer, error) {
+			if a := known[u.Origin()]; a != nil {
+				return a, nil
 			}
-			loaded, err := setting.load()
+			f, err := crawl.NewFetcher(loaded.Settings, []datadir.Start{{URL: u}})
+			if err != nil {
+				return nil, usage("%w", err)
+			}
+			// The error is in the answer too, which is an assumption then.
+			a, _ := robotscache.Fetch(c.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
+			known[u.Origin()] = a
+			return a, nil
+		}
+		if *file != "" {
+			body, err := os.ReadFile(*file)
+			if err != nil {
+				return usage("%w", err)
+			}
+			parsed := robots.Parse(body)
+			answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps()}
+			ask = func(weburl.URL) (*robotscache.Answer, error) { return answer, nil }
+		}
+		for _, arg := range args {
+			start, err := datadir.ParseStart(arg)
+			if err != nil {
+				return usage("%w", err)
+			}
+			a, err := ask(start.URL)
 			if err != nil {
 				return err
 			}
-			token := cmp.Or(agent, loaded.Settings.UserAgent)
-			if t := robots.ProductToken(token); t != "" {
-				token = t
+			d := decide(start.URL, a)
+			if c.asJSON {
+				err = json.NewEncoder(c.out).Encode(d)
+			} else {
+				err = printDecision(c.stdio, d, token)
 			}
-			known := map[string]*robotscache.Answer{} // by origin
-			ask := func(u weburl.URL) (*robotscache.Answer, error) {
-				if a := known[u.Origin()]; a != nil {
-					return a, nil
-				}
-				f, err := crawl.NewFetcher(loaded.Settings, []datadir.Start{{URL: u}})
-				if err != nil {
-					return nil, usage("%w", err)
-				}
-				// The error is in the answer too, which is an assumption then.
-				a, _ := robotscache.Fetch(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
-				known[u.Origin()] = a
-				return a, nil
+			if err != nil {
+				return err
 			}
-			if file != "" {
-				body, err := os.ReadFile(file)
-				if err != nil {
-					return usage("%w", err)
-				}
-				parsed := robots.Parse(body)
-				answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps()}
-				ask = func(weburl.URL) (*robotscache.Answer, error) { return answer, nil }
-			}
-			for _, arg := range args {
-				start, err := datadir.ParseStart(arg)
-				if err != nil {
-					return usage("%w", err)
-				}
-				a, err := ask(start.URL)
-				if err != nil {
-					return err
-				}
-				d := decide(start.URL, a)
-				if asJSON {
-					err = json.NewEncoder(io.out).Encode(d)
-				} else {
-					err = printDecision(io, d, token)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&file, "file", "", "read robots.txt from a `file` instead of the site")
-	cmd.Flags().StringVar(&agent, "agent", "", "ask for another `crawler`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per URL")
-	setting = addSettings(cmd, environ, config.Fetching, config.Robots)
-	return cmd
+		}
+		return nil
+	})
 }
 
 func decide(u weburl.URL, a *robotscache.Answer) *robotsDecision {

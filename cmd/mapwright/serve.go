@@ -37,6 +37,7 @@ const leastFree = 256 << 20
 
 // serveFlags are the flags of 'mapwright serve'.
 type serveFlags struct {
+	*command
 	listen         string
 	publicURL      string
 	trustedProxies []string
@@ -54,14 +55,17 @@ type serveFlags struct {
 	logLevel       string
 	logFormat      string
 	config         string
+
+	// What check makes of them.
+	public      *url.URL
+	proxies     []netip.Prefix
+	tls         *tls.Config
+	log         *slog.Logger
+	connections int // that clients may have at once
 }
 
-func newServe(environ []string, io stdio) *cobra.Command {
-	var (
-		f   serveFlags
-		dir *dataDir
-	)
-	cmd := &cobra.Command{
+func newServe(root *command) *cobra.Command {
+	f := &serveFlags{command: root.sub(&cobra.Command{
 		Use:   "serve",
 		Short: "Run crawls for people and programs, over HTTP",
 		Long: "Run crawls for people and programs: an HTTP API (/openapi.json describes it), a queue, accounts with " +
@@ -73,34 +77,13 @@ func newServe(environ []string, io stdio) *cobra.Command {
   mapwright serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
   mapwright serve --public-url https://example.com/crawls --trusted-proxies 127.0.0.1`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flagsFromEnv(cmd.Flags(), environ); err != nil {
-				return err
-			}
-			name, err := dir.dir(&settingFlags{environ: environ})
-			if err != nil {
-				return err
-			}
-			var base []config.Layer
-			if f.config != "" {
-				layer, err := config.FromFile(f.config)
-				if err != nil {
-					return usage("%w", err)
-				}
-				base = append(base, layer)
-				if err := service.CheckBase(base); err != nil {
-					return usage("--config %s: %w", f.config, err)
-				}
-			}
-			return f.run(cmd.Context(), io, string(name), base)
-		},
-	}
-	fs := cmd.Flags()
+	})}
+	fs := f.Flags()
 	fs.SortFlags = false
 	f.memoryLimit, f.minFree = 2<<30, 1<<30
 	f.keepEvents, f.keepAudit = ageFlag(90*day), ageFlag(2*365*day)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 chooses a free one")
-	dir = addDataDir(cmd, environ)
+	f.addDataDir()
 	fs.Lookup(config.DataDirName).Usage = "`directory` of the database and of all crawls"
 	fs.IntVar(&f.maxCrawls, "max-crawls", 4, "crawls that run at once; others wait")
 	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
@@ -126,9 +109,29 @@ func newServe(environ []string, io stdio) *cobra.Command {
 		"requests per second of one key; all keys of an account have four times as many (0 is no limit)")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	complete(cmd, "log-level", []string{"debug", "info", "warn", "error"})
-	complete(cmd, "log-format", []string{"text", "json"})
-	return cmd
+	complete(f.Command, "log-level", []string{"debug", "info", "warn", "error"})
+	complete(f.Command, "log-format", []string{"text", "json"})
+	return f.does(func([]string) error {
+		if err := flagsFromEnv(fs, f.environ); err != nil {
+			return err
+		}
+		name, err := f.directory()
+		if err != nil {
+			return err
+		}
+		var base []config.Layer
+		if f.config != "" {
+			layer, err := config.FromFile(f.config)
+			if err != nil {
+				return usage("%w", err)
+			}
+			base = append(base, layer)
+			if err := service.CheckBase(base); err != nil {
+				return usage("--config %s: %w", f.config, err)
+			}
+		}
+		return f.run(string(name), base)
+	})
 }
 
 // flagsFromEnv sets flags that were not given from environment variables. All bad values are named at once.
@@ -166,18 +169,8 @@ func (s *sizeFlag) String() string { return strings.ReplaceAll(humanize.IBytes(u
 
 func (s *sizeFlag) Type() string { return "size" }
 
-// checked are the flags after their checks.
-type checked struct {
-	public  *url.URL
-	proxies []netip.Prefix
-	tls     *tls.Config
-	log     *slog.Logger
-
-	connections int // that clients may have at once
-}
-
 // check names every fault of the flags.
-func (f *serveFlags) check(io stdio) (c checked, _ error) {
+func (f *serveFlags) check() error {
 	var bad []error
 	fault := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	if f.publicURL != "" {
@@ -186,7 +179,7 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 			u.Fragment != "" || u.User != nil {
 			fault("flag --public-url: %q is not an http or https URL such as https://example.com/crawls", f.publicURL)
 		} else {
-			c.public = u
+			f.public = u
 		}
 	}
 	for _, text := range f.trustedProxies {
@@ -194,7 +187,7 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 		if err != nil {
 			fault("flag --trusted-proxies: %q is not an address or a network such as 10.0.0.0/8", text)
 		}
-		c.proxies = append(c.proxies, prefix)
+		f.proxies = append(f.proxies, prefix)
 	}
 	if (f.tlsCert == "") != (f.tlsKey == "") {
 		fault("--tls-cert and --tls-key go together")
@@ -203,7 +196,7 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 		if err != nil {
 			fault("flag --tls-cert: %w", err)
 		}
-		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+		f.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
 			NextProtos: []string{"h2", "http/1.1"}}
 	}
 	host, _, err := net.SplitHostPort(f.listen)
@@ -231,11 +224,11 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		fault("flag --log-format: %q is not text or json", f.logFormat)
 	}
-	c.log = slog.New(logHandler(io.err, level, f.logFormat))
+	f.log = slog.New(logHandler(f.err, level, f.logFormat))
 	if err := errors.Join(bad...); err != nil {
-		return c, usage("%w", err)
+		return usage("%w", err)
 	}
-	return c, nil
+	return nil
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
@@ -255,24 +248,23 @@ func isLoopback(host string) bool {
 }
 
 // run serves until a signal ends it.
-func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []config.Layer) error {
-	c, err := f.check(io)
-	if err != nil {
+func (f *serveFlags) run(dir string, base []config.Layer) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	sockets, err := fetch.SocketLimit()
 	if err != nil {
 		return refusal(err)
 	}
-	c.connections = min(serve.DefaultConnections, sockets/4) // the rest is for crawls
+	f.connections = min(serve.DefaultConnections, sockets/4) // the rest is for crawls
 	listener, err := f.listenFor(dir)
 	if err != nil {
 		return err
 	}
 	figures := serve.NewFigures()
-	svc, err := service.Open(ctx, service.Options{
-		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers,
-		Connections: c.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
+	svc, err := service.Open(f.Context(), service.Options{
+		Dir: dir, Version: version, Log: f.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers,
+		Connections: f.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
 		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents),
 		KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
 	})
@@ -285,7 +277,7 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("data directory %s: %w", dir, err)}
 	}
-	return errors.Join(f.serve(ctx, io, svc, listener, c, figures), svc.Close())
+	return errors.Join(f.serve(svc, listener, figures), svc.Close())
 }
 
 // listenFor listens, before anything is made in the data directory: a wrong address leaves nothing behind. If another
@@ -311,37 +303,37 @@ func servedAlready(dir string, pid int) error {
 
 // serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their
 // grace time, then the server closes. The second ends the process at once.
-func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked,
-	figures *serve.Figures) error {
+func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures *serve.Figures) error {
+	ctx := f.Context()
 	scheme, rate := "http", cmp.Or(f.rateLimit, -1)
-	if c.tls != nil {
+	if f.tls != nil {
 		scheme = "https"
 	}
-	known, err := hosts.New(ctx, svc, c.log)
+	known, err := hosts.New(ctx, svc, f.log)
 	if err != nil {
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
-	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
-		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: c.log,
+	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, f.log),
+		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: f.log,
 			Attempted: figures.Attempted})}
-	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: c.log, PublicURL: c.public,
-		Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, Connections: c.connections, RatePerKey: rate,
+	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: f.log, PublicURL: f.public,
+		Listen: f.listen, TLS: f.tls != nil, TrustedProxies: f.proxies, Connections: f.connections, RatePerKey: rate,
 		Figures: figures})
 	if err == nil {
-		err = announce(ctx, io, svc, server, scheme+"://"+listener.Addr().String())
+		err = announce(ctx, f.stdio, svc, server, scheme+"://"+listener.Addr().String())
 	}
 	if err != nil {
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
 	running, drain := context.WithCancel(ctx)
 	defer drain()
-	leaving, stop := onSignals(ctx, c.log, func() { server.Drain(); drain() }, func() { os.Exit(exitInterrupted) })
+	leaving, stop := onSignals(ctx, f.log, func() { server.Drain(); drain() }, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	hard, leave := context.WithCancel(leaving) // ended by the second signal
 	defer leave()
 	listener = server.Limit(listener)
-	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
-		listener = tls.NewListener(listener, c.tls)
+	if f.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
+		listener = tls.NewListener(listener, f.tls)
 	}
 	h := server.HTTP()
 	var group errgroup.Group

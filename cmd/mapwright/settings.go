@@ -14,14 +14,45 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// settingFlags are the flags of every setting, and --profile, --safe and --config. They only remember what was given:
-// the values are read, checked and laid over the other layers by config.Load.
-type settingFlags struct {
-	environ    []string
-	base       config.Layer // the command's own defaults, below every other layer
-	given      config.Layer
+// command is a command of the program, with the flags that several commands have. The flags of settings only remember
+// what was given: the values are read, checked and laid over the other layers by config.Load.
+type command struct {
+	*cobra.Command
+	stdio
+	environ []string
+
+	asJSON        bool
+	printsConfig  bool   // instead of crawling
+	dataDir       string // empty if it was given so: see directory
+	address, name string // of the crawl of several machines that is meant
+
+	base       config.Layer // the command's own defaults of settings, below every other layer
+	given      config.Layer // settings that were given as flags
 	configFile string
 	read       *sources // set by the first call of sources
+}
+
+// sub is a command below c, or beside it, without flags.
+func (c *command) sub(cmd *cobra.Command) *command {
+	return &command{Command: cmd, stdio: c.stdio, environ: c.environ, given: config.Layer{}}
+}
+
+// does says what the command does.
+func (c *command) does(run func(args []string) error) *cobra.Command {
+	c.RunE = func(_ *cobra.Command, args []string) error { return run(args) }
+	return c.Command
+}
+
+func (c *command) addJSON(usage string) { c.Flags().BoolVar(&c.asJSON, "json", false, usage) }
+
+// addRun gives a command that crawls its flags.
+func (c *command) addRun() {
+	c.addDataDir()
+	c.addCluster()
+	c.addSettings()
+	c.Flags().BoolVar(&c.printsConfig, "print-config", false,
+		"show each effective setting and where it came from, and do nothing else")
+	c.addJSON("print the report, or with --print-config the settings, as JSON instead of a table")
 }
 
 // sources are the layers that are not flags, and the faults met while reading them.
@@ -30,52 +61,47 @@ type sources struct {
 	fileErr, envErr error
 }
 
-// addSettings gives cmd a flag for each setting of the named groups, or of all.
-func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *settingFlags {
-	f := &settingFlags{environ: environ, given: config.Layer{}}
-	fs := cmd.Flags()
+// addSettings gives a command a flag for each setting of the named groups, or of all, and --profile, --safe and
+// --config.
+func (c *command) addSettings(groups ...config.Group) {
+	fs := c.Flags()
 	fs.SortFlags = false
+	add := func(setting, name, shown, kind, usage string) *pflag.Flag {
+		flag := fs.VarPF(&recorder{c.given, setting, name, shown, kind}, name, "", usage)
+		if kind == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+		return flag
+	}
 	profiles := config.Profiles()
-	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"},
-		"profile",
-		"how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages "+
-			"and 60 s)")
-	complete(cmd, "profile", profiles)
-	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "",
-		"short for --profile safe").NoOptDefVal = "true"
-	fs.StringVar(&f.configFile, "config", "", "YAML `file` with settings")
+	add(config.ProfileName, "profile", profiles[0], "name", "how hard servers are asked: polite, own-site (yours: as "+
+		"hard as it copes with) or safe (at most 50 pages and 60 s)")
+	complete(c.Command, "profile", profiles)
+	add(config.SafeName, "safe", "", "bool", "short for --profile safe")
+	fs.StringVar(&c.configFile, "config", "", "YAML `file` with settings")
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if len(groups) > 0 && !slices.Contains(groups, e.Group) {
 			continue
 		}
+		shown := e.Value.String()
+		if shown == "0s" {
+			shown = "" // help has nothing to say
+		}
 		for i, name := range append([]string{e.Name}, e.Flags...) {
-			flag := fs.VarPF(&recorder{flags: f, setting: e.Name, flag: name, shown: shown(e), kind: e.Value.Type()},
-				name, "", e.Usage)
-			if flag.Value.Type() == "bool" {
-				flag.NoOptDefVal = "true"
-			}
+			flag := add(e.Name, name, shown, e.Value.Type(), e.Usage)
 			flag.Hidden = i > 0
 			flag.Annotations = map[string][]string{groupOfFlag: {string(e.Group)}}
-			if c, ok := e.Value.(interface{ Choices() []string }); ok && c.Choices() != nil {
-				complete(cmd, name, c.Choices())
+			if v, ok := e.Value.(interface{ Choices() []string }); ok && v.Choices() != nil {
+				complete(c.Command, name, v.Choices())
 			}
 		}
 	}
-	cmd.SetUsageFunc(usageByGroup)
-	return f
-}
-
-// shown is a default as help shows it: nothing where there is nothing to say.
-func shown(e config.Entry) string {
-	if v := e.Value.String(); v != "0s" {
-		return v
-	}
-	return ""
+	c.SetUsageFunc(usageByGroup)
 }
 
 // recorder is a flag that writes down what it was given.
 type recorder struct {
-	flags   *settingFlags
+	given   config.Layer
 	setting string
 	flag    string
 	shown   string // the default, for help
@@ -85,10 +111,7 @@ type recorder struct {
 var _ pflag.Value = (*recorder)(nil)
 
 func (r *recorder) Set(text string) error {
-	given := r.flags.given[r.setting]
-	given.Texts = append(given.Texts, text)
-	given.From = "flag --" + r.flag
-	r.flags.given[r.setting] = given
+	r.given[r.setting] = config.Given{Texts: append(r.given[r.setting].Texts, text), From: "flag --" + r.flag}
 	return nil
 }
 
@@ -98,44 +121,45 @@ func (r *recorder) Type() string { return r.kind }
 
 // sources reads the configuration file and the environment, once. Their faults are returned with what could be read, so
 // that all bad values are named at once.
-func (f *settingFlags) sources() *sources {
-	if f.read != nil {
-		return f.read
+func (c *command) sources() *sources {
+	if c.read != nil {
+		return c.read
 	}
-	f.read = &sources{}
-	if path := cmp.Or(f.configFile, lookup(f.environ, config.EnvName("config"))); path != "" {
-		f.read.file, f.read.fileErr = config.FromFile(path)
+	c.read = &sources{}
+	if path := cmp.Or(c.configFile, lookup(c.environ, config.EnvName("config"))); path != "" {
+		c.read.file, c.read.fileErr = config.FromFile(path)
 	}
-	f.read.env, f.read.envErr = config.FromEnv(f.environ)
-	return f.read
+	c.read.env, c.read.envErr = config.FromEnv(c.environ)
+	return c.read
 }
 
 // load lays the layers of a new crawl: file, environment, flags.
-func (f *settingFlags) load() (*config.Loaded, error) {
-	s := f.sources()
-	loaded, err := config.Load(f.base, s.file, s.env, f.given)
-	return f.checked(loaded, s.fileErr, s.envErr, err)
+func (c *command) load() (*config.Loaded, error) {
+	s := c.sources()
+	loaded, err := config.Load(c.base, s.file, s.env, c.given)
+	return c.checked(loaded, s.fileErr, s.envErr, err)
 }
 
 // loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment
-// says now; what is given with the command counts, including a file that --config names.
-func (f *settingFlags) loadOver(stored map[string][]string) (*config.Loaded, error) {
-	s := f.sources()
-	process, over := []config.Layer{s.file, s.env}, []config.Layer{f.given}
-	if f.configFile != "" {
-		process, over = []config.Layer{s.env}, []config.Layer{s.file, f.given}
+// says now; what is given with the command counts. That includes a file that --config names, but for a machine that
+// joins a crawl.
+func (c *command) loadOver(stored map[string][]string, joins bool) (*config.Loaded, error) {
+	s := c.sources()
+	process, over := []config.Layer{s.file, s.env}, []config.Layer{c.given}
+	if c.configFile != "" && !joins {
+		process, over = []config.Layer{s.env}, []config.Layer{s.file, c.given}
 	}
 	loaded, err := config.Resume(stored, process, over...)
-	return f.checked(loaded, s.fileErr, s.envErr, err)
+	return c.checked(loaded, s.fileErr, s.envErr, err)
 }
 
 // checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be
 // misspelt settings give a warning.
-func (f *settingFlags) checked(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
+func (c *command) checked(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage("%w", err)
 	}
-	if unknown := config.UnknownEnv(f.environ); len(unknown) > 0 {
+	if unknown := config.UnknownEnv(c.environ); len(unknown) > 0 {
 		loaded.Warnings = append(loaded.Warnings, "no such setting: ignored environment "+strings.Join(unknown,
 			", ")+" ('mapwright crawl --help' lists the settings)")
 	}
@@ -144,14 +168,23 @@ func (f *settingFlags) checked(loaded *config.Loaded, errs ...error) (*config.Lo
 
 // outside is what flags, environment or file say of a name that is not in the table of settings, such as the data
 // directory.
-func (f *settingFlags) outside(name string) []string {
-	s := f.sources()
-	for _, l := range []config.Layer{f.given, s.env, s.file} {
+func (c *command) outside(name string) []string {
+	s := c.sources()
+	for _, l := range []config.Layer{c.given, s.env, s.file} {
 		if given, ok := l[name]; ok {
 			return given.Texts
 		}
 	}
 	return nil
+}
+
+// last is the last text that the environment or the file say of such a name, or "".
+func (c *command) last(name string) string {
+	texts := c.outside(name)
+	if len(texts) == 0 {
+		return ""
+	}
+	return texts[len(texts)-1]
 }
 
 func lookup(environ []string, name string) string {
@@ -163,36 +196,30 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// shownSetting is one setting in the output of --print-config --json.
-type shownSetting struct {
-	Value  any    `json:"value"`
-	Source string `json:"source"`
-}
-
 // printConfig shows each effective value and where it came from, without secrets. In JSON the names are the keys of a
 // configuration file.
-func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
+func (c *command) printConfig(l *config.Loaded) error {
 	for _, w := range l.Warnings {
-		fmt.Fprintln(io.err, "mapwright: "+w)
+		fmt.Fprintln(c.err, "mapwright: "+w)
 	}
-	table := l.Settings.Redacted().Table()
-	if asJSON {
-		all := map[string]shownSetting{config.ProfileName: {l.Settings.Profile, l.Origin[config.ProfileName]}}
-		for _, e := range table {
-			all[config.FileKey(e.Name)] = shownSetting{e.Value.JSON(), l.Origin[e.Name]}
-		}
-		enc := json.NewEncoder(io.out)
+	all, out := map[string]any{}, &strings.Builder{}
+	row := func(name, text string, value any) {
+		from := l.Origin[name]
+		all[config.FileKey(name)] = struct {
+			Value  any    `json:"value"`
+			Source string `json:"source"`
+		}{value, from}
+		fmt.Fprintf(out, "%-30s %-40s %s\n", name, cmp.Or(text, `""`), from)
+	}
+	row(config.ProfileName, string(l.Settings.Profile), l.Settings.Profile)
+	for _, e := range l.Settings.Redacted().Table() {
+		row(e.Name, e.Value.String(), e.Value.JSON())
+	}
+	if c.asJSON {
+		enc := json.NewEncoder(c.out)
 		enc.SetEscapeHTML(false)
 		return enc.Encode(all)
 	}
-	out := &strings.Builder{}
-	row := func(name, value string) {
-		fmt.Fprintf(out, "%-30s %-40s %s\n", name, cmp.Or(value, `""`), l.Origin[name])
-	}
-	row(config.ProfileName, string(l.Settings.Profile))
-	for _, e := range table {
-		row(e.Name, e.Value.String())
-	}
-	_, err := fmt.Fprint(io.out, out)
+	_, err := fmt.Fprint(c.out, out)
 	return err
 }

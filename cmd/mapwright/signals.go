@@ -37,35 +37,23 @@ func onSignals(ctx context.Context, log *slog.Logger, interrupt, exit func()) (_
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	ended := make(chan struct{})
-	go func() {
-		handle := signalSteps{
-			interrupt: func(s os.Signal) {
-				interrupt()
-				// Whatever reads the log may have stopped reading, and the second signal must not wait for it.
-				go log.Info("interrupted; a second signal ends the process at once", "signal", s.String())
-			},
-			leave: cancel,
-			exit:  exit,
-		}
-		handle.run(signals, ended)
-	}()
+	go takeSteps(signals, ended, func(s os.Signal) {
+		interrupt()
+		// Whatever reads the log may have stopped reading, and the second signal must not wait for it.
+		go log.Info("interrupted; a second signal ends the process at once", "signal", s.String())
+	}, cancel, exit)
 	return ctx, func() {
 		signal.Stop(signals)
 		close(ended)
 	}
 }
 
-// signalSteps is what happens at the first signal, at the second, and when the run does not end after that.
-type signalSteps struct {
-	interrupt   func(os.Signal)
-	leave, exit func()
-}
-
-// run takes the steps one after the other until the run has ended.
-func (s signalSteps) run(signals <-chan os.Signal, ended <-chan struct{}) {
+// takeSteps calls interrupt at the first signal, leave at the second, and exit when the run does not end after that. It
+// returns when the run has ended.
+func takeSteps(signals <-chan os.Signal, ended <-chan struct{}, interrupt func(os.Signal), leave, exit func()) {
 	select {
 	case sig := <-signals:
-		s.interrupt(sig)
+		interrupt(sig)
 	case <-ended:
 		return
 	}
@@ -79,10 +67,10 @@ func (s signalSteps) run(signals <-chan os.Signal, ended <-chan struct{}) {
 			break
 		}
 	}
-	s.leave()
+	leave()
 	select {
 	case <-time.After(leaveWithin):
-		s.exit()
+		exit()
 	case <-ended:
 	}
 }

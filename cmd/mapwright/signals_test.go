@@ -42,9 +42,10 @@ func TestSignalSteps(t *testing.T) {
 					return func() { got = append(got, step{what, time.Since(began)}) }
 				}
 				signals, ended, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
-				s := signalSteps{interrupt: func(os.Signal) { record("interrupt")() }, leave: record("leave"),
-					exit: record("exit")}
-				go func() { defer close(over); s.run(signals, ended) }()
+				go func() {
+					defer close(over)
+					takeSteps(signals, ended, func(os.Signal) { record("interrupt")() }, record("leave"), record("exit"))
+				}()
 				for _, at := range tt.signals {
 					time.Sleep(at - time.Since(began))
 					signals <- syscall.SIGINT

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,70 +17,59 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-func newStatus(environ []string, io stdio) *cobra.Command {
-	var (
-		dir     *dataDir
-		several *clusterFlags
-		asJSON  bool
-	)
-	cmd := &cobra.Command{
+func newStatus(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "status [directory]",
 		Short: "Say how a crawl is, running or not",
 		Long: "Say how a crawl is, running or not. With --cluster, say how a crawl of several machines is, and which " +
 			"machines work on it; without --name, " +
 			"and if there are several crawls, list them.",
 		Args: oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			address, err := several.given(nil, environ, args)
-			if err != nil {
-				return err
-			}
-			if address != "" {
-				return clusterStatus(cmd.Context(), io, several, address, asJSON)
-			}
-			dir, err := dir.orArgument(args, nil)
-			if err != nil {
-				return err
-			}
-			if err := dir.CheckOld(); err != nil {
-				return refusal(err)
-			}
-			live, err := statusOf(cmd.Context(), io, dir)
-			if err != nil {
-				return err
-			}
-			var found []problems.Problem
-			// else the report is that of an earlier run
-			if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 {
-				found = rep.Problems
-			}
-			if asJSON {
-				return json.NewEncoder(io.out).Encode(statusJSON(live, found))
-			}
-			return printStatus(io, dir, live, found)
-		},
-	}
-	dir = addDataDir(cmd, environ)
-	several = addCluster(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
-
-// statusJSON is what status --json prints.
-func statusJSON(live *monitor.Live, found []problems.Problem) any {
-	out := struct {
-		*monitor.Live
-		Problems *problems.Totals `json:"problems,omitempty"` // of the last report
-	}{Live: live}
-	if len(found) > 0 {
-		out.Problems = new(problems.TotalsOf(found))
-	}
-	return out
+	})
+	c.addDataDir()
+	c.addCluster()
+	c.addJSON("print one JSON object")
+	return c.does(func(args []string) error {
+		address, err := c.cluster(args)
+		if err != nil {
+			return err
+		}
+		if address != "" {
+			return c.clusterStatus(address)
+		}
+		dir, err := c.existing(args)
+		if err != nil {
+			return err
+		}
+		if err := dir.CheckOld(); err != nil {
+			return refusal(err)
+		}
+		live, err := c.statusOf(dir)
+		if err != nil {
+			return err
+		}
+		var found []problems.Problem
+		// else the report is that of an earlier run
+		if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 {
+			found = rep.Problems
+		}
+		if !c.asJSON {
+			return printStatus(c.stdio, dir, live, found)
+		}
+		out := struct {
+			*monitor.Live
+			Problems *problems.Totals `json:"problems,omitempty"` // of the last report
+		}{Live: live}
+		if len(found) > 0 {
+			out.Problems = new(problems.TotalsOf(found))
+		}
+		return json.NewEncoder(c.out).Encode(out)
+	})
 }
 
 // statusOf asks the running crawl, or reads the directory of one that does not run.
-func statusOf(ctx context.Context, io stdio, dir datadir.Dir) (*monitor.Live, error) {
-	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "status"})
+func (c *command) statusOf(dir datadir.Dir) (*monitor.Live, error) {
+	a, err := monitor.Ask(c.Context(), dir, monitor.Request{Command: "status"})
 	if err == nil {
 		return a.Live, nil
 	}
@@ -92,11 +80,11 @@ func statusOf(ctx context.Context, io stdio, dir datadir.Dir) (*monitor.Live, er
 	if planErr != nil {
 		return nil, refusal(planErr)
 	}
-	s, err := openStored(io, dir, false, err)
+	s, err := c.openStored(dir, false, err)
 	if err != nil {
 		return nil, err
 	}
-	live, err := monitor.Stored(ctx, s, plan)
+	live, err := monitor.Stored(c.Context(), s, plan)
 	if err := errors.Join(err, s.Close()); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}

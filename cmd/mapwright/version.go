@@ -12,29 +12,22 @@ import (
 // version is the release that this tree is on its way to, or is. The build may set it with -ldflags.
 var version = "0.1.0-dev"
 
-func newVersion(io stdio) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Say which version this is",
-		Args:  noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			v := struct {
+func newVersion(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{Use: "version", Short: "Say which version this is", Args: noArguments})
+	c.addJSON("print one JSON object")
+	return c.does(func([]string) error {
+		if c.asJSON {
+			return json.NewEncoder(c.out).Encode(struct {
 				Version string `json:"version"`
 				Commit  string `json:"commit,omitempty"`
 				Go      string `json:"go"`
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
-			}{version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if asJSON {
-				return json.NewEncoder(io.out).Encode(v)
-			}
-			_, err := fmt.Fprint(io.out, versionLine())
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
+			}{version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH})
+		}
+		_, err := fmt.Fprint(c.out, versionLine())
+		return err
+	})
 }
 
 // versionLine is what version and --version print.

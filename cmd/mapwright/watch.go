@@ -15,7 +15,7 @@ import (
 // watch serves the metrics of a crawl, if a setting asks for it.
 type watch struct {
 	server  *metrics.Server
-	monitor atomic.Pointer[monitor.Monitor] // written once, by start
+	monitor atomic.Pointer[monitor.Monitor] // written once, when the crawl begins
 	log     *slog.Logger
 }
 
@@ -32,8 +32,6 @@ func newWatch(s *config.Settings, m *metrics.Metrics, log *slog.Logger) (*watch,
 	log.Info("serving metrics", "address", "http://"+w.server.Addr())
 	return w, nil
 }
-
-func (w *watch) start(m *monitor.Monitor) { w.monitor.Store(m) }
 
 func (w *watch) stop() {
 	if w.server == nil {

@@ -11,47 +11,44 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
 
-func newWipe(environ []string, io stdio) *cobra.Command {
-	var (
-		dir        *dataDir
-		several    *clusterFlags
-		yes, force bool
-	)
-	cmd := &cobra.Command{
+func newWipe(root *command) *cobra.Command {
+	c := root.sub(&cobra.Command{
 		Use:   "wipe [directory]",
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
 		Long: "Delete a crawl: the files that Mapwright made in a data directory, and nothing else. With --cluster, " +
 			"delete a crawl of several machines from their " +
 			"database; the data directories of the machines stay.",
 		Args: oneDirectory,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			address, err := several.given(nil, environ, args)
-			if err != nil {
-				return err
-			}
-			if address != "" {
-				return wipeCluster(cmd.Context(), io, several, address, yes, force)
-			}
-			if force {
-				return usage("--force is for crawls of several machines: give --cluster too")
-			}
-			dir, err := dir.orArgument(args, nil)
-			if err != nil {
-				return err
-			}
-			return wipe(io, dir, yes)
-		},
-	}
-	dir = addDataDir(cmd, environ)
-	several = addCluster(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&force, "force", false, "delete a crawl of several machines although some work on it")
-	return cmd
+	})
+	c.addDataDir()
+	c.addCluster()
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	force := c.Flags().Bool("force", false, "delete a crawl of several machines although some work on it")
+	return c.does(func(args []string) error {
+		address, err := c.cluster(args)
+		if err != nil {
+			return err
+		}
+		if address != "" {
+			return c.atCrawl(address, func(e cluster.Engine, snap *cluster.Snapshot) error {
+				return c.wipeCluster(e, snap, *yes, *force)
+			})
+		}
+		if *force {
+			return usage("--force is for crawls of several machines: give --cluster too")
+		}
+		dir, err := c.existing(args)
+		if err != nil {
+			return err
+		}
+		return wipe(c.stdio, dir, *yes)
+	})
 }
 
 func wipe(io stdio, dir datadir.Dir, yes bool) error {
