@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -19,6 +20,9 @@ type call struct {
 	cred   credential
 	page   bool  // it is for a page: errors are pages, and forms are what changes something
 	since  int64 // of a page: id of the last event before anything was read. The script asks for those after it
+	// endTurn ends the turn of the request among those of its account; nil for public routes. Handlers that send an answer
+	// piece by piece call it before.
+	endTurn func()
 }
 
 // serve is the handler of a route.
@@ -44,6 +48,11 @@ func (c *call) run(route route) (err error) {
 		if c.caller, c.cred, err = c.server.authenticate(c.w, c.r); err != nil {
 			return err
 		}
+		var ok bool
+		if c.endTurn, ok = c.server.limits.underway.enter(c.r.Context(), c.caller.Account.ID); !ok {
+			return tooMany(c.w, time.Second)
+		}
+		defer c.endTurn()
 		if err := c.checkOrigin(); err != nil {
 			return err
 		}

@@ -219,6 +219,7 @@ func (c *call) stream(one *stream) error {
 	if missing {
 		begin, after = gapText(one.crawl, after, from), from
 	}
+	c.endTurn()
 	if err := out.send(begin); err != nil {
 		return nil
 	}

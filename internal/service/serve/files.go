@@ -136,6 +136,7 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 			defer out.compress()()
 		}
 	}
+	c.endTurn()
 	http.ServeContent(out, c.r, "", info.ModTime(), f)
 	if out.badRange {
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))

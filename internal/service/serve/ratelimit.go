@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -18,6 +19,10 @@ const (
 	failuresPerSecond = 1  // requests without a valid key, of one address
 	failuresBurst     = 30 // of them at once
 	mostLimiters      = 20_000
+
+	mostUnderway = 16              // requests of an account that are served at once
+	mostWaiting  = 64              // others of it that wait for their turn
+	turnTime     = 5 * time.Second // for which they wait
 )
 
 // rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
@@ -25,6 +30,7 @@ type rateLimits struct {
 	keys     limiters
 	accounts limiters
 	failures limiters
+	underway underway
 }
 
 func newRateLimits(perKey float64) *rateLimits {
@@ -42,6 +48,50 @@ func newRateLimits(perKey float64) *rateLimits {
 	return &rateLimits{
 		keys: of(r), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
+		underway: underway{all: map[string]*turns{}},
+	}
+}
+
+// underway bounds the requests of each account that are served at once. Bodies and answers are whole in memory, and
+// some answers take long to make: without a bound, an account whose clients are slow or many could take all memory and
+// all processors.
+type underway struct {
+	mu  sync.Mutex
+	all map[string]*turns // guarded by mu; by account. Admins make accounts, so it needs no bound
+}
+
+// turns are the requests of one account.
+type turns struct {
+	places chan struct{} // has one for each request that is served or waits
+	served chan struct{} // has one for each request that is served
+}
+
+// enter waits for the turn of a request. It returns false if too many others wait, or for too long. Otherwise end is
+// called when the request needs no more memory; it may be called again.
+func (u *underway) enter(ctx context.Context, account string) (end func(), ok bool) {
+	u.mu.Lock()
+	t := u.all[account]
+	if t == nil {
+		t = &turns{make(chan struct{}, mostUnderway+mostWaiting), make(chan struct{}, mostUnderway)}
+		u.all[account] = t
+	}
+	u.mu.Unlock()
+	select {
+	case t.places <- struct{}{}:
+	default:
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	select {
+	case t.served <- struct{}{}:
+		return sync.OnceFunc(func() {
+			<-t.served
+			<-t.places
+		}), true
+	case <-ctx.Done():
+		<-t.places
+		return nil, false
 	}
 }
 

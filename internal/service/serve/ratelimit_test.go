@@ -1,10 +1,17 @@
 package serve
 
 import (
+	"io"
+	"net"
+	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
 )
 
 // A key gets its rate, and others are not affected.
@@ -68,4 +75,77 @@ func TestLimitersAreBounded(t *testing.T) {
 	if n := len(l.failures.all); n > mostLimiters {
 		t.Errorf("%d limiters", n)
 	}
+}
+
+// Requests of one account whose bodies do not arrive, or whose answers are not read, take a bounded number of turns. The
+// others of the account wait for a bounded time, those of another account do not wait, and streams keep no turn.
+func TestRequestsUnderWay(t *testing.T) {
+	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
+		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+		if _, err := s.service.Accounts.Create(t.Context(), admin, service.Account{Name: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.service.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer, err := s.service.Accounts.CreateKey(t.Context(), admin, service.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asking sync.WaitGroup
+		var bodies []*io.PipeWriter
+		for range mostUnderway {
+			body, w := io.Pipe()
+			bodies = append(bodies, w)
+			asking.Go(func() {
+				ask(s, "POST", "/v1/crawls", func(r *http.Request) {
+					r.Header.Set("Authorization", "Bearer "+writer.Secret)
+					r.Header.Set("Content-Type", "application/json")
+					r.Body = body
+				})
+			})
+		}
+		synctest.Wait() // all of them wait for their bodies
+		me := func(secret string) int {
+			return ask(s, "GET", "/v1/me", func(r *http.Request) {
+				r.Header.Set("Authorization", "Bearer "+secret)
+			}).Code
+		}
+		var refused, answered atomic.Int32
+		for range mostWaiting + 10 {
+			asking.Go(func() {
+				if me(key.Secret) == http.StatusTooManyRequests {
+					refused.Add(1)
+				} else {
+					answered.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := refused.Load(); n != 10 {
+			t.Errorf("%d requests are refused at once, want those after %d", n, mostWaiting)
+		}
+		if code := me(other.Secret); code != http.StatusOK {
+			t.Errorf("another account gets %d", code)
+		}
+		time.Sleep(turnTime)
+		synctest.Wait()
+		if n := refused.Load(); n != mostWaiting+10 || answered.Load() != 0 {
+			t.Errorf("%d requests are refused after %s", n, turnTime)
+		}
+		asking.Go(func() {
+			if code := me(key.Secret); code != http.StatusOK {
+				t.Errorf("a request after one that ended gets %d", code)
+			}
+		})
+		synctest.Wait()
+		for _, body := range bodies {
+			if err := body.Close(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		asking.Wait()
+	})
 }
