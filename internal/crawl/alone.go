@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -33,12 +32,8 @@ const (
 // crashGuard knows which pages and sitemaps were in flight when earlier runs ended without notice, and which of them
 // are tried alone. DESIGN.md of package state says what follows from which end.
 type crashGuard struct {
-	store    *state.Store
-	frontier *frontier.Frontier
-	log      *slog.Logger
-	began    time.Time // of the run
-	recorded bool      // the journal says what is in flight, as in a crawl of several machines
-	retry    bool      // --retry-crashed
+	*run
+	began time.Time // of the run
 	// pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
 	retried map[weburl.Key]bool
 	waiting sync.Once // for the message that pages wait
@@ -62,7 +57,7 @@ func (g *crashGuard) judge(l *frontier.Lease) (alone bool, wait time.Duration) {
 	ends, aloneEnds := g.store.UncleanEnds(key)
 	suspected, age := suspect(ends, aloneEnds)
 	switch {
-	case g.retried[key], suspected && g.retry:
+	case g.retried[key], suspected && g.settings.RetryCrashed:
 		return true, 0
 	case !suspected, aloneEnds >= crashedAfter: // see crashedAlone
 		return false, 0
@@ -81,7 +76,7 @@ func (g *crashGuard) judge(l *frontier.Lease) (alone bool, wait time.Duration) {
 // alone. It is empty otherwise, and if the user asks for another try.
 func (g *crashGuard) crashedAlone(l *frontier.Lease) string {
 	n, alone := g.store.UncleanEnds(l.Link().Key)
-	if alone < crashedAfter || g.retry {
+	if alone < crashedAfter || g.settings.RetryCrashed {
 		return ""
 	}
 	return fmt.Sprintf("the process ended without notice %d times while this was tried alone (it was in flight at %s)",
@@ -99,7 +94,7 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 		g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url",
 			l.URL().String(), "unclean_ends", n)
 	}
-	if !g.recorded {
+	if g.o.Cluster == nil {
 		g.store.SetInFlight(worker, &link, alone)
 		return nil
 	}
@@ -117,7 +112,7 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 
 // reading is called before the body of an answer is read.
 func (g *crashGuard) reading(l *frontier.Lease) error {
-	if !g.recorded {
+	if g.o.Cluster == nil {
 		return nil
 	}
 	return l.RecordInFlight()
@@ -125,14 +120,14 @@ func (g *crashGuard) reading(l *frontier.Lease) error {
 
 // end notes that a worker does not read a page or a sitemap any more.
 func (g *crashGuard) end(worker int, l *frontier.Lease) {
-	if !g.recorded && l.Kind() != frontier.KindRobots {
+	if g.o.Cluster == nil && l.Kind() != frontier.KindRobots {
 		g.store.ClearInFlight(worker)
 	}
 }
 
 // retryCrashed queues the pages and sitemaps again that were given up because they ended the process.
 func (g *crashGuard) retryCrashed(ctx context.Context) error {
-	if !g.retry {
+	if !g.settings.RetryCrashed {
 		return nil
 	}
 	pages, err := g.requeueCrashed(ctx, g.store.Pages(ctx), false)

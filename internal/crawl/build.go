@@ -11,13 +11,11 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
-	"github.com/mapwright/mapwright/state"
 )
 
 // NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its
@@ -160,21 +158,20 @@ func frontierOptions(s *config.Settings) frontier.Options {
 }
 
 // newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, hotSet int, generation uint32,
-	a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
-	counters := store.Counters()
+func (r *run) newFrontier() (*frontier.Frontier, error) {
+	counters, generation, cluster := r.store.Counters(), r.visits.Generation(), r.o.Cluster
 	if counters.Generation < generation {
 		counters.Counted = 0 // page limits count one generation
 	}
-	o := frontierOptions(s)
-	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(),
-		began(store)
-	o.HotSetBytes, o.Generation, o.Admit, o.Names, o.Observe = hotSet, generation, a.admit, namesOf, hosts.observe
+	o := frontierOptions(r.settings)
+	o.Seed, o.Registry, o.URLsUsed, o.Run = r.store.Seed(), r.shared.pace, int64(counters.Counted), r.store.Run()
+	o.Continues, o.HotSetBytes, o.Generation = began(r.store), r.o.Managed.HotSetBytes, generation
+	o.Admit, o.Names, o.Observe = r.admit, namesOf, r.observe
 	if cluster != nil {
-		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
+		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, r.store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0
 	}
-	return frontier.New(o, store)
+	return frontier.New(o, r.store)
 }
 
 // namesOf is what a link tells of its URL.
@@ -202,23 +199,22 @@ const sourceSockets = 8
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled
 // hosts: the extra headers, which may be secrets, and the private addresses that start URLs name. If the user chose the
 // address of the index (usual is the default), the index may have an address that is not public, on its port.
-func sourceFetcher(s *config.Settings, base, usual string, given Fetcher, m *Managed) (f seeding.Fetcher, stop func(),
-	err error) {
+func (r *run) sourceFetcher(base, usual string) (f seeding.Fetcher, stop func(), err error) {
 	at, err := weburl.Parse(base)
 	if err != nil {
 		return nil, nil, err
 	}
-	if given != nil {
-		return given, func() {}, nil
+	if r.o.Fetcher != nil {
+		return r.o.Fetcher, func() {}, nil
 	}
-	o, err := fetchOptions(s, nil)
+	o, err := fetchOptions(r.settings, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	if base != usual {
 		o.AllowHosts = allowedHosts(datadir.Start{URL: at})
 	}
-	o.Header, o.PrivateHeader, o.HideAddresses = nil, nil, m.Given != nil
+	o.Header, o.PrivateHeader, o.HideAddresses = nil, nil, r.o.Managed.Given != nil
 	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
 	o.MaxSockets = sourceSockets
 	client, err := fetch.New(o)

@@ -10,7 +10,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -60,10 +59,10 @@ func (e *LeftError) Error() string {
 
 // A member is a run's part in a crawl of several machines.
 type member struct {
+	*run
 	session *session.Session
 	local   session.Local
-	endings *endings
-	limits  *limits
+	over    chan struct{} // closed when the crawl has ended
 
 	// Written by work, and read when that has ended.
 	end    session.End
@@ -72,53 +71,50 @@ type member struct {
 }
 
 // joinCluster makes the run a member of the crawl of its session.
-func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
-	s, folds := r.o.Cluster, r.checkpoints.folds
+func (r *run) joinCluster() {
+	s := r.o.Cluster
 	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
-	r.supervisor.ended, r.supervisor.away = make(chan struct{}), s.Away
-	limits := r.supervisor.limits
-	r.cluster = &member{session: s, endings: r.endings, limits: limits, local: session.Local{
-		Frontier: r.frontier, Store: r.store, Pages: r.progress.tally.fetched, Timeout: r.settings.Timeout,
+	r.cluster = &member{run: r, session: s, over: make(chan struct{}), local: session.Local{
+		Frontier: r.frontier, Store: r.store, Pages: r.tally.fetched, Timeout: r.settings.Timeout,
 		Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
 				r.frontier.Fold(at, e) // a new run tries domains again
 			}
-			folds.traps.Fold(e)
-			folds.linkage.fold(e)
+			r.traps.Fold(e)
+			r.linkage.fold(e)
 		},
 		Seed:     r.seed,
-		TryAgain: r.seeds.crashes.retryCrashed,
+		TryAgain: r.crashes.retryCrashed,
 		Extend: func(target string) {
-			if u, err := weburl.Parse(target); err == nil && !within.Contains(u) {
-				within.Extend(u)
+			if u, err := weburl.Parse(target); err == nil && !r.scope.Contains(u) {
+				r.scope.Extend(u)
 			}
 		},
-		Receive: robots.sitemaps.Receive,
+		Receive: r.sitemaps.Receive,
 		Answer: func(ctx context.Context, fact frontier.OriginFact) error {
 			answer := frontier.OriginFact{State: fact.State, Status: fact.Status, Fetched: fact.Fetched,
 				Expires: fact.Expires, Body: fact.Body}
-			return robots.cache.Keep(ctx, fact.Origin, answer)
+			return r.robots.Keep(ctx, fact.Origin, answer)
 		},
 	}}
-	limits.duration.Store(0) // the session looks at the time of all machines
-	r.workers.pages.extended = s.Journal().Extend
+	r.limits.duration.Store(0) // the session looks at the time of all machines
 }
 
 // seed adds the start URLs and those of the public indexes.
 func (r *run) seed(ctx context.Context) error {
-	if err := r.seeds.addStarts(ctx); err != nil {
+	if err := r.addStarts(ctx); err != nil {
 		return err
 	}
-	r.seeds.startIndexes(ctx)()
+	r.startIndexes(ctx)()
 	return ctx.Err()
 }
 
 // leaveWithin is how long a machine that leaves waits for an engine that is away. Then it ends as if it were killed.
 const leaveWithin = 30 * time.Second
 
-// work takes part in the crawl until it has ended, and closes ended then. If the session is over, it calls stop.
-func (m *member) work(ctx context.Context, ended chan<- struct{}, stop func()) {
+// work takes part in the crawl until it has ended, and closes over then. If the session is over, it calls stop.
+func (m *member) work(ctx context.Context, stop func()) {
 	left := make(chan struct{})
 	defer close(left)
 	defer context.AfterFunc(ctx, func() {
@@ -135,7 +131,7 @@ func (m *member) work(ctx context.Context, ended chan<- struct{}, stop func()) {
 		if m.ended {
 			m.note(end)
 		}
-		close(ended)
+		close(m.over)
 	case ctx.Err() == nil || m.session.Over() != nil:
 		m.failed = err
 		stop()
@@ -148,9 +144,8 @@ func (m *member) note(end session.End) {
 	case session.ReasonLimit:
 		m.limits.pagesReached()
 	case session.ReasonDuration:
-		atEnd := limits{log: m.limits.log, start: m.limits.start, endings: m.endings}
-		atEnd.duration.Store(int64(m.local.Duration))
-		atEnd.timeReached(m.local.Duration)
+		m.limits.duration.Store(int64(m.local.Duration))
+		m.limits.timeReached(m.local.Duration)
 	default:
 		m.endings.set(drained())
 	}
@@ -158,7 +153,7 @@ func (m *member) note(end session.End) {
 
 // conclude ends the session. The machine that has decided the end of the crawl takes all partitions and writes the
 // report; the others close their partitions and leave.
-func (m *member) conclude(ctx context.Context, err error, write func(context.Context) error) error {
+func (m *member) conclude(ctx context.Context, err error) error {
 	defer m.session.Close()
 	defer context.AfterFunc(ctx, m.session.Abort)()
 	if over := m.session.Over(); over != nil {
@@ -177,7 +172,7 @@ func (m *member) conclude(ctx context.Context, err error, write func(context.Con
 	if err := m.session.TakeAll(ctx, m.local); err != nil {
 		return err
 	}
-	if err := write(ctx); err != nil {
+	if err := m.run.conclude(ctx); err != nil {
 		return err
 	}
 	return m.session.Leave(ctx, m.local)

@@ -164,7 +164,10 @@ func (c *Crawl) Change(maxURLs int, duration time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.capped {
-		c.apply(func(r *run) { r.change(maxURLs, duration) })
+		c.apply(func(r *run) {
+			r.limits.change(maxURLs, duration)
+			r.applyLimits()
+		})
 	}
 }
 
@@ -181,7 +184,8 @@ func (c *Crawl) CapSafe() {
 		if before != nil {
 			before(r)
 		}
-		r.capSafe()
+		r.limits.capSafe()
+		r.applyLimits()
 	})
 }
 
@@ -199,7 +203,7 @@ func (c *Crawl) Regrant(ctx context.Context) {
 	running := c.running
 	c.mu.Unlock()
 	if running != nil {
-		running.workers.quota.refresh(ctx)
+		running.quota.refresh(ctx)
 	}
 }
 

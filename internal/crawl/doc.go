@@ -4,8 +4,8 @@
 // # How a URL is served
 //
 // A worker takes a lease from the frontier ([frontier.Frontier.Next]). A lease for robots.txt is answered from the
-// cache or fetched (robotsServer). A sitemap is read as a stream, and its entries are added as they come
-// (sitemapServer). A page is checked against robots.txt once more, fetched and parsed (pageServer). The lease ends with
+// cache or fetched (serveRobots). A sitemap is read as a stream, and its entries are added as they come
+// (serveSitemap). A page is checked against robots.txt once more, fetched and parsed (servePage). The lease ends with
 // everything that was found: the facts for the store, the links for the frontier, and what the answer means for the
 // pace of the host. The outcome of the URL and the links that it was the first to name are one record.
 //

@@ -3,15 +3,12 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
-	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
@@ -34,16 +31,7 @@ func drained() ending {
 
 // endings decides why a run ended.
 type endings struct {
-	log        *slog.Logger
-	stop       *stopSignal
-	perHost    int // --max-urls-per-host
-	generation uint32
-	history    *scope.History // of the rules by which links are left out
-	starts     []datadir.Start
-	store      *state.Store
-	frontier   *frontier.Frontier
-	hosts      *hostObserver
-	finishing  func() // called when the status is decided; may be nil
+	stop *stopSignal
 
 	mu  sync.Mutex
 	end ending // guarded by mu
@@ -92,33 +80,34 @@ func (e *endings) interrupted() bool {
 // did not cut anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which
 // no start ever answered has failed, and so has a recrawl in which none did. A recrawl that has not queued all its
 // visits is not complete.
-func (e *endings) settle(ctx context.Context) error {
+func (r *run) settle(ctx context.Context) error {
+	e := r.endings
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	left, nothing := e.left()
+	left, nothing := r.workLeft()
 	if !e.end.set || e.end.paused != nil || e.end.status == page.Partial && nothing {
 		e.end = drained()
 	}
 	if e.end.status != page.Complete {
 		return nil
 	}
-	if e.perHost > 0 && left > 0 { // nothing else leaves pages without an end of the run
-		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", e.perHost)
+	if r.settings.MaxURLsPerHost > 0 && left > 0 { // nothing else leaves pages without an end of the run
+		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
 		e.end = ending{set: true, status: page.Partial, success: true, reason: text}
 		return nil
 	}
-	if e.hosts.lostAllStarts() {
+	if r.lostAllStarts() {
 		e.end.status, e.end.success, e.end.reason = page.Failed, false,
 			"every start domain was abandoned: too many of its URLs failed in a row"
 		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
 	}
-	denied, err := e.deniedPending(ctx)
+	denied, err := r.deniedPending(ctx)
 	if err != nil {
 		return err
 	}
-	answered, forbidden, why, err := e.startAnswered(ctx, denied)
-	counters := e.store.Counters()
+	answered, forbidden, why, err := r.startAnswered(ctx, denied)
+	counters := r.store.Counters()
 	if err != nil {
 		return err
 	}
@@ -142,15 +131,15 @@ func (e *endings) settle(ctx context.Context) error {
 	e.end.status, e.end.success, e.end.reason = page.Failed, false, reason
 	e.end.errors = append(e.end.errors, why...)
 	for _, text := range why {
-		e.log.Error(text)
+		r.log.Error(text)
 	}
 	return nil
 }
 
 // deniedPending are the hosts with something left to fetch that the operator of the service denies.
-func (e *endings) deniedPending(ctx context.Context) (hosts []string, err error) {
-	for _, host := range e.hosts.deniedHosts() {
-		pending, _, err := e.store.Pending(ctx, e.store.Hasher().HostID(host), frontier.Cursor{}, 1)
+func (r *run) deniedPending(ctx context.Context) (hosts []string, err error) {
+	for _, host := range r.deniedHosts() {
+		pending, _, err := r.store.Pending(ctx, r.store.Hasher().HostID(host), frontier.Cursor{}, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -161,15 +150,15 @@ func (e *endings) deniedPending(ctx context.Context) (hosts []string, err error)
 	return hosts, nil
 }
 
-// left is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All
+// workLeft is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All
 // records must be applied.
-func (e *endings) left() (pages int64, nothing bool) {
-	counters := e.store.Counters()
-	st := e.frontier.Stats()
+func (r *run) workLeft() (pages int64, nothing bool) {
+	counters := r.store.Counters()
+	st := r.frontier.Stats()
 	pages = int64(counters.Pending()) - st.GivenUp
 	// the second is an estimate, and never too low
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
-	return pages, pages <= 0 && sitemaps <= 0 && recrawl.IsSwept(e.store.Facts(), e.history)
+	return pages, pages <= 0 && sitemaps <= 0 && recrawl.IsSwept(r.store.Facts(), &r.history)
 }
 
 // anyAnswer says whether any page of the crawl had an answer.
@@ -187,24 +176,24 @@ func anyAnswer(c *state.Counters) bool {
 
 // startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how
 // many robots.txt does not allow. Denied are the hosts that the operator of the service denies.
-func (e *endings) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string,
+func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string,
 	err error) {
-	hasher := e.store.Hasher()
-	for _, s := range e.starts {
+	hasher := r.store.Hasher()
+	for _, s := range r.starts {
 		urls := []string{s.URL.String()}
 		if s.Bare {
 			urls = append(urls, "http"+urls[0][len("https"):])
 		}
 		for _, text := range urls {
 			u := weburl.MustCanonical(text)
-			p, ok, err := e.store.Page(ctx, hasher.Key(u))
+			p, ok, err := r.store.Page(ctx, hasher.Key(u))
 			if err != nil {
 				return false, 0, nil, err
 			}
 			if !ok {
 				continue
 			}
-			if p.Finish == nil || p.Finish.Generation < e.generation {
+			if p.Finish == nil || p.Finish.Generation < r.visits.Generation() {
 				if slices.Contains(denied, u.Host()) {
 					why = append(why, text+": "+deniedText(u.Host())+"; a resume tries it again")
 					continue
@@ -244,11 +233,11 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 	return false, forbidden, why, nil
 }
 
-// found is how many URLs the crawl has found so far. The store counts what it has applied, so this waits until it has
-// applied all records. An error of the store is reported where records are committed.
-func (e *endings) found() int64 {
-	_ = e.store.Flush(context.Background())
-	c := e.store.Counters()
+// countFound is how many URLs the crawl has found so far. The store counts what it has applied, so this waits until it
+// has applied all records. An error of the store is reported where records are committed.
+func (r *run) countFound() int64 {
+	_ = r.store.Flush(context.Background())
+	c := r.store.Counters()
 	return int64(c.Discovered)
 }
 

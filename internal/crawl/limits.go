@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -22,10 +21,7 @@ type limits struct {
 	duration  atomic.Int64 // in ns; 0 is none; written by change
 	safe      atomic.Bool  // the caps of the safe profile hold; written by capSafe
 
-	log     *slog.Logger
-	notify  func(Notice) // may be nil
-	start   string       // the first start URL, for the log
-	endings *endings
+	*run
 
 	warnAt atomic.Int64 // pages in use at which the next warning is due; noMorePages if none is
 	mu     sync.Mutex   // guards the step from one value of warnAt to the next
@@ -37,10 +33,8 @@ const noMorePages = math.MaxInt64
 // warnPercents returns the shares of a limit at which a warning is due.
 func warnPercents() []int64 { return []int64{80, 95} }
 
-func newLimits(s *config.Settings, log *slog.Logger, notify func(Notice), start string, e *endings) *limits {
-	l := &limits{
-		log: log, notify: notify, start: start, endings: e,
-	}
+func newLimits(r *run) *limits {
+	l, s := &limits{run: r}, r.settings
 	l.requested.Store(int64(s.RequestedURLs))
 	l.safe.Store(s.Profile == config.Safe)
 	l.pages.Store(int64(s.PageCap()))
@@ -58,25 +52,23 @@ func (l *limits) change(pages int, duration time.Duration) {
 	l.warnAt.Store(l.nextPages(0))
 }
 
-// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on. It returns the
-// page limit.
-func (l *limits) capSafe() (pages int64) {
+// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on.
+func (l *limits) capSafe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.safe.Load() {
-		return l.pages.Load()
+		return
 	}
-	l.requested.Store(l.pages.Load())
-	if pages = l.pages.Load(); pages == 0 || pages > config.SafePages {
-		pages = config.SafePages
+	pages := l.pages.Load()
+	l.requested.Store(pages)
+	if pages == 0 || pages > config.SafePages {
+		l.pages.Store(config.SafePages)
 	}
 	if d := l.duration.Load(); d == 0 || d > int64(config.SafeDuration) {
 		l.duration.Store(int64(config.SafeDuration))
 	}
-	l.pages.Store(pages)
 	l.safe.Store(true)
 	l.warnAt.Store(l.nextPages(0))
-	return pages
 }
 
 // nextPages is the smallest number of pages above used at which a warning is due.
@@ -97,11 +89,11 @@ func (l *limits) pagesReached() {
 	if l.safe.Load() && l.pages.Load() == config.SafePages {
 		requested := l.requested.Load()
 		if requested == 0 {
-			requested = l.endings.found()
+			requested = l.countFound()
 		}
 		text := fmt.Sprintf(safetyPages+" %d pages per crawl (requested: %d)", config.SafePages, requested)
 		if l.endings.set(ending{status: page.Partial, success: true, reason: text, errors: []string{text}}) {
-			l.log.Warn(text, "start_url", l.start)
+			l.log.Warn(text, "start_url", l.starts[0].URL.String())
 		}
 		return
 	}
@@ -117,7 +109,7 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	if l.safe.Load() && duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
 		if l.endings.set(ending{status: page.Partial, success: false, reason: text, errors: []string{text}}) {
-			l.log.Warn(text, "start_url", l.start)
+			l.log.Warn(text, "start_url", l.starts[0].URL.String())
 		}
 		return true
 	}
@@ -151,7 +143,7 @@ func (l *limits) pagesUsed(used int64) {
 	for _, percent := range slices.Backward(warnPercents()) {
 		if used*100 >= l.pages.Load()*percent {
 			l.log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages.Load())
-			Notice{Limit: "pages", Percent: percent}.notice(l.notify)
+			Notice{Limit: "pages", Percent: percent}.notice(l.o.Managed.Notify)
 			return
 		}
 	}
@@ -174,7 +166,7 @@ func (l *limits) timeMarks() []time.Duration {
 // timeUsed warns that a share of the time limit is used up: that of the given index in timeMarks.
 func (l *limits) timeUsed(mark int) {
 	percent := warnPercents()[mark]
-	Notice{Limit: "seconds", Percent: percent}.notice(l.notify)
+	Notice{Limit: "seconds", Percent: percent}.notice(l.o.Managed.Notify)
 	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit",
 		time.Duration(l.duration.Load()))
 }
@@ -190,23 +182,13 @@ type Quota interface {
 // quota keeps the frontier's page limit at what is granted, or at the limit of the settings if that is lower. A nil
 // quota limits nothing.
 type quota struct {
-	grants   Quota
-	frontier *frontier.Frontier
-	limits   *limits
-	endings  *endings
-	log      *slog.Logger
+	*run
+	grants Quota
 
 	askAt atomic.Int64 // pages in use from which more are asked for; written under mu
 	mu    sync.Mutex
 	total int64 // guarded by mu; pages that are granted
 	over  bool  // guarded by mu; nothing was left
-}
-
-func newQuota(q Quota, f *frontier.Frontier, l *limits, e *endings, log *slog.Logger) *quota {
-	if q == nil {
-		return nil
-	}
-	return &quota{grants: q, frontier: f, limits: l, endings: e, log: log}
 }
 
 // pagesUsed is called when the number of pages in use has changed. One of the workers asks for more before none are
@@ -312,69 +294,58 @@ func (q *quota) setLimitLocked() {
 	q.frontier.SetMaxURLs(most)
 }
 
-// room says whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list pages
-// without end, so they are read only while there is room: others stay in the queue, pending, for later or for a run
-// with a higher limit.
-//
-// There is room until sitemaps have brought as many pages as the limit allows, because what they list is fetched before
-// links. From then on there is room while fewer pages are queued than may still be fetched.
-type room struct {
-	limits   *limits
-	frontier *frontier.Frontier
-	add      addLinks
-	brought  atomic.Int64 // pages that were new when a sitemap listed them, in this run
-
-	mu   sync.Mutex
-	held bool // guarded by mu; sitemaps stay in the queue
-}
-
-// left is how many pages may still be fetched, and whether that is limited.
-func (r *room) left() (pages int64, limited bool) {
+// pagesLeft is how many pages may still be fetched, and whether that is limited.
+func (r *run) pagesLeft() (pages int64, limited bool) {
 	most := r.limits.pages.Load()
 	return most - r.frontier.PagesUsed(), most > 0
 }
 
-// has reports whether there is room.
-func (r *room) has() bool {
-	left, limited := r.left()
+// hasRoom reports whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list
+// pages without end, so they are read only while there is room: others stay in the queue, pending, for later or for a
+// run with a higher limit.
+//
+// There is room until sitemaps have brought as many pages as the limit allows, because what they list is fetched before
+// links. From then on there is room while fewer pages are queued than may still be fetched.
+func (r *run) hasRoom() bool {
+	left, limited := r.pagesLeft()
 	switch {
 	case !limited:
 		return true
 	case left <= 0:
 		return false
 	}
-	return r.brought.Load() < r.limits.pages.Load() || r.frontier.Stats().Open < left
+	return r.listed.Load() < r.limits.pages.Load() || r.frontier.Stats().Open < left
 }
 
 // addListed adds pages that a sitemap lists.
-func (r *room) addListed(ctx context.Context, links []frontier.Link) error {
-	added, err := r.add(ctx, links)
-	r.brought.Add(int64(added))
-	if added > 0 && !r.has() {
-		r.hold()
+func (r *run) addListed(ctx context.Context, links []frontier.Link) error {
+	added, err := r.addLinks(ctx, links)
+	r.listed.Add(int64(added))
+	if added > 0 && !r.hasRoom() {
+		r.holdSitemaps()
 	}
 	return err
 }
 
-// hold keeps sitemaps in the queue until release finds room.
-func (r *room) hold() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// holdSitemaps keeps sitemaps in the queue until releaseSitemaps finds room.
+func (r *run) holdSitemaps() {
+	r.holding.Lock()
+	defer r.holding.Unlock()
 	r.held = true
 	r.frontier.HoldSitemaps(true)
 }
 
-// release is called now and then. It lets sitemaps be read again if there is room for twice as many pages as are
-// queued: a sitemap whose reading was ended is read from its beginning, which must not happen for every page that ends
-// without a request.
-func (r *room) release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// releaseSitemaps is called now and then. It lets sitemaps be read again if there is room for twice as many pages as
+// are queued: a sitemap whose reading was ended is read from its beginning, which must not happen for every page that
+// ends without a request.
+func (r *run) releaseSitemaps() {
+	r.holding.Lock()
+	defer r.holding.Unlock()
 	if !r.held {
 		return
 	}
-	left, limited := r.left()
-	if !limited || left > 0 && (r.brought.Load() < r.limits.pages.Load() || 2*r.frontier.Stats().Open < left) {
+	left, limited := r.pagesLeft()
+	if !limited || left > 0 && (r.listed.Load() < r.limits.pages.Load() || 2*r.frontier.Stats().Open < left) {
 		r.held = false
 		r.frontier.HoldSitemaps(false)
 	}

@@ -30,7 +30,7 @@ func TestPageWarnings(t *testing.T) {
 			}
 			return a
 		}}))
-		l := newLimits(&config.Settings{MaxURLs: limit}, log, nil, "", nil)
+		l := newLimits(&run{o: &Options{}, settings: &config.Settings{MaxURLs: limit}, log: log})
 		var want []string
 		at80, at95 := (limit*80+99)/100, (limit*95+99)/100
 		if at80 < at95 {
@@ -45,7 +45,7 @@ func TestPageWarnings(t *testing.T) {
 			t.Fatalf("limit %d: %q, want %q", limit, got, want)
 		}
 	}
-	newLimits(&config.Settings{}, nil, nil, "", nil).pagesUsed(1 << 40) // without a limit nothing is logged
+	newLimits(&run{settings: &config.Settings{}}).pagesUsed(1 << 40) // without a limit nothing is logged
 }
 
 // eventLog is a log handler that keeps each message with the time since the log was made.
@@ -210,17 +210,14 @@ func TestTimeWarningsOfALateStart(t *testing.T) {
 		900 * time.Millisecond: {"95 % of the time limit is used"}, 999 * time.Millisecond: nil,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			log, ends := newEventLog(t), &endings{}
+			log, ends := newEventLog(t), &endings{stop: &stopSignal{}}
 			settings := &config.Settings{Duration: time.Second}
-			s := &supervisor{
-				settings: settings, log: slog.New(log), stop: &stopSignal{}, endings: ends,
-				limits:   newLimits(settings, slog.New(log), nil, "", ends),
-				progress: &progress{clock: clock{before: before}},
-			}
-			s.progress.clock.begin()
+			r := &run{o: &Options{}, settings: settings, log: slog.New(log), endings: ends, clock: clock{before: before}}
+			r.limits = newLimits(r)
+			r.clock.begin()
 			time.Sleep(2 * time.Second)
 			ctx, cancel := context.WithCancel(t.Context())
-			go s.run(ctx, func() {}, func() {})
+			go r.supervise(ctx, func() {}, func() {})
 			synctest.Wait()
 			cancel()
 			var got []string

@@ -1,13 +1,11 @@
 package crawl
 
 import (
-	"log/slog"
 	"maps"
 	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -37,72 +35,58 @@ func NewMetrics() *metrics.Metrics {
 // countedEffects have counters of their own; all other effects are changes of pace.
 const countedEffects = pace.EffectRested | pace.EffectBackedOff | pace.EffectLimitChanged | pace.EffectBlocked
 
-// hostObserver is told by the frontier what happens to hosts. It logs and counts that, and remembers what decides about
-// the end of the crawl.
-type hostObserver struct {
-	log     *slog.Logger
-	metrics *metrics.Metrics
-	warn    func(format string, args ...any) // adds a line to the report's warnings
-	notify  func(Notice)                     // may be nil
-	starts  map[string]bool                  // hosts of the start URLs; not changed any more
-
-	mu     sync.Mutex
-	lost   map[string]bool // guarded by mu; hosts of starts that were abandoned
-	denied map[string]bool // guarded by mu; hosts that the operator of the service denies
-}
-
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a
 // metric.
-func (o *hostObserver) observe(n frontier.Notice) {
+func (r *run) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:
-		o.observePace(&n)
+		r.observePace(&n)
 	case frontier.NoticeRetry:
-		o.metrics.Retried()
-		o.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
+		r.metrics.Retried()
+		r.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
 	case frontier.NoticeBlocked:
-		o.metrics.Blocked()
-		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again",
+		r.metrics.Blocked()
+		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again",
 			"host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
-		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(o.notify)
+		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(r.o.Managed.Notify)
 	case frontier.NoticeDenied:
-		o.metrics.Blocked()
-		o.remember(&o.denied, n.Host)
-		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, "+
+		r.metrics.Blocked()
+		r.noteHost(&r.denied, n.Host)
+		r.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, "+
 			"and resume tries it again",
 			"host", n.Host, "waiting", n.Waiting)
-		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
-		o.warn("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
+		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(r.o.Managed.Notify)
+		r.warnings.add("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
 	case frontier.NoticeAbandoned:
-		o.metrics.Cancelled()
-		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
-		if o.starts[n.Host] {
-			o.remember(&o.lost, n.Host)
+		r.metrics.Cancelled()
+		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
+		if r.startHosts[n.Host] {
+			r.noteHost(&r.lost, n.Host)
 		}
 	case frontier.NoticeHostLimit:
-		o.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
+		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
 }
 
 // observePace logs and counts one event that changed a host's pace, or was a refusal.
-func (o *hostObserver) observePace(n *frontier.Notice) {
+func (r *run) observePace(n *frontier.Notice) {
 	ch := &n.Change
-	o.countEffects(ch.Effects)
+	r.countEffects(ch.Effects)
 	switch {
 	case ch.Meaning == pace.MeaningRefused:
 		status := refusalStatus(ch.Class)
-		o.metrics.Refused(strconv.Itoa(status))
-		o.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
+		r.metrics.Refused(strconv.Itoa(status))
+		r.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
 	case ch.Notable():
-		o.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
+		r.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
 	}
 	if ch.Has(pace.EffectRetryAfterLong) {
-		o.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt "+
-			"the crawl and resume it later, or bound it with --duration",
+		r.warnings.add("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: "+
+			"interrupt the crawl and resume it later, or bound it with --duration",
 			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), words.Span(time.Until(ch.RestUntil)))
 	}
 	if ch.Has(pace.EffectCrawlDelayLong) {
-		o.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host,
+		r.warnings.add("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host,
 			words.Span(ch.CrawlDelay))
 	}
 }
@@ -119,26 +103,26 @@ func refusalStatus(c pace.Class) int {
 }
 
 // countEffects counts what an event did to a host's pace.
-func (o *hostObserver) countEffects(all pace.Effect) {
+func (r *run) countEffects(all pace.Effect) {
 	for left := all; left != 0; left &= left - 1 {
 		switch e := left & -left; e {
 		case pace.EffectRested:
-			o.metrics.Rested()
+			r.metrics.Rested()
 		case pace.EffectBackedOff:
-			o.metrics.BackedOff()
+			r.metrics.BackedOff()
 		case pace.EffectLimitChanged:
-			o.metrics.Overridden()
+			r.metrics.Overridden()
 		case pace.EffectBlocked: // counted with its own notice
 		default:
-			o.metrics.Changed(bits.TrailingZeros16(uint16(e)))
+			r.metrics.Changed(bits.TrailingZeros16(uint16(e)))
 		}
 	}
 }
 
-// remember adds a host to one of the sets.
-func (o *hostObserver) remember(set *map[string]bool, host string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// noteHost adds a host to one of the sets.
+func (r *run) noteHost(set *map[string]bool, host string) {
+	r.hosts.Lock()
+	defer r.hosts.Unlock()
 	if *set == nil {
 		*set = map[string]bool{}
 	}
@@ -147,15 +131,15 @@ func (o *hostObserver) remember(set *map[string]bool, host string) {
 
 // deniedHosts are the hosts that this run did not ask because the operator of the service denies it, in the order of
 // their names.
-func (o *hostObserver) deniedHosts() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Sorted(maps.Keys(o.denied))
+func (r *run) deniedHosts() []string {
+	r.hosts.Lock()
+	defer r.hosts.Unlock()
+	return slices.Sorted(maps.Keys(r.denied))
 }
 
 // lostAllStarts says whether every host of a start URL was abandoned.
-func (o *hostObserver) lostAllStarts() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.lost) > 0 && len(o.lost) == len(o.starts)
+func (r *run) lostAllStarts() bool {
+	r.hosts.Lock()
+	defer r.hosts.Unlock()
+	return len(r.lost) > 0 && len(r.lost) == len(r.startHosts)
 }

@@ -56,7 +56,7 @@ func TestEveryNoticeIsLoggedAndCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&out, nil))
-			r := &hostObserver{log: log, metrics: NewMetrics(), warn: (&warnings{log: log}).add}
+			r := &run{o: &Options{}, log: log, metrics: NewMetrics(), warnings: &warnings{log: log}}
 			tt.notice.Host = "a.test"
 			r.observe(tt.notice)
 			if !strings.Contains(out.String(), tt.line) {

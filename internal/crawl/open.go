@@ -17,7 +17,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
-	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -35,9 +34,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		return nil, err
 	}
 	r := &run{
-		o: &o, settings: settings, log: o.Log, starts: o.Starts, turns: shared.turns,
-		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}},
-		warnings: &warnings{log: o.Log},
+		o: &o, settings: settings, log: o.Log, metrics: o.Metrics, shared: shared, starts: o.Starts,
+		clock:    clock{opened: time.Now(), before: o.Managed.Elapsed},
+		warnings: &warnings{log: o.Log}, endings: &endings{stop: stop}, limitsChanged: make(chan struct{}, 1),
 	}
 	if o.Cluster != nil {
 		r.warnings.owned = func() []uint8 { return o.Cluster.Figures().Owned }
@@ -45,14 +44,10 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err := frontierOptions(settings).Validate(); err != nil {
 		return nil, err
 	}
-	reader, err := newParser(settings, 0)
-	if err != nil {
+	if r.parser, err = newParser(settings, 0); err != nil {
 		return nil, err
 	}
-	indexes, err := seeding.NewIndexes(settings, func(base, usual string) (seeding.Fetcher, func(), error) {
-		return sourceFetcher(settings, base, usual, o.Fetcher, &o.Managed)
-	})
-	if err != nil {
+	if r.indexes, err = seeding.NewIndexes(settings, r.sourceFetcher); err != nil {
 		return nil, err
 	}
 	if o.Plan != nil {
@@ -83,7 +78,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		err = r.recall()
 	}
 	if err == nil {
-		err = r.build(ctx, shared, &o, stop, reader, indexes)
+		err = r.build(ctx)
 	}
 	if err == nil && o.Cluster == nil {
 		// Flags given to a resume are remembered once the run can begin.
@@ -103,136 +98,85 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 }
 
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser,
-	indexes *seeding.Indexes) error {
-	settings, store := r.settings, r.store
+func (r *run) build(ctx context.Context) (err error) {
+	o, settings, store := r.o, r.settings, r.store
+	r.enter(monitor.Crawling, "")
 	// Settings of several machines may change within a run.
-	resumed, swept := store.Run() > 1 || o.Cluster != nil, recrawl.IsSwept(store.Facts(), &r.history)
-	startHosts, bare := map[string]bool{}, map[string]bool{}
+	r.resumed = store.Run() > 1 || o.Cluster != nil
+	swept := recrawl.IsSwept(store.Facts(), &r.history)
+	r.startHosts, r.bare = map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
-		startHosts[s.URL.Host()] = true
+		r.startHosts[s.URL.Host()] = true
 		if s.Bare {
-			bare[s.URL.String()] = true
+			r.bare[s.URL.String()] = true
 		}
 	}
-	within, err := newScope(settings, r.starts, store, startHosts)
-	if err != nil {
+	if r.scope, err = newScope(settings, r.starts, store, r.startHosts); err != nil {
 		return err
 	}
-	var starts func() (time.Duration, error)
-	if o.Cluster != nil {
-		starts = o.Cluster.StartsIn
-	}
-	work := &server{
-		log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, permits: newPermits(settings, r.log, starts),
-		block: func(host string) { r.frontier.Block(host) }, lag: &lagMeter{}, tally: &r.progress.tally,
-	}
-	if work.fetcher == nil {
-		if r.client, err = newFetcher(shared.client, settings, r.starts, &o.Managed); err != nil {
+	if r.fetcher = o.Fetcher; r.fetcher == nil {
+		if r.client, err = newFetcher(r.shared.client, settings, r.starts, &o.Managed); err != nil {
 			return err
 		}
-		work.fetcher = r.client
+		r.fetcher = r.client
 	}
-	if shared.denied != nil {
-		work.fetcher = denyingFetcher{work.fetcher, shared.denied}
+	if r.shared.denied != nil {
+		r.fetcher = denyingFetcher{r.fetcher, r.shared.denied}
 	}
 	counted := store.Counters()
-	visited := recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
-		return r.history.IsOutdated(f.LeftOut,
-			&counted)
+	r.visits = recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
+		return r.history.IsOutdated(f.LeftOut, &counted)
 	})
-	if visited.Generation() > 0 {
-		if reader, err = newParser(settings, visited.Generation()); err != nil {
+	generation := r.visits.Generation()
+	if generation > 0 {
+		if r.parser, err = newParser(settings, generation); err != nil {
 			return err
 		}
 	}
-	learned := &folds{rules: traps.DefaultRules(settings.Traps), seed: store.Seed()}
-	learned.reset()
 	generationBegan, err := recrawl.Began(store.Facts())
 	if err != nil {
 		return err
 	}
-	robots := &robotsServer{
-		server: work, scope: within, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
-		starts: startHosts, warnings: r.warnings,
-		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent),
-			Strict: settings.RobotsStrict}, shared.robotsMemory,
-			robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
-	}
-	admission := &admission{folds: learned, visits: visited}
-	if !settings.IgnoreRobots {
-		admission.robots = robots.cache
-	}
-	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, notify: o.Managed.Notify,
-		starts: startHosts}
-	if r.frontier, err = newFrontier(settings, store, shared.pace, o.Managed.HotSetBytes, visited.Generation(),
-		admission, hosts, o.Cluster); err != nil {
+	r.robots = robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent),
+		Strict: settings.RobotsStrict}, r.shared.robotsMemory,
+		robotscache.Generation{Number: generation, Began: generationBegan})
+	r.resetFolds()
+	if r.frontier, err = r.newFrontier(); err != nil {
 		return err
 	}
-	r.checkpoints = &checkpoints{
-		log: r.log, metrics: o.Metrics, warnings: r.warnings, clock: &r.progress.clock, every: settings.SaveInterval,
-		store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
-	}
-	if err := r.checkpoints.restore(ctx); err != nil {
+	if err := r.restore(ctx); err != nil {
 		return errors.Join(err, r.frontier.Close())
 	}
 
-	hasher := weburl.NewHasher(store.Seed())
-	add := newAddLinks(r.frontier, learned.traps)
-	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, began: time.Now(),
-		recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[weburl.Key]bool{}}
+	r.hasher = weburl.NewHasher(store.Seed())
+	r.crashes = &crashGuard{run: r, began: time.Now(), retried: map[weburl.Key]bool{}}
 	var isOpen func(uint8) bool
+	var mayStart func() (time.Duration, error)
 	if o.Cluster != nil {
-		isOpen = frontier.MemberOf(r.frontier).IsOpen
+		isOpen, mayStart = frontier.MemberOf(r.frontier).IsOpen, o.Cluster.StartsIn
 	}
-	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(),
-		history: &r.history, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts,
-		finishing: o.Managed.Finishing}
-	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
-	room := &room{limits: limits, frontier: r.frontier, add: add}
-	robots.sitemaps = seeding.New(seeding.Options{
+	r.permits, r.gate = newPermits(settings, r.log, mayStart), r.shared.gate.Join(o.Managed.Account)
+	r.parsing, r.limits = newSemaphore(settings.ParseSemaphoreLimit), newLimits(r)
+	if o.Managed.Quota != nil {
+		r.quota = &quota{run: r, grants: o.Managed.Quota}
+	}
+	r.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
-		Settings: settings, Scope: within, History: &r.history, StartHosts: startHosts, Hasher: hasher,
-		Store: store, Frontier: r.frontier, Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add,
-		Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(),
+		Settings: settings, Scope: r.scope, History: &r.history, StartHosts: r.startHosts, Hasher: r.hasher,
+		Store: store, Frontier: r.frontier, Add: r.addListed, HasRoom: r.hasRoom, Warn: r.warnings.add,
+		Requested: int(store.Counters().Sitemaps), Generation: generation,
 		Again: !swept, Limits: o.Sitemaps,
 	})
-	r.seeds = &seeds{
-		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
-		indexOptions: seeding.IndexOptions{
-			Starts: r.starts, Scope: within, Widened: r.history.Widened(), Hasher: hasher, Store: store,
-			Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
-		},
-	}
-	if visited.Generation() > 0 || !swept {
+	if generation > 0 || !swept {
 		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
-			Store: store, Frontier: r.frontier, Scope: within, History: &r.history, Levels: settings.MaxDepth >= 0,
-			Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
+			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
+			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Log: r.log,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
-	r.workers = &workers{
-		server: work, number: settings.MaxWorkers, frontier: r.frontier, gate: shared.gate.Join(o.Managed.Account),
-		quota:   newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log),
-		crashes: crashes, limits: limits, endings: r.endings, robots: robots,
-		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes,
-			warnings: r.warnings, scope: within, room: room, resumed: resumed},
-		pages: &pageTools{
-			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited,
-			sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client,
-			ownHeaders: !o.Managed.hasOperatorHeaders(), warnings: r.warnings, bare: bare, resumed: resumed,
-			history: &r.history,
-		},
-	}
-	r.supervisor = &supervisor{
-		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1),
-		hasSlot: o.Managed.HasSlot, store: store, permits: work.permits, limits: limits, room: room, endings: r.endings,
-		progress: r.progress,
-	}
 	if o.Cluster != nil {
-		r.joinCluster(within, robots)
+		r.joinCluster()
 	}
 	r.monitor = monitor.New(monitor.Options{
 		Settings: settings, Starts: r.starts, Dir: r.o.Dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier,
@@ -352,7 +296,7 @@ func (r *run) recall() error {
 		}
 	}
 	before.elapsed = max(before.elapsed, r.o.Managed.Elapsed)
-	r.progress.clock.past = before
+	r.clock.past = before
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/net/html/charset"
@@ -19,47 +18,11 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
-
-// pageTools is what the workers of a run use to serve pages.
-type pageTools struct {
-	*server
-	settings   *config.Settings
-	store      *state.Store
-	scope      *scope.Scope
-	hasher     weburl.Hasher // of the store's seed
-	visits     *recrawl.Visits
-	sweeper    *recrawl.Sweeper // nil in the first crawl
-	robots     *robotsServer
-	crashes    *crashGuard
-	traps      *traps.Traps
-	parser     *parser.Parser
-	parsing    *semaphore
-	buffers    sync.Pool     // of *pageBuffer
-	client     *fetch.Client // the fetcher when it is the run's own, else nil
-	warnings   *warnings
-	ownHeaders bool            // the headers of requests are of the crawl's user
-	bare       map[string]bool // start URLs that were bare domains
-	resumed    bool            // earlier runs or other machines have queued URLs, perhaps by other settings
-	history    *scope.History  // of the rules by which links are left out
-	// tells other machines of a scope extension, before it is recorded; nil if this is the only machine
-	extended func(string)
-}
-
-// pageServer serves the pages of one worker.
-type pageServer struct {
-	*pageTools
-	*pageBuffer // while a page is being read; nil otherwise
-	served
-
-	skipList []frontier.Skip
-	leftOut  []uint64 // as it is recorded of the page
-}
 
 // served is the page that a worker serves, with what the steps have found of it so far.
 type served struct {
@@ -85,21 +48,21 @@ type pageBuffer struct {
 }
 
 // takeBuffer takes a buffer from the pool, and putBuffer puts it back.
-func (w *pageServer) takeBuffer() {
+func (w *worker) takeBuffer() {
 	if w.pageBuffer, _ = w.buffers.Get().(*pageBuffer); w.pageBuffer == nil {
 		w.pageBuffer = &pageBuffer{}
 	}
 }
 
-func (w *pageServer) putBuffer() {
+func (w *worker) putBuffer() {
 	if w.pageBuffer != nil {
 		w.buffers.Put(w.pageBuffer)
 		w.pageBuffer = nil
 	}
 }
 
-// serve takes a page through its steps. Each says whether it has ended the lease.
-func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
+// servePage takes a page through its steps. Each says whether it has ended the lease.
+func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	w.served = served{lease: l, link: l.Link()}
 	defer w.leave()
 	if ended, err := w.allow(ctx); ended || err != nil {
@@ -118,7 +81,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 }
 
 // leave gives back what a page took.
-func (w *pageServer) leave() {
+func (w *worker) leave() {
 	w.resp.Close()
 	w.putBuffer()
 	w.served = served{}
@@ -126,7 +89,7 @@ func (w *pageServer) leave() {
 
 // allow ends the lease of a page that may not be fetched: because it ended the process before, or the scope, a trap or
 // robots.txt leaves it out.
-func (w *pageServer) allow(ctx context.Context) (ended bool, err error) {
+func (w *worker) allow(ctx context.Context) (ended bool, err error) {
 	if why := w.crashes.crashedAlone(w.lease); why != "" {
 		return true, w.give(failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}))
 	}
@@ -146,7 +109,7 @@ func (w *pageServer) allow(ctx context.Context) (ended bool, err error) {
 	if trap := w.trapOf(&w.link); trap != "" {
 		return true, w.give(trapped(trap))
 	}
-	if w.rules, err = w.robots.evidence(ctx, w.link.URL); err != nil {
+	if w.rules, err = w.robotsEvidence(ctx, w.link.URL); err != nil {
 		return true, err
 	}
 	if w.rules.Checked && !w.rules.Allowed {
@@ -158,13 +121,13 @@ func (w *pageServer) allow(ctx context.Context) (ended bool, err error) {
 }
 
 // give ends the lease with what became of a page that was not fetched.
-func (w *pageServer) give(f *frontier.Finish) error {
+func (w *worker) give(f *frontier.Finish) error {
 	_, err := w.done(w.lease, frontier.Result{Finish: f, Final: true})
 	return err
 }
 
 // fetch asks for the page. A failure that says nothing of it ends the lease, and the page goes back to the queue.
-func (w *pageServer) fetch(ctx context.Context) (ended bool, err error) {
+func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 	w.resp, w.failed = w.fetcher.Do(ctx, fetch.Request{
 		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
 	})
@@ -197,13 +160,13 @@ func (w *pageServer) fetch(ctx context.Context) (ended bool, err error) {
 }
 
 // isReadable says whether the page was answered with a text to read.
-func (w *pageServer) isReadable() bool {
+func (w *worker) isReadable() bool {
 	return w.failed == nil && w.finish.outcome == page.OK && w.resp.Body != nil
 }
 
 // read parses the page and judges its links. A crawl that stops meanwhile ends the lease, and the page goes back to the
 // queue.
-func (w *pageServer) read(ctx context.Context) (ended bool, err error) {
+func (w *worker) read(ctx context.Context) (ended bool, err error) {
 	readable := w.isReadable()
 	if readable {
 		if err = w.parse(ctx, w.lease, &w.finish, w.resp); err == nil {
@@ -221,7 +184,7 @@ func (w *pageServer) read(ctx context.Context) (ended bool, err error) {
 }
 
 // observe takes what the page leads to, and what it says of other pages.
-func (w *pageServer) observe() {
+func (w *worker) observe() {
 	f, r := &w.finish, &w.result
 	switch {
 	case f.outcome == page.Redirect:
@@ -256,7 +219,7 @@ func (w *pageServer) observe() {
 
 // judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more,
 // the lease goes back to the queue, and waits for the host's pace as any other.
-func (w *pageServer) judge() error {
+func (w *worker) judge() error {
 	f, r := &w.finish, &w.result
 	w.answer.Outcome, w.answer.Status, w.answer.At, w.answer.Facts = f.outcome, f.status, f.at, &f.facts
 	verdict := w.visit.Judge(&w.answer)
@@ -297,7 +260,7 @@ func (w *pageServer) judge() error {
 // locate gives a link the depth and the priority that its page was found with. The queue does not hold them for a
 // later visit. Under a depth limit, a page that a sitemap lists has depth 0: the frontier knows that in memory, and
 // forgets it with the run or when another machine takes the page over.
-func (w *pageServer) locate(l *frontier.Link) error {
+func (w *worker) locate(l *frontier.Link) error {
 	if l.Visit > 1 {
 		found, ok, err := w.store.Found(l.Key)
 		if err != nil {
@@ -319,7 +282,7 @@ func (w *pageServer) locate(l *frontier.Link) error {
 
 // exclude ends the lease of a URL that an earlier run queued and that the settings leave out now. What earlier visits
 // found of it stays.
-func (w *pageServer) exclude(why scope.Reason) error {
+func (w *worker) exclude(why scope.Reason) error {
 	text := "the settings were changed after it was queued, and " + w.scope.Explain(why)
 	if kept, checked := w.visit.Keep("not checked again: " + text); kept != nil {
 		f := finish{at: checked}
@@ -330,7 +293,7 @@ func (w *pageServer) exclude(why scope.Reason) error {
 }
 
 // unlessStopped returns the error, or the lease to the queue if ctx has ended.
-func (w *pageServer) unlessStopped(ctx context.Context, l *frontier.Lease, err error) error {
+func (w *worker) unlessStopped(ctx context.Context, l *frontier.Lease, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -353,7 +316,7 @@ func isHopeless(err error) bool {
 }
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
-func (w *pageServer) plainHTTP() (frontier.Link, bool) {
+func (w *worker) plainHTTP() (frontier.Link, bool) {
 	from := &w.link
 	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT ||
 		!offersNoHTTPS(w.failed) {
@@ -386,8 +349,8 @@ func offersNoHTTPS(err error) bool {
 }
 
 // warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
-func (w *pageServer) warnWithheld(from, to weburl.URL) {
-	if w.client == nil || !w.ownHeaders || w.client.Withholds(from) || !w.client.Withholds(to) {
+func (w *worker) warnWithheld(from, to weburl.URL) {
+	if w.client == nil || w.o.Managed.hasOperatorHeaders() || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
 	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are "+
@@ -396,7 +359,7 @@ func (w *pageServer) warnWithheld(from, to weburl.URL) {
 
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any
 // other.
-func (w *pageServer) redirect(location string) []frontier.Link {
+func (w *worker) redirect(location string) []frontier.Link {
 	f, from := &w.finish, &w.link
 	target, err := from.URL.Resolve(location)
 	if err != nil {
@@ -432,13 +395,13 @@ func (w *pageServer) redirect(location string) []frontier.Link {
 }
 
 // extendScope takes the target of a start's redirect into the scope, and records that for a resume.
-func (w *pageServer) extendScope(start, target weburl.URL) {
+func (w *worker) extendScope(start, target weburl.URL) {
 	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.Contains(target) {
 		return
 	}
 	w.scope.Extend(target)
-	if w.extended != nil {
-		w.extended(target.String())
+	if w.cluster != nil { // other machines are told before it is recorded
+		w.cluster.session.Journal().Extend(target.String())
 	}
 	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends +
 		target.String(), Value: []byte{1}}
@@ -450,7 +413,7 @@ func (w *pageServer) extendScope(start, target weburl.URL) {
 
 // parse parses a page and takes its facts. In a crawl of several machines that the page is in flight is recorded here,
 // before it is read, in case it ends the process.
-func (w *pageServer) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
+func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err
 	}
@@ -487,7 +450,7 @@ func encodingOf(name string) encoding.Encoding {
 
 // judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is
 // learned from the page, because it can take long and then ends with ctx.
-func (w *pageServer) judgeLinks(ctx context.Context) error {
+func (w *worker) judgeLinks(ctx context.Context) error {
 	from := &w.link
 	w.reasons = w.reasons[:0]
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
@@ -514,7 +477,7 @@ func (w *pageServer) judgeLinks(ctx context.Context) error {
 }
 
 // follow takes the links of a page that belong to the crawl, and counts the others by reason.
-func (w *pageServer) follow() []frontier.Found {
+func (w *worker) follow() []frontier.Found {
 	f, pg := &w.finish, &w.page
 	host, name := w.link.Key.Host, w.link.URL.Host()
 	found := w.found[:0]
@@ -543,7 +506,7 @@ func (w *pageServer) follow() []frontier.Found {
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.
-func (w *pageServer) keyOf(u weburl.URL, host weburl.HostID, name string) weburl.Key {
+func (w *worker) keyOf(u weburl.URL, host weburl.HostID, name string) weburl.Key {
 	if u.Host() != name {
 		host = w.hasher.HostID(u.Host())
 	}

@@ -11,13 +11,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// progress is how far a run is.
-type progress struct {
-	clock clock
-	phase phases
-	tally tally
-}
-
 // clock measures how long a run crawls, and all runs of its generation together. A safe crawl that waits for another
 // one to end has not begun: its seconds do not count.
 type clock struct {
@@ -101,22 +94,14 @@ func readPastRuns(value []byte) (p pastRuns) {
 	return p
 }
 
-// phases says which phase a run is in. Only Run's own goroutines write it.
-type phases struct{ now atomic.Pointer[phaseNote] }
-
+// phaseNote is the phase that a run is in, and what is waited for, for people.
 type phaseNote struct {
 	phase monitor.Phase
-	note  string // what is waited for, for people
+	note  string
 }
 
-func (p *phases) enter(phase monitor.Phase, note string) { p.now.Store(&phaseNote{phase, note}) }
-
-func (p *phases) get() phaseNote {
-	if n := p.now.Load(); n != nil {
-		return *n
-	}
-	return phaseNote{phase: monitor.Crawling}
-}
+// enter is called by Run's own goroutines.
+func (r *run) enter(phase monitor.Phase, note string) { r.phase.Store(&phaseNote{phase, note}) }
 
 // tally counts what this run did. What all runs of the crawl did is counted by the store.
 type tally struct {

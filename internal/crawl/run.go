@@ -7,42 +7,82 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
 
-// run is one crawl while its data directory is open.
+// run is one crawl while its data directory is open. Fields that say nothing else are written while it is opened.
 type run struct {
-	o        *Options
-	settings *config.Settings // with as many workers as there are sockets for
-	log      *slog.Logger
-	starts   []datadir.Start
-	turns    turns
-	cluster  *member // nil in a crawl of one machine
+	o          *Options
+	settings   *config.Settings // with as many workers as there are sockets for
+	log        *slog.Logger
+	metrics    *metrics.Metrics
+	shared     *Shared
+	starts     []datadir.Start
+	startHosts map[string]bool // of the start URLs, and of what they redirected to in earlier runs
+	bare       map[string]bool // start URLs that were bare domains
+	resumed    bool            // earlier runs or other machines have queued URLs, perhaps by other settings
+	cluster    *member         // nil in a crawl of one machine
 
-	store       *state.Store
-	frontier    *frontier.Frontier
-	client      *fetch.Client // the fetcher when it is the run's own, else nil
-	checkpoints *checkpoints
-	seeds       *seeds
-	sweeper     *recrawl.Sweeper // nil in the first crawl
-	workers     *workers
-	supervisor  *supervisor
-	monitor     *monitor.Monitor
+	store    *state.Store
+	frontier *frontier.Frontier
+	hasher   weburl.Hasher // of the store's seed
+	client   *fetch.Client // the fetcher when it is the run's own, else nil
+	fetcher  Fetcher
+	parser   *parser.Parser
+	scope    *scope.Scope
+	history  scope.History // of the rules by which links are left out
+	robots   *robotscache.Cache
+	sitemaps *seeding.Sitemaps
+	indexes  *seeding.Indexes
+	visits   *recrawl.Visits
+	sweeper  *recrawl.Sweeper // nil in the first crawl
+	crashes  *crashGuard
+	traps    *traps.Traps // with linkage, what is computed from evidence beside the frontier's own
+	linkage  *linkage     // of earlier versions
 
-	history  scope.History // of the rules by which links are left out; not changed once the run is open
-	progress *progress
+	permits *permits    // before a lease; the gate stands after it
+	gate    *gate.Party // of the gate of all crawls of the process
+	limits  *limits
+	quota   *quota // nil without one
+	parsing *semaphore
+	buffers sync.Pool // of *pageBuffer
+
+	monitor  *monitor.Monitor
 	warnings *warnings
 	endings  *endings
+	clock    clock
+	phase    atomic.Pointer[phaseNote] // written by enter
+	tally    tally
+	lag      lagMeter
+
+	limitsChanged chan struct{} // has room for one: the time limit was changed
+	backAt        time.Time     // when the engine of several machines was last away; of the supervisor
+
+	hosts  sync.Mutex
+	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
+	denied map[string]bool // guarded by hosts; hosts that the operator of the service denies
+
+	listed  atomic.Int64 // pages that were new when a sitemap listed them, in this run
+	holding sync.Mutex
+	held    bool // guarded by holding; sitemaps stay in the queue
 }
 
 // run crawls to the end and writes the outputs. The control socket answers for the given crawl.
@@ -73,7 +113,7 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error
 		err = errors.Join(err, r.client.Close()) // an export can take long, and needs no connections
 	}
 	if r.cluster != nil {
-		return r.cluster.conclude(ctx, err, r.conclude)
+		return r.cluster.conclude(ctx, err)
 	}
 	if err != nil {
 		return err
@@ -82,31 +122,22 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error
 		if err := r.store.Flush(ctx); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
-		if _, nothing := r.endings.left(); !nothing || paused != ErrQuota {
-			return cmp.Or(r.checkpoints.save(ctx), paused)
+		if _, nothing := r.workLeft(); !nothing || paused != ErrQuota {
+			return cmp.Or(r.checkpoint(ctx), paused)
 		}
 	}
 	return r.conclude(ctx)
 }
 
-// change changes the limits of the run.
-func (r *run) change(maxURLs int, duration time.Duration) {
-	r.workers.limits.change(maxURLs, duration)
-	r.limitsChanged(int64(maxURLs))
-}
-
-// capSafe gives the run the caps of the safe profile.
-func (r *run) capSafe() { r.limitsChanged(r.workers.limits.capSafe()) }
-
-// limitsChanged makes changed limits hold.
-func (r *run) limitsChanged(pages int64) {
-	if r.workers.quota == nil {
-		r.frontier.SetMaxURLs(pages)
+// applyLimits makes changed limits hold.
+func (r *run) applyLimits() {
+	if r.quota == nil {
+		r.frontier.SetMaxURLs(r.limits.pages.Load())
 	} else {
-		r.workers.quota.setLimit()
+		r.quota.setLimit()
 	}
 	select {
-	case r.supervisor.limitsChanged <- struct{}{}:
+	case r.limitsChanged <- struct{}{}:
 	default: // it will look anyway
 	}
 }
@@ -116,36 +147,36 @@ func (r *run) close() error { return errors.Join(r.frontier.Close(), r.store.Clo
 
 // figures are what the monitor shows beside what frontier and store count.
 func (r *run) figures() monitor.Figures {
-	phase, parsing := r.progress.phase.get(), r.workers.pages.parsing
+	phase, parsing := r.phase.Load(), r.parsing
 	f := monitor.Figures{
-		Phase: phase.phase, Note: phase.note, Began: r.progress.clock.began(), Elapsed: r.progress.clock.elapsed(),
-		Pages: r.progress.tally.fetched(), Bytes: r.progress.tally.bytes.Load(),
+		Phase: phase.phase, Note: phase.note, Began: r.clock.began(), Elapsed: r.clock.elapsed(),
+		Pages: r.tally.fetched(), Bytes: r.tally.bytes.Load(),
 		Workers:     monitor.ControlUse{Most: r.settings.MaxWorkers},
 		Parsing:     monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
 		ParserWaits: parsing.waited(),
 	}
-	f.Generation = r.endings.generation
+	f.Generation = r.visits.Generation()
 	if r.sweeper != nil {
-		tally := &r.progress.tally
+		tally := &r.tally
 		f.Outcomes, f.Conditional, f.NotModified = &[32]int64{}, tally.conditional.Load(), tally.notModified.Load()
 		for i := range tally.outcomes {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
 	}
-	f.Limits = monitor.Limits{Pages: int(r.workers.limits.pages.Load()),
-		Time: time.Duration(r.workers.limits.duration.Load()), Counted: r.progress.clock.counted()}
+	f.Limits = monitor.Limits{Pages: int(r.limits.pages.Load()),
+		Time: time.Duration(r.limits.duration.Load()), Counted: r.clock.counted()}
 	if r.cluster != nil {
 		f.Cluster, f.Counters = r.cluster.figures()
 		f.Limits.Time = r.settings.Duration // which the session looks at
 	}
-	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.workers.permits.state()
-	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.permits.paused()
+	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.permits.state()
+	f.PauseReason, f.PauseLeft, f.Pauses = r.permits.paused()
 	return f
 }
 
 // crawl runs the workers to the end of the crawl.
 func (r *run) crawl(ctx context.Context) error {
-	release, err := r.supervisor.holdSlot(ctx, r.starts[0].URL, r.o.Dir)
+	release, err := r.holdSlot(ctx, r.starts[0].URL, r.o.Dir)
 	if err != nil || release == nil {
 		return err
 	}
@@ -153,12 +184,12 @@ func (r *run) crawl(ctx context.Context) error {
 	if r.endings.interrupted() { // while the store was opened
 		return nil
 	}
-	r.progress.clock.begin()
-	if err := r.checkpoints.note(); err != nil {
+	r.clock.begin()
+	if err := r.noteClock(); err != nil {
 		return err
 	}
-	r.progress.phase.enter(monitor.Crawling, "")
-	r.workers.quota.refresh(ctx)
+	r.enter(monitor.Crawling, "")
+	r.quota.refresh(ctx)
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
 	leasing, stopLeasing := context.WithCancel(ctx)
@@ -169,15 +200,15 @@ func (r *run) crawl(ctx context.Context) error {
 	helpers, helping := context.WithCancel(ctx)
 	defer helping()
 	var background sync.WaitGroup
-	background.Go(func() { r.workers.lag.run(helpers) })
-	background.Go(func() { r.supervisor.run(helpers, stopLeasing, stopFetching) })
-	background.Go(func() { r.checkpoints.run(helpers) })
+	background.Go(func() { r.lag.run(helpers) })
+	background.Go(func() { r.supervise(helpers, stopLeasing, stopFetching) })
+	background.Go(func() { r.keepCheckpoints(helpers) })
 
 	if r.cluster != nil {
 		defer context.AfterFunc(ctx, r.cluster.session.Abort)()
-		background.Go(func() { r.cluster.work(leasing, r.supervisor.ended, func() { stopLeasing(); stopFetching() }) })
+		background.Go(func() { r.cluster.work(leasing, func() { stopLeasing(); stopFetching() }) })
 	} else {
-		err = r.seeds.addStarts(leasing)
+		err = r.addStarts(leasing)
 	}
 	var sweeping error
 	if err == nil && r.sweeper != nil {
@@ -192,9 +223,9 @@ func (r *run) crawl(ctx context.Context) error {
 	if err == nil {
 		joinIndexes := func() {}
 		if r.cluster == nil {
-			joinIndexes = r.seeds.startIndexes(leasing)
+			joinIndexes = r.startIndexes(leasing)
 		}
-		err = r.workers.run(leasing, fetching, func() {
+		err = r.runWorkers(leasing, fetching, func() {
 			stopLeasing()
 			stopFetching()
 		})
@@ -212,20 +243,20 @@ func (r *run) crawl(ctx context.Context) error {
 
 // conclude decides the status of the crawl, makes it durable and writes the outputs.
 func (r *run) conclude(ctx context.Context) error {
-	r.progress.phase.enter(monitor.Writing, "")
-	crawled := r.progress.clock.elapsed()
+	r.enter(monitor.Writing, "")
+	crawled := r.clock.elapsed()
 	if err := r.store.Flush(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	// of several machines it is whole only now
-	if _, err := r.checkpoints.folds.linkage.record(ctx, r.store); err != nil {
+	if _, err := r.linkage.record(ctx, r.store); err != nil {
 		return err
 	}
-	if err := r.endings.settle(ctx); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	if r.endings.finishing != nil {
-		r.endings.finishing()
+	if r.o.Managed.Finishing != nil {
+		r.o.Managed.Finishing()
 	}
 	end := r.endings.get()
 	// complete is written only now, after everything that it speaks of is durable.
@@ -234,7 +265,7 @@ func (r *run) conclude(ctx context.Context) error {
 	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
 		return err
 	}
-	if err := r.checkpoints.save(ctx); err != nil {
+	if err := r.checkpoint(ctx); err != nil {
 		return err
 	}
 	if r.cluster != nil {
@@ -243,13 +274,13 @@ func (r *run) conclude(ctx context.Context) error {
 		}
 	}
 	if r.store.Counters().Discovered <= smallCrawl {
-		defer r.turns.take(ctx)()
+		defer r.shared.turns.take(ctx)()
 	}
 	return r.o.Outputs.Finish(ctx, &monitor.Ended{
 		Store: r.store, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir,
-		Version: r.o.Version, Log: r.log, Unnamed: r.checkpoints.folds.linkage.isFull(), Status: end.status,
+		Version: r.o.Version, Log: r.log, Unnamed: r.linkage.isFull(), Status: end.status,
 		Success: end.success, Reason: end.reason, Errors: end.errors, Warnings: r.warnings.all(),
-		Pages: r.progress.tally.fetched(), Crawled: crawled, HotBytes: int64(r.frontier.Stats().HotBytes),
+		Pages: r.tally.fetched(), Crawled: crawled, HotBytes: int64(r.frontier.Stats().HotBytes),
 		Spent: r.spent,
 	})
 }
@@ -263,6 +294,6 @@ func (r *run) spent(ctx context.Context) (monitor.Spent, error) {
 		}
 		return monitor.Spent{Began: h.Created, Runs: int(h.Run), Elapsed: h.Used, Cluster: h}, nil
 	}
-	all := r.progress.clock.all()
-	return monitor.Spent{Began: all.began, Runs: all.runs, Elapsed: all.elapsed}, r.checkpoints.note()
+	all := r.clock.all()
+	return monitor.Spent{Began: all.began, Runs: all.runs, Elapsed: all.elapsed}, r.noteClock()
 }

@@ -7,40 +7,24 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
-	"github.com/mapwright/mapwright/internal/crawl/traps"
-	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// seeds are the URLs that a run begins with, and the public indexes that name more.
-type seeds struct {
-	starts       []datadir.Start
-	add          addLinks
-	crashes      *crashGuard
-	robots       *robotsServer
-	indexes      *seeding.Indexes
-	indexOptions seeding.IndexOptions
-}
-
 // addLinks adds links to the frontier that no page of the crawl names. It returns how many of them were new.
-type addLinks func(ctx context.Context, links []frontier.Link) (added int, err error)
-
-func newAddLinks(f *frontier.Frontier, t *traps.Traps) addLinks {
-	return func(ctx context.Context, links []frontier.Link) (int, error) {
-		t.Begin()
-		defer t.End()
-		return f.Add(ctx, links)
-	}
+func (r *run) addLinks(ctx context.Context, links []frontier.Link) (added int, err error) {
+	r.traps.Begin()
+	defer r.traps.End()
+	return r.frontier.Add(ctx, links)
 }
 
 // addStarts adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
-func (s *seeds) addStarts(ctx context.Context) error {
-	_, err := s.add(ctx, s.links())
+func (r *run) addStarts(ctx context.Context) error {
+	_, err := r.addLinks(ctx, r.startLinks())
 	if err == nil {
-		err = s.crashes.retryCrashed(ctx)
+		err = r.crashes.retryCrashed(ctx)
 	}
-	for i := 0; err == nil && i < len(s.starts) && s.robots.ignore; i++ {
-		err = s.robots.requestSitemaps(ctx, s.starts[i].URL.Origin())
+	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
+		err = r.requestSitemaps(ctx, r.starts[i].URL.Origin())
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the start URLs: %w", err)
@@ -48,16 +32,19 @@ func (s *seeds) addStarts(ctx context.Context) error {
 	return nil
 }
 
-// links are the start URLs.
-func (s *seeds) links() []frontier.Link {
-	links := make([]frontier.Link, 0, len(s.starts))
-	for _, start := range s.starts {
+// startLinks are the start URLs.
+func (r *run) startLinks() []frontier.Link {
+	links := make([]frontier.Link, 0, len(r.starts))
+	for _, start := range r.starts {
 		links = append(links, frontier.Link{URL: start.URL, Source: page.SourceStart, Discovered: time.Now()})
 	}
 	return links
 }
 
 // startIndexes asks the public indexes until ctx ends. The caller calls join, which waits for them.
-func (s *seeds) startIndexes(ctx context.Context) (join func()) {
-	return s.indexes.Start(ctx, s.indexOptions)
+func (r *run) startIndexes(ctx context.Context) (join func()) {
+	return r.indexes.Start(ctx, seeding.IndexOptions{
+		Starts: r.starts, Scope: r.scope, Widened: r.history.Widened(), Hasher: r.hasher, Store: r.store,
+		Gate: r.shared.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
+	})
 }

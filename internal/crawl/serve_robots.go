@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -25,29 +24,17 @@ const robotsRepeats = 2
 // requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
 
-// robotsServer serves robots leases, and knows what robots.txt says.
-type robotsServer struct {
-	*server
-	cache    *robotscache.Cache
-	sitemaps *seeding.Sitemaps
-	scope    *scope.Scope
-	ignore   bool            // --ignore-robots
-	strict   bool            // --robots-strict
-	starts   map[string]bool // hosts of the start URLs; not changed any more
-	warnings *warnings
-}
-
-// serve ends a robots lease. That of an origin is answered from the store if there is an answer that still counts.
-// Otherwise one request is made; a redirect is followed by a lease of its own, whose answer is stored for the origins
-// that wait for it. Each of them gets a lease again and finds it.
-func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
+// serveRobots ends a robots lease. That of an origin is answered from the store if there is an answer that still
+// counts. Otherwise one request is made; a redirect is followed by a lease of its own, whose answer is stored for the
+// origins that wait for it. Each of them gets a lease again and finds it.
+func (w *run) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	task := l.Robots()
 	if task.Hops > 0 || l.Attempt() > 1 {
-		fact, r, err := w.ask(ctx, l, task)
+		fact, r, err := w.askRobots(ctx, l, task)
 		if err != nil || fact.State == frontier.OriginUnknown {
 			return err
 		}
-		if err := w.keep(ctx, l.URL(), task, fact); err != nil {
+		if err := w.keepRobots(ctx, l.URL(), task, fact); err != nil {
 			return err
 		}
 		r.RobotsUntil = fact.Expires
@@ -57,9 +44,9 @@ func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
 	return w.serveOrigin(ctx, l, task)
 }
 
-// keep stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its
-// own origin's too.
-func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.RobotsTask,
+// keepRobots stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is
+// its own origin's too.
+func (w *run) keepRobots(ctx context.Context, u weburl.URL, task frontier.RobotsTask,
 	fact frontier.OriginFact) error {
 	origins := task.Origins
 	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path &&
@@ -67,7 +54,7 @@ func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.Rob
 		origins = append(origins, u.Origin())
 	}
 	for _, origin := range origins {
-		if err := w.cache.Keep(ctx, origin, fact); err != nil {
+		if err := w.robots.Keep(ctx, origin, fact); err != nil {
 			return err
 		}
 	}
@@ -75,14 +62,14 @@ func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.Rob
 }
 
 // serveOrigin answers the robots lease of an origin.
-func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
-	fact, err := w.cache.Fact(ctx, task.Origins[0])
+func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
+	fact, err := w.robots.Fact(ctx, task.Origins[0])
 	if err != nil {
 		return err
 	}
 	var answer frontier.OriginFact // of this lease; its state is unknown if the stored one still counts
 	r := frontier.Result{}
-	if !w.cache.IsValid(&fact) {
+	if !w.robots.IsValid(&fact) {
 		if !w.scope.Permits(l.URL()) {
 			// Earlier settings allowed the host. What is queued of it is excluded, whatever its robots.txt says.
 			_, err := w.done(l, frontier.Result{RobotsUntil: time.Now().Add(robotscache.Retry)})
@@ -90,8 +77,8 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 		}
 		if task.Late {
 			answer = robotscache.Failed(0)
-			w.note(task, &answer, errLateRobots)
-		} else if answer, r, err = w.ask(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
+			w.noteRobots(task, &answer, errLateRobots)
+		} else if answer, r, err = w.askRobots(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
 		}
 		answer = robotscache.OrEarlier(answer, fact)
@@ -100,7 +87,7 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
-	a := w.cache.Remember(&fact)
+	a := w.robots.Remember(&fact)
 	if task.Late {
 		answered := *a
 		answered.Silent = false // the origin itself has answered, with a redirect
@@ -116,7 +103,7 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 		return err
 	}
 	if answer.State != frontier.OriginUnknown || requested {
-		if _, err := w.cache.Update(ctx, fact.Origin, answer, requested); err != nil {
+		if _, err := w.robots.Update(ctx, fact.Origin, answer, requested); err != nil {
 			return err
 		}
 	}
@@ -127,9 +114,9 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 
 // warnOfFailure adds a warning if the robots.txt of a start host cannot be had. An earlier failure of the same origin
 // has given one already. Other hosts only log: a crawl of many has dead ones among them.
-func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
+func (w *run) warnOfFailure(answer, earlier *frontier.OriginFact) {
 	host := weburl.MustCanonical(earlier.Origin + "/").Host()
-	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.starts[host] {
+	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.startHosts[host] {
 		return
 	}
 	why, what := "it does not answer",
@@ -137,22 +124,22 @@ func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
 	if answer.Status != 0 {
 		why = fmt.Sprintf("it answers %d", answer.Status)
 	}
-	if w.strict {
+	if w.settings.RobotsStrict {
 		what = "URLs are not fetched, because of --robots-strict"
 	}
 	w.warnings.add("robots.txt of %s cannot be had (%s): its %s", earlier.Origin, why, what)
 }
 
-// ask makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another
-// follows.
-func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact,
+// askRobots makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that
+// another follows.
+func (w *run) askRobots(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact,
 	r frontier.Result, err error) {
 	again := func(r frontier.Result) (frontier.OriginFact, frontier.Result, error) {
 		_, err := w.done(l, r)
 		return frontier.OriginFact{}, r, err
 	}
 	if task.Hops > 0 {
-		if fact, err = w.known(ctx, l.URL()); err != nil || fact.State != frontier.OriginUnknown {
+		if fact, err = w.knownRobots(ctx, l.URL()); err != nil || fact.State != frontier.OriginUnknown {
 			return fact, r, err
 		}
 	}
@@ -167,7 +154,7 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 		}
 	}
 	if fact.State == frontier.OriginUnknown {
-		if fact, err = w.known(ctx, next); err != nil {
+		if fact, err = w.knownRobots(ctx, next); err != nil {
 			return fact, r, err
 		}
 		switch {
@@ -180,25 +167,25 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 			return again(r)
 		}
 	}
-	w.note(task, &fact, err)
+	w.noteRobots(task, &fact, err)
 	return fact, r, nil
 }
 
-// known is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if
-// there is none.
-func (w *robotsServer) known(ctx context.Context, u weburl.URL) (frontier.OriginFact, error) {
+// knownRobots is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is
+// unknown if there is none.
+func (w *run) knownRobots(ctx context.Context, u weburl.URL) (frontier.OriginFact, error) {
 	if u.RequestURI() != robotscache.Path {
 		return frontier.OriginFact{}, nil
 	}
-	fact, err := w.cache.Fact(ctx, u.Origin())
-	if err != nil || !w.cache.IsValid(&fact) {
+	fact, err := w.robots.Fact(ctx, u.Origin())
+	if err != nil || !w.robots.IsValid(&fact) {
 		return frontier.OriginFact{}, err
 	}
 	return fact, nil
 }
 
-// note counts an answer, and logs the reason if it is a failure.
-func (w *robotsServer) note(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
+// noteRobots counts an answer, and logs the reason if it is a failure.
+func (w *run) noteRobots(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
 	failed := fact.State == frontier.OriginFailed
 	for _, origin := range task.Origins {
 		w.metrics.Robots(failed)
@@ -208,27 +195,27 @@ func (w *robotsServer) note(task frontier.RobotsTask, fact *frontier.OriginFact,
 	}
 }
 
-// evidence is what robots.txt says of a page that is about to be fetched.
-func (w *robotsServer) evidence(ctx context.Context, u weburl.URL) (page.Robots, error) {
-	if w.ignore {
+// robotsEvidence is what robots.txt says of a page that is about to be fetched.
+func (w *run) robotsEvidence(ctx context.Context, u weburl.URL) (page.Robots, error) {
+	if w.settings.IgnoreRobots {
 		return page.Robots{}, nil
 	}
-	a, err := w.cache.Lookup(ctx, u.Origin())
+	a, err := w.robots.Lookup(ctx, u.Origin())
 	if err != nil {
 		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
 	}
 	if a == nil {
 		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by
 		// none.
-		return page.Robots{Checked: true, Allowed: !w.strict, Low: true, CheckedAt: time.Now()}, nil
+		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
 	}
 	ev, _ := a.Check(u)
 	return ev, nil
 }
 
 // requestSitemaps requests the sitemaps of a start's origin in a crawl that ignores robots.txt.
-func (w *robotsServer) requestSitemaps(ctx context.Context, origin string) error {
-	fact, err := w.cache.Fact(ctx, origin)
+func (w *run) requestSitemaps(ctx context.Context, origin string) error {
+	fact, err := w.robots.Fact(ctx, origin)
 	if err != nil {
 		return err
 	}
@@ -236,6 +223,6 @@ func (w *robotsServer) requestSitemaps(ctx context.Context, origin string) error
 	if err != nil || !requested {
 		return err
 	}
-	_, err = w.cache.Update(ctx, origin, frontier.OriginFact{}, true)
+	_, err = w.robots.Update(ctx, origin, frontier.OriginFact{}, true)
 	return err
 }

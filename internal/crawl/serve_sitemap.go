@@ -22,38 +22,24 @@ const (
 	sitemapBytes   = 16 << 30
 )
 
-// sitemapServer serves the leases of sitemaps.
-type sitemapServer struct {
-	*server
-	robots   *robotsServer
-	sitemaps *seeding.Sitemaps
-	crashes  *crashGuard
-	warnings *warnings
-	scope    *scope.Scope
-	room     *room
-	resumed  bool // earlier runs or other machines have queued sitemaps, perhaps by other settings
-}
-
-// serve reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
-func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
+// serveSitemap reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
+func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	m := w.sitemaps.Begin(l.Link())
 	defer m.End()
 	if err := m.LoadVouchers(ctx); err != nil {
 		if ctx.Err() != nil {
-			return w.end(l, m, frontier.Result{}, nil) // stopped: back to the queue
+			return w.endSitemap(l, m, frontier.Result{}, nil) // stopped: back to the queue
 		}
 		return err
 	}
 	if why := w.crashes.crashedAlone(l); why != "" {
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true},
-			errors.New(why+"; 'resume --retry-crashed' tries it again"))
+		return w.giveUpSitemap(l, m, page.Crashed, errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
 	if w.resumed && !w.scope.Permits(u) {
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true},
-			errExcluded)
+		return w.giveUpSitemap(l, m, page.Excluded, errExcluded)
 	}
-	ev, err := w.robots.evidence(ctx, u)
+	ev, err := w.robotsEvidence(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -61,14 +47,13 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	// not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
 		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0),
-			Final: true}, errDisallowed)
+		return w.giveUpSitemap(l, m, page.BlockedByRobots, errDisallowed)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
 		Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
-		return w.failed(l, m, err)
+		return w.failSitemap(l, m, err)
 	}
 	defer resp.Close()
 	ended := w.answerResult(resp)
@@ -87,20 +72,20 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return w.end(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
+		return w.endSitemap(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
 	case errors.Is(err, seeding.ErrNotAdded):
 		return err
 	case errors.Is(err, seeding.ErrNoRoom):
-		w.room.hold()
-		return w.end(l, m, frontier.Result{}, nil) // back to the queue
+		w.holdSitemaps()
+		return w.endSitemap(l, m, frontier.Result{}, nil) // back to the queue
 	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
-		return w.failed(l, m, err)
+		return w.failSitemap(l, m, err)
 	}
 	if resp.OK() && (err != nil || m.IsCut()) {
 		ended.Finish.Outcome = uint8(page.ReadError) // so that it does not count as a list of all pages
 	}
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
-	return w.end(l, m, ended, err)
+	return w.endSitemap(l, m, ended, err)
 }
 
 // errExcluded is why a sitemap was not requested that had been queued.
@@ -115,8 +100,13 @@ func sitemapFinish(o page.Outcome, status int) *frontier.Finish {
 	return &frontier.Finish{Outcome: uint8(o), Status: uint16(status), CheckedAt: time.Now()}
 }
 
-// end ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
-func (w *sitemapServer) end(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
+// giveUpSitemap ends the lease of a sitemap that is not requested.
+func (w *run) giveUpSitemap(l *frontier.Lease, m *seeding.Reading, o page.Outcome, why error) error {
+	return w.endSitemap(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(o, 0), Final: true}, why)
+}
+
+// endSitemap ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
+func (w *run) endSitemap(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
 	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
 	if err != nil || d != frontier.Finished {
 		return err
@@ -131,19 +121,19 @@ func (w *sitemapServer) end(l *frontier.Lease, m *seeding.Reading, r frontier.Re
 	return nil
 }
 
-// failed ends a lease whose fetch failed.
-func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error) error {
+// failSitemap ends a lease whose fetch failed.
+func (w *run) failSitemap(l *frontier.Lease, m *seeding.Reading, err error) error {
 	r, back := w.failureResult(l, err)
 	if !back {
 		r.Finish = sitemapFinish(failedOutcome(err), 0)
 		r.Final = r.Final || m.IsGuessed() && r.Class == pace.ClassNetwork
 	}
-	return w.end(l, m, r, err)
+	return w.endSitemap(l, m, r, err)
 }
 
 // probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way
 // of sitemaps, so that it is requested once in a generation, at the host's pace, and is no page.
-func (w *pageServer) probes(u weburl.URL, at time.Time) []frontier.Link {
+func (w *worker) probes(u weburl.URL, at time.Time) []frontier.Link {
 	probe, err := page.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {
 		return nil
@@ -151,8 +141,8 @@ func (w *pageServer) probes(u weburl.URL, at time.Time) []frontier.Link {
 	return []frontier.Link{{URL: probe, Sitemap: true, Source: page.SourceProbe, Parent: u, Discovered: at}}
 }
 
-// probe requests a probe, and records the hash of its text.
-func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
+// serveProbe requests a probe, and records the hash of its text.
+func (w *worker) serveProbe(ctx context.Context, l *frontier.Lease) error {
 	u := l.URL()
 	end := func(f *finish, r frontier.Result) error {
 		f.at = time.Now()
@@ -164,7 +154,7 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 	if why := w.crashes.crashedAlone(l); why != "" {
 		return end(&finish{outcome: page.Crashed, facts: page.Facts{Error: why}}, frontier.Result{Final: true})
 	}
-	ev, err := w.robots.evidence(ctx, u)
+	ev, err := w.robotsEvidence(ctx, u)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func TestChosenIndexMayBePrivate(t *testing.T) {
 		{"default", index.URL, index.URL, fetch.RefusedAddress},
 		{"another port", "https://index.test", other.URL, fetch.RefusedAddress},
 	} {
-		f, stop, err := sourceFetcher(config.Defaults(config.Polite), index.URL, tt.usual, nil, &Managed{})
+		r := &run{o: &Options{}, settings: config.Defaults(config.Polite)}
+		f, stop, err := r.sourceFetcher(index.URL, tt.usual)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,28 +7,20 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
-	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// admission judges links for the frontier.
-type admission struct {
-	folds  *folds
-	visits *recrawl.Visits
-	robots *robotscache.Cache // nil with --ignore-robots
-}
-
 // admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is
 // recorded as that and never queued.
-func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
+func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
 	if l.Sitemap {
-		return e // a sitemap has other rules: see sitemapServer.serve
+		return e // a sitemap has other rules: see serveSitemap
 	}
 	if l.Source != page.SourceStart {
 		var v traps.Decision
-		if v, e = a.folds.traps.Admit(l, page.IsListSource(l.Source), e); v.Skip {
+		if v, e = r.traps.Admit(l, page.IsListSource(l.Source), e); v.Skip {
 			l.Skip = uint8(scope.Trapped)
 			return e
 		} else if v.Trap != "" {
@@ -36,7 +28,7 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 			return e
 		}
 	}
-	if a.robots == nil {
+	if r.settings.IgnoreRobots {
 		return e
 	}
 	// Most links carry the time when they were found. The clock is not read again, because there can be a hundred
@@ -45,17 +37,17 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if known := a.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
+	if known := r.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
 		ev, _ := known.Check(l.URL)
 		f := &finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: ev}}
-		verdict := a.visits.First().Judge(&recrawl.Answer{Outcome: f.outcome, At: f.at, Facts: &f.facts})
+		verdict := r.visits.First().Judge(&recrawl.Answer{Outcome: f.outcome, At: f.at, Facts: &f.facts})
 		l.Finish = f.judged(&verdict)
 	}
 	return e
 }
 
 // trapOf is the trap that a URL of the queue is, by what was learned since it was queued, or "".
-func (w *pageServer) trapOf(l *frontier.Link) string {
+func (w *worker) trapOf(l *frontier.Link) string {
 	if l.Source == page.SourceStart || l.Visit > 1 {
 		return ""
 	}
@@ -63,7 +55,7 @@ func (w *pageServer) trapOf(l *frontier.Link) string {
 }
 
 // trapEvidence is the evidence of the result, with what the answer means for other URLs of the same page.
-func (w *pageServer) trapEvidence() []frontier.Evidence {
+func (w *worker) trapEvidence() []frontier.Evidence {
 	status, r := w.finish.status, &w.result
 	if r.Class == pace.ClassOK || status >= 300 && status < 500 && status != http.StatusTooManyRequests {
 		return w.traps.Answered(&w.link, r.Evidence)

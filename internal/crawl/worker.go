@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -12,46 +11,31 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
-	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// server is what serving a lease needs, whatever it is for.
-type server struct {
-	log     *slog.Logger
-	metrics *metrics.Metrics
-	fetcher Fetcher
-	permits *permits          // before a lease; the gate stands after it
-	block   func(host string) // takes a host out of the run that is denied
-	lag     *lagMeter
-	tally   *tally
+// worker takes leases until there are none left or leasing ends, and serves one at a time. It holds a permit of the
+// crawl while it has one.
+type worker struct {
+	*run
+	index int // from 0
+
+	served      // the page that it serves
+	*pageBuffer // while a page is being read; nil otherwise
+
+	skipList []frontier.Skip
+	leftOut  []uint64 // as it is recorded of the page
 }
 
-// workers is what the workers of a run have in common.
-type workers struct {
-	*server
-	number   int
-	frontier *frontier.Frontier
-	gate     *gate.Party // of the gate of all crawls of the process
-	quota    *quota      // nil without one
-	crashes  *crashGuard
-	limits   *limits
-	endings  *endings
-	robots   *robotsServer
-	sitemaps *sitemapServer
-	pages    *pageTools
-}
-
-// run starts the workers and returns when all have ended. If one fails, the others are stopped: only the store can make
-// it fail.
-func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
+// runWorkers starts the workers and returns when all have ended. If one fails, the others are stopped: only the store
+// can make it fail.
+func (r *run) runWorkers(leasing, fetching context.Context, stop func()) error {
 	var group errgroup.Group
-	for i := range ws.number {
+	for i := range r.settings.MaxWorkers {
 		group.Go(func() error {
-			w := &worker{workers: ws, index: i, page: pageServer{pageTools: ws.pages}}
+			w := &worker{run: r, index: i}
 			err := w.work(leasing, fetching)
 			if err != nil {
 				stop()
@@ -60,13 +44,6 @@ func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
 		})
 	}
 	return group.Wait()
-}
-
-// worker takes leases until there are none left or leasing ends. It holds a permit of the crawl while it has one.
-type worker struct {
-	*workers
-	index int // from 0
-	page  pageServer
 }
 
 // work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching
@@ -139,7 +116,7 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 				string(debug.Stack()))
 			if l.Kind() == frontier.KindRobots {
 				// The origins that wait for the answer must not ask for it again.
-				if err = w.robots.keep(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
+				if err = w.keepRobots(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
 					return
 				}
 			}
@@ -159,64 +136,64 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	}
 	switch l.Kind() {
 	case frontier.KindRobots:
-		return w.robots.serve(ctx, l)
+		return w.serveRobots(ctx, l)
 	case frontier.KindSitemap:
 		if l.Link().Source == page.SourceProbe {
-			return w.page.probe(ctx, l)
+			return w.serveProbe(ctx, l)
 		}
-		return w.sitemaps.serve(ctx, l)
+		return w.serveSitemap(ctx, l)
 	}
-	return w.page.serve(ctx, l)
+	return w.servePage(ctx, l)
 }
 
 // answerResult is the part of a result that every answer has.
-func (s *server) answerResult(resp *fetch.Response) frontier.Result {
-	s.permits.succeeded()
-	r := frontier.Result{Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: s.lag.value()}
+func (r *run) answerResult(resp *fetch.Response) frontier.Result {
+	r.permits.succeeded()
+	res := frontier.Result{Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: r.lag.value()}
 	if resp.RetryAfter != "" {
-		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+		res.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	}
-	return r
+	return res
 }
 
 // failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is
 // true, the failure says nothing about the URL, which goes back to the queue. A host that is denied is taken out of the
 // run; the origins that wait for a robots.txt of it go on as if that could not be fetched.
-func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result, back bool) {
-	r = frontier.Result{Class: pace.ClassNetwork, Lag: s.lag.value()}
+func (r *run) failureResult(l *frontier.Lease, err error) (res frontier.Result, back bool) {
+	res = frontier.Result{Class: pace.ClassNetwork, Lag: r.lag.value()}
 	switch kind := fetch.KindOf(err); {
 	case errors.Is(err, errDenied):
-		s.block(l.URL().Host())
+		r.frontier.Block(l.URL().Host())
 		return frontier.Result{}, l.Kind() != frontier.KindRobots || l.Robots().Hops == 0
 	case kind == fetch.Canceled:
 		return frontier.Result{}, true
 	case fetch.IsOurs(err):
-		s.permits.trip(err)
+		r.permits.trip(err)
 		return frontier.Result{Class: pace.ClassOurs}, true
 	case isFirstDrop(l, err):
-		r.Class = pace.ClassDropped
+		res.Class = pace.ClassDropped
 	case kind == fetch.RefusedAddress:
-		r.Class, r.Final = pace.ClassNone, true
+		res.Class, res.Final = pace.ClassNone, true
 	case kind == fetch.TooLarge:
-		r.Class, r.Final = pace.ClassOK, true
+		res.Class, res.Final = pace.ClassOK, true
 	case isHopeless(err):
-		r.Final = true
+		res.Final = true
 	}
-	return r, false
+	return res, false
 }
 
 // done ends a lease and counts what became of it.
-func (s *server) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
-	d, err := s.end(l, r)
+func (r *run) done(l *frontier.Lease, res frontier.Result) (frontier.Disposition, error) {
+	d, err := r.end(l, res)
 	if err == nil && d == frontier.Finished && l.Kind() == frontier.KindPage {
-		s.tally.finished(r.Finish)
+		r.tally.finished(res.Finish)
 	}
 	return d, err
 }
 
 // end ends a lease.
-func (s *server) end(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
-	d, err := l.Done(r)
+func (r *run) end(l *frontier.Lease, res frontier.Result) (frontier.Disposition, error) {
+	d, err := l.Done(res)
 	if errors.Is(err, frontier.ErrPartitionClosed) {
 		return frontier.Returned, nil // another machine has the URL now
 	}
