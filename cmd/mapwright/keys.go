@@ -158,7 +158,7 @@ func newLogin(root *command) *cobra.Command {
 	})
 	address := c.Flags().String("server", defaultServer, "`URL` under which people reach the server")
 	return c.onService(false, func(svc *service.Service, _ []string) error {
-		token, err := service.NewSessions(svc).NewLogin(c.Context())
+		token, err := svc.Accounts.NewLogin(c.Context())
 		if err != nil {
 			return err
 		}

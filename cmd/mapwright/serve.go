@@ -313,12 +313,11 @@ func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures 
 	if err != nil {
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
-	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, f.log),
+	o := serve.Options{Service: svc, Hosts: known, Schedules: schedules.New(svc, f.log),
 		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: f.log,
-			Attempted: figures.Attempted})}
-	server, err := serve.New(serve.Options{Parts: parts, Version: version, Log: f.log, PublicURL: f.public,
-		Listen: f.listen, TLS: f.tls != nil, TrustedProxies: f.proxies, Connections: f.connections, RatePerKey: rate,
-		Figures: figures})
+			Attempted: figures.Attempted}), Version: version, Log: f.log, PublicURL: f.public, Listen: f.listen,
+		TLS: f.tls != nil, TrustedProxies: f.proxies, Connections: f.connections, RatePerKey: rate, Figures: figures}
+	server, err := serve.New(o)
 	if err == nil {
 		err = announce(ctx, f.stdio, svc, server, scheme+"://"+listener.Addr().String())
 	}
@@ -344,7 +343,7 @@ func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures 
 		}
 		return nil
 	})
-	for _, run := range []func(context.Context){server.Run, parts.Hosts.Run, parts.Schedules.Run, parts.Hooks.Run} {
+	for _, run := range []func(context.Context){server.Run, o.Hosts.Run, o.Schedules.Run, o.Hooks.Run} {
 		group.Go(func() error {
 			defer drain()
 			run(running)
@@ -375,13 +374,12 @@ const closeWithin = 5 * time.Second
 func announce(ctx context.Context, io stdio, svc *service.Service, server *serve.Server, address string) error {
 	fmt.Fprintf(io.out, "data directory: %s\n", svc.Dir())
 	address += server.Base() + "/"
-	sessions := service.NewSessions(svc)
-	needed, err := sessions.NeedsLogin(ctx)
+	needed, err := svc.Accounts.NeedsLogin(ctx)
 	if err != nil {
 		return err
 	}
 	if needed {
-		token, err := sessions.NewLogin(ctx)
+		token, err := svc.Accounts.NewLogin(ctx)
 		if err != nil {
 			return err
 		}

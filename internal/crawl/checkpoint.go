@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -107,7 +108,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.metrics.Checkpoint(time.Since(start))
+	r.metrics.Observe(metrics.Checkpoints, "", time.Since(start))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"maps"
-	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,11 +22,9 @@ func NewMetrics() *metrics.Metrics {
 		l.Failures = append(l.Failures, string(k))
 	}
 	for e := pace.Effect(1); e.String() != ""; e <<= 1 {
-		name := ""
 		if e&countedEffects == 0 {
-			name = metrics.LabelOf(e.String())
+			l.Changes = append(l.Changes, e.String())
 		}
-		l.Changes = append(l.Changes, name)
 	}
 	return metrics.New(l)
 }
@@ -42,15 +39,15 @@ func (r *run) observe(n frontier.Notice) {
 	case frontier.NoticePace:
 		r.observePace(&n)
 	case frontier.NoticeRetry:
-		r.metrics.Retried()
+		r.metrics.Count(metrics.Retries, "")
 		r.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
 	case frontier.NoticeBlocked:
-		r.metrics.Blocked()
+		r.metrics.Count(metrics.Blocked, "")
 		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again",
 			"host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(r.o.Managed.Notify)
 	case frontier.NoticeDenied:
-		r.metrics.Blocked()
+		r.metrics.Count(metrics.Blocked, "")
 		r.noteHost(&r.denied, n.Host)
 		r.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, "+
 			"and resume tries it again",
@@ -58,7 +55,7 @@ func (r *run) observe(n frontier.Notice) {
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(r.o.Managed.Notify)
 		r.warnings.add("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
 	case frontier.NoticeAbandoned:
-		r.metrics.Cancelled()
+		r.metrics.Count(metrics.Abandoned, "")
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
 		if r.startHosts[n.Host] {
 			r.noteHost(&r.lost, n.Host)
@@ -75,7 +72,7 @@ func (r *run) observePace(n *frontier.Notice) {
 	switch {
 	case ch.Meaning == pace.MeaningRefused:
 		status := refusalStatus(ch.Class)
-		r.metrics.Refused(strconv.Itoa(status))
+		r.metrics.Count(metrics.Refusals, strconv.Itoa(status))
 		r.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
 	case ch.Notable():
 		r.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
@@ -107,14 +104,14 @@ func (r *run) countEffects(all pace.Effect) {
 	for left := all; left != 0; left &= left - 1 {
 		switch e := left & -left; e {
 		case pace.EffectRested:
-			r.metrics.Rested()
+			r.metrics.Count(metrics.Rests, "")
 		case pace.EffectBackedOff:
-			r.metrics.BackedOff()
+			r.metrics.Count(metrics.Backoffs, "")
 		case pace.EffectLimitChanged:
-			r.metrics.Overridden()
+			r.metrics.Count(metrics.Overrides, "")
 		case pace.EffectBlocked: // counted with its own notice
 		default:
-			r.metrics.Changed(bits.TrailingZeros16(uint16(e)))
+			r.metrics.Count(metrics.Changes, e.String())
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/web/robots"
@@ -255,8 +256,8 @@ func openStore(o *Options) (*state.Store, error) {
 	so := state.Options{
 		Mode: mode, Workers: o.Settings.MaxWorkers, Logger: o.Log, Log: wal.Options{FS: o.LogFS},
 		FreeBytes:      o.FreeBytes,
-		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
-		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
+		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Observe(metrics.Commits, "durable", d) },
+		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Observe(metrics.Commits, "applied", d) },
 	}
 	if o.Cluster != nil {
 		if err := viewOf(o, &so); err != nil {

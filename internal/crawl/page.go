@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
@@ -132,7 +133,7 @@ func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
 	})
 	if w.failed != nil {
-		w.metrics.Failed(string(fetch.KindOf(w.failed)))
+		w.metrics.Count(metrics.Failures, string(fetch.KindOf(w.failed)))
 		var back bool
 		if w.result, back = w.failureResult(w.lease, w.failed); back {
 			_, err := w.done(w.lease, w.result)

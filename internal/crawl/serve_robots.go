@@ -12,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -186,9 +187,12 @@ func (w *run) knownRobots(ctx context.Context, u weburl.URL) (frontier.OriginFac
 
 // noteRobots counts an answer, and logs the reason if it is a failure.
 func (w *run) noteRobots(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
-	failed := fact.State == frontier.OriginFailed
+	failed, answer := fact.State == frontier.OriginFailed, "known"
+	if failed {
+		answer = "unknown"
+	}
 	for _, origin := range task.Origins {
-		w.metrics.Robots(failed)
+		w.metrics.Count(metrics.Robots, answer)
 		if failed {
 			w.log.Debug("robots.txt could not be fetched", "origin", origin, "error", why)
 		}

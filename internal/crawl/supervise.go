@@ -12,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/slot"
 	"github.com/mapwright/mapwright/internal/words"
@@ -110,10 +111,10 @@ func (r *run) govern() {
 	}
 	switch from, to := r.permits.step(latency); {
 	case to < from:
-		r.metrics.Governor("shrink")
+		r.metrics.Count(metrics.Governor, "shrink")
 		r.log.Info("commits are slow: fewer workers", "from", from, "to", to, "commit_latency", latency)
 	case to > from:
-		r.metrics.Governor("grow")
+		r.metrics.Count(metrics.Governor, "grow")
 		r.log.Debug("commits are quick again: more workers", "from", from, "to", to, "commit_latency", latency)
 	}
 }

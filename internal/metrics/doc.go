@@ -2,9 +2,9 @@
 // or written out by the reader.
 //
 // There are two kinds of figures. What happens and is kept nowhere else (how long a fetch took, a change of pace) is
-// told by calls such as [Metrics.Fetched] when it happens. What another package counts anyway (pages by outcome, how
-// full a control is) is read by [Metrics.Read] when the figures are requested, all figures at one moment, and costs a
-// crawl nothing.
+// told by [Metrics.Count], [Metrics.Observe] and [Metrics.Fetched] when it happens. What another package counts
+// anyway (pages by outcome, how full a control is) is read by [Metrics.Read] when the figures are requested, all
+// figures at one moment, and costs a crawl nothing.
 //
 // Names follow Prometheus' conventions (base units, _total for counters) and are checked by promlint. Every label has a
 // fixed set of values, which is given to New; anything else is counted as "other", and host names never become one. All

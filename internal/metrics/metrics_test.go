@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func someLabels() Labels {
-	return Labels{Failures: []string{"timeout", "dns_error"}, Changes: []string{"", "slowed", "probed"}}
+	return Labels{Failures: []string{"timeout", "dns_error"}, Changes: []string{"slowed", "probed"}}
 }
 
 func TestNamesFollowTheConventions(t *testing.T) {
@@ -41,25 +41,23 @@ func TestNilTakesEverything(t *testing.T) {
 // exercise calls everything.
 func exercise(m *Metrics) {
 	m.Fetched(time.Second, 0, 0, time.Second, time.Second, 5)
-	m.Failed("timeout")
-	m.Refused("429")
-	m.Robots(true)
-	m.Robots(false)
-	m.Changed(1)
-	m.Rested()
-	m.BackedOff()
-	m.Retried()
-	m.Overridden()
-	m.Blocked()
-	m.Cancelled()
-	m.Commit("durable", time.Second)
-	m.Checkpoint(time.Second)
-	m.Governor("shrink")
+	m.Count(Failures, "timeout")
+	m.Count(Refusals, "429")
+	m.Count(Robots, "unknown")
+	m.Count(Robots, "known")
+	m.Count(Changes, "slowed")
+	for _, name := range []Name{Rests, Backoffs, Retries, Overrides, Blocked, Abandoned} {
+		m.Count(name, "")
+	}
+	m.Observe(Commits, "durable", time.Second)
+	m.Observe(Checkpoints, "", time.Second)
+	m.Count(Governor, "shrink")
 	m.Read([]Figure{{Name: "things_total", Help: "Things."}, {Name: "rooms", Help: "Rooms.", Label: "floor"}},
-		func(put Put) {
+		func(put Put) error {
 			put(0, 3, "")
 			put(1, 4, "first")
 			put(1, 5, "second")
+			return nil
 		})
 }
 
@@ -69,11 +67,11 @@ func TestLabelsAreBounded(t *testing.T) {
 	before := testutil.CollectAndCount(m.Registry())
 	for i := range 100 {
 		strange := fmt.Sprintf("h%d.test", i)
-		m.Failed(strange)
-		m.Refused(strange)
-		m.Governor(strange)
-		m.Commit(strange, time.Second)
-		m.Changed(i)
+		m.Count(Failures, strange)
+		m.Count(Refusals, strange)
+		m.Count(Governor, strange)
+		m.Observe(Commits, strange, time.Second)
+		m.Count(Changes, strange)
 	}
 	if after := testutil.CollectAndCount(m.Registry()); after != before {
 		t.Errorf("%d series became %d", before, after)

@@ -17,12 +17,16 @@ type Figure struct {
 // figure without one.
 type Put func(figure int, value float64, label string)
 
-// Read registers figures. For each request, read is called once and puts them all, so that what is shown is of one
-// moment. It may be called from several goroutines.
-func (m *Metrics) Read(figures []Figure, read func(Put)) {
-	if m == nil {
-		return
+// Read registers figures that NewReader reads.
+func (m *Metrics) Read(figures []Figure, read func(Put) error) {
+	if m != nil {
+		m.registry.MustRegister(NewReader(figures, read))
 	}
+}
+
+// NewReader makes a collector of figures. For each request, read is called once and puts them all, so that what is
+// shown is of one moment. It may be called from several goroutines.
+func NewReader(figures []Figure, read func(Put) error) prometheus.Collector {
 	r := &reader{figures: figures, read: read}
 	for _, f := range figures {
 		var labels []string
@@ -32,14 +36,14 @@ func (m *Metrics) Read(figures []Figure, read func(Put)) {
 		r.descs = append(r.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.Name), f.Help, labels,
 			nil))
 	}
-	m.registry.MustRegister(r)
+	return r
 }
 
 // reader is a collector that asks read.
 type reader struct {
 	figures []Figure
 	descs   []*prometheus.Desc // by figure
-	read    func(Put)
+	read    func(Put) error
 }
 
 // Describe implements [prometheus.Collector].
@@ -51,7 +55,7 @@ func (r *reader) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (r *reader) Collect(out chan<- prometheus.Metric) {
-	r.read(func(figure int, value float64, label string) {
+	err := r.read(func(figure int, value float64, label string) {
 		kind := prometheus.GaugeValue
 		if strings.HasSuffix(r.figures[figure].Name, "_total") {
 			kind = prometheus.CounterValue
@@ -62,6 +66,9 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(r.descs[figure], kind, value, labels...)
 	})
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(r.descs[0], err)
+	}
 }
 
 // LabelOf is a name as the value of a label.

@@ -64,31 +64,41 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 	return s, nil
 }
 
-// checkHost refuses requests for other host names than the one that the server was told to listen on. Otherwise a web
-// page could read the metrics by a name of its own that it makes resolve to this machine (DNS rebinding). Addresses and
-// localhost are always accepted: they cannot be made to resolve to another machine. So is this machine's name if the
-// server listens on all its addresses.
+// checkHost refuses requests for other host names than those of HostNames.
 func checkHost(addr string, next http.Handler) http.Handler {
-	allowed := []string{"localhost"}
-	if name, _, err := net.SplitHostPort(addr); err == nil && name != "" && !net.ParseIP(name).IsUnspecified() {
-		allowed = append(allowed, name)
-	} else if name, err := os.Hostname(); err == nil {
-		allowed = append(allowed, name)
-	}
+	names := HostNames(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := r.Host
-		if host, _, err := net.SplitHostPort(name); err == nil {
-			name = host
-		}
-		name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
-		if net.ParseIP(name) == nil && !slices.ContainsFunc(allowed,
-			func(a string) bool { return strings.EqualFold(a, name) }) {
+		if !IsServed(r.Host, names) {
 			http.Error(w, "this host name is not served here: use an address, localhost, or the name given to "+
 				"--metrics-addr", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// HostNames are the names under which a server that was told to listen on an address answers: localhost and the name in
+// the address, or this machine's name if the server listens on all its addresses.
+func HostNames(addr string) []string {
+	names := []string{"localhost"}
+	if name, _, err := net.SplitHostPort(addr); err == nil && name != "" && !net.ParseIP(name).IsUnspecified() {
+		names = append(names, name)
+	} else if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	return names
+}
+
+// IsServed says whether a request for a host may be answered by a server with such names. Otherwise a web page could
+// use the server by a name of its own that it makes resolve to this machine (DNS rebinding). Addresses are always
+// accepted: they cannot be made to resolve to another machine.
+func IsServed(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	return net.ParseIP(host) != nil || slices.ContainsFunc(names,
+		func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // Addr is where it listens.

@@ -17,21 +17,17 @@ const (
 	loginTime = 24 * time.Hour
 )
 
-// Sessions are the sessions of browsers. A session has a key: that which began it, or one that was made for it by a
-// login link. It ends with that key.
-type Sessions struct{ s *Service }
-
-// NewSessions gives access to the sessions of a service.
-func NewSessions(s *Service) *Sessions { return &Sessions{s} }
+// A session of a browser has a key: that which began it, or one that was made for it by a login link. It ends with that
+// key.
 
 // browserKey is the name of keys that login links make.
 const browserKey = "browser session"
 
 // NewLogin makes the token of a login link, which begins one session of the default account with all scopes. Earlier
 // links that were not used end.
-func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
+func (a *Accounts) NewLogin(ctx context.Context) (token string, err error) {
 	token = rand.Text()
-	return token, s.s.Write(ctx, func(tx *Tx) error {
+	return token, a.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.Change("DELETE FROM login"),
 			tx.Insert("login", "hash, account, created_at, expires_at", hashOf(token), DefaultAccount, tx.now,
@@ -42,8 +38,8 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 
 // NeedsLogin says whether no user has logged in yet. The audit log is not kept for ever, so the keys of login links and
 // the sessions count too.
-func (s *Sessions) NeedsLogin(ctx context.Context) (bool, error) {
-	n, err := Value[int](ctx, s.s.db.Read(), "SELECT EXISTS (SELECT 1 FROM api_key WHERE name = ? AND hash = '') OR "+
+func (a *Accounts) NeedsLogin(ctx context.Context) (bool, error) {
+	n, err := Value[int](ctx, a.s.db.Read(), "SELECT EXISTS (SELECT 1 FROM api_key WHERE name = ? AND hash = '') OR "+
 		"EXISTS (SELECT 1 FROM session) OR EXISTS (SELECT 1 FROM audit WHERE action = 'session.begin')", browserKey)
 	return n == 0, err
 }
@@ -52,18 +48,18 @@ func (s *Sessions) NeedsLogin(ctx context.Context) (bool, error) {
 var errBadLogin = &Error{Code: ErrUnauthorized,
 	Detail: "the login link was used already, or is too old: 'mapwright keys login' makes another"}
 
-// Begin begins a session and returns its secret. It uses up the token of a login link or, if there is none, takes a
-// key.
-func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret string, err error) {
+// BeginSession begins a session and returns its secret. It uses up the token of a login link or, if there is none,
+// takes a key.
+func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) (secret string, err error) {
 	var caller *Caller
 	if token == "" {
-		if caller, err = s.s.Accounts.Authenticate(ctx, key); err != nil {
+		if caller, err = a.Authenticate(ctx, key); err != nil {
 			return "", err
 		}
 		caller.Remote = remote
 	}
 	secret = rand.Text() + rand.Text()
-	return secret, s.s.Write(ctx, func(tx *Tx) error {
+	return secret, a.s.Write(ctx, func(tx *Tx) error {
 		if err := errors.Join(tx.Change("DELETE FROM login WHERE expires_at <= ?", tx.now),
 			tx.Change("DELETE FROM session WHERE expires_at <= ?", tx.now)); err != nil {
 			return err
@@ -103,10 +99,10 @@ type Session struct {
 	CSRF   string // what requests that change something carry
 }
 
-// Get finds a session by its secret. The error is an *Error if it is not valid.
-func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
+// Session finds a session by its secret. The error is an *Error if it is not valid.
+func (a *Accounts) Session(ctx context.Context, secret string) (*Session, error) {
 	var key string
-	session, err := One(ctx, s.s.db.Read(), func(to *Session) []any { return []any{&key, &to.CSRF} },
+	session, err := One(ctx, a.s.db.Read(), func(to *Session) []any { return []any{&key, &to.CSRF} },
 		"SELECT api_key, csrf FROM session WHERE hash = ? AND expires_at > ?", hashOf(secret), time.Now())
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
@@ -114,13 +110,13 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	session.Caller, err = s.s.Accounts.caller(ctx, key, func(string) bool { return true })
+	session.Caller, err = a.caller(ctx, key, func(string) bool { return true })
 	return &session, err
 }
 
-// End ends a session, and the key that was made for it.
-func (s *Sessions) End(ctx context.Context, secret string) error {
-	return s.s.Write(ctx, func(tx *Tx) error {
+// EndSession ends a session, and the key that was made for it.
+func (a *Accounts) EndSession(ctx context.Context, secret string) error {
+	return a.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.Change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN "+
 				"(SELECT api_key FROM session WHERE hash = ?)", tx.now, browserKey, hashOf(secret)),

@@ -7,7 +7,7 @@ func TestNeedsLogin(t *testing.T) {
 	for name, byKey := range map[string]bool{"login link": false, "key": true} {
 		t.Run(name, func(t *testing.T) {
 			ts := openService(t, Options{RecordsOnly: true})
-			sessions := NewSessions(ts.Service)
+			sessions := ts.Accounts
 			want := func(want bool) {
 				t.Helper()
 				if got, err := sessions.NeedsLogin(t.Context()); err != nil || got != want {
@@ -28,7 +28,7 @@ func TestNeedsLogin(t *testing.T) {
 			if byKey {
 				token = ""
 			}
-			secret, err := sessions.Begin(t.Context(), token, key.Secret, "")
+			secret, err := sessions.BeginSession(t.Context(), token, key.Secret, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestNeedsLogin(t *testing.T) {
 			}
 			want(false)
 			if !byKey {
-				if err := sessions.End(t.Context(), secret); err != nil {
+				if err := sessions.EndSession(t.Context(), secret); err != nil {
 					t.Fatal(err)
 				}
 				want(false)

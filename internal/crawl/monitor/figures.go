@@ -26,11 +26,12 @@ func (m *Monitor) Register() {
 	for _, f := range figures {
 		names = append(names, f.Figure)
 	}
-	m.o.Metrics.Read(names, func(put metrics.Put) {
+	m.o.Metrics.Read(names, func(put metrics.Put) error {
 		s := m.sample()
 		for i := range figures {
 			figures[i].read(s, func(value float64, label string) { put(i, value, label) })
 		}
+		return nil
 	})
 }
 

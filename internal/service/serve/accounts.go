@@ -42,7 +42,7 @@ func (c *call) getUsage() error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	return c.reply(c.server.service.Accounts.Usage(c.r.Context(), account))
+	return c.reply(c.Service.Accounts.Usage(c.ctx, account))
 }
 
 // keyInput is a request for a key.
@@ -64,7 +64,7 @@ func (c *call) createKey() error {
 		return refuse(service.ErrInvalid, "the body has faults",
 			service.FieldError{Field: "account", Code: "not_allowed", Detail: "other accounts need the scope admin"})
 	}
-	key, err := c.server.service.Accounts.CreateKey(c.r.Context(), c.caller,
+	key, err := c.Service.Accounts.CreateKey(c.ctx, c.caller,
 		service.Key{Account: in.Account, Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
 	if err != nil {
 		return err
@@ -73,11 +73,11 @@ func (c *call) createKey() error {
 }
 
 func (s *Server) revokeKey(ctx context.Context, c *service.Caller, id string) error {
-	return s.service.Accounts.RevokeKey(ctx, c, c.Visible(), id)
+	return s.Service.Accounts.RevokeKey(ctx, c, c.Visible(), id)
 }
 
 func (c *call) listAccounts() error {
-	return listed(c, c.query(), func(a service.Account) string { return a.Name }, c.server.service.Accounts.List)
+	return listed(c, c.query(), func(a service.Account) string { return a.Name }, c.Service.Accounts.List)
 }
 
 // accountInput is a request for an account.
@@ -88,18 +88,18 @@ type accountInput struct {
 }
 
 func (s *Server) createAccount(ctx context.Context, c *service.Caller, in accountInput) (service.Account, error) {
-	return s.service.Accounts.Create(ctx, c, service.Account{Name: in.Name, Plan: in.Plan, OwnHosts: in.OwnHosts})
+	return s.Service.Accounts.Create(ctx, c, service.Account{Name: in.Name, Plan: in.Plan, OwnHosts: in.OwnHosts})
 }
 
 func (c *call) getAccount() error {
 	if c.id() != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
 		return refuse(service.ErrNotFound, "there is no such account")
 	}
-	return c.reply(c.server.service.Accounts.Get(c.r.Context(), c.id()))
+	return c.reply(c.Service.Accounts.Get(c.ctx, c.id()))
 }
 
 func (c *call) listPlans() error {
-	return listed(c, c.query(), func(p service.Plan) string { return p.Name }, c.server.service.Accounts.Plans)
+	return listed(c, c.query(), func(p service.Plan) string { return p.Name }, c.Service.Accounts.Plans)
 }
 
 // putPlan stores a plan. The path has its name, the body has the rest.
@@ -113,14 +113,14 @@ func (c *call) putPlan() error {
 			service.FieldError{Field: "name", Code: "unknown", Detail: "the path has the name"})
 	}
 	p.Name = c.r.PathValue("name")
-	if err := c.server.service.Accounts.PutPlan(c.r.Context(), c.caller, p); err != nil {
+	if err := c.Service.Accounts.PutPlan(c.ctx, c.caller, p); err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, p)
 }
 
 func (c *call) deletePlan() error {
-	return c.noContent(c.server.service.Accounts.DeletePlan(c.r.Context(), c.caller, c.r.PathValue("name")))
+	return c.noContent(c.Service.Accounts.DeletePlan(c.ctx, c.caller, c.r.PathValue("name")))
 }
 
 func (c *call) listAudit() error {
@@ -129,7 +129,7 @@ func (c *call) listAudit() error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	entries, err := c.server.service.Audit.List(c.r.Context(), "", int64(before), limit)
+	entries, err := c.Service.Audit.List(c.ctx, "", int64(before), limit)
 	if err != nil {
 		return err
 	}
@@ -178,14 +178,14 @@ func (c *call) showAccount() error {
 }
 
 func (c *call) settingsOf() (*settingsView, error) {
-	ctx, account := c.r.Context(), c.caller.Account.ID
+	ctx, account := c.ctx, c.caller.Account.ID
 	v := &settingsView{frame: c.settingsFrame("account", "Account")}
 	var err error
-	if v.Usage, err = c.server.service.Accounts.Usage(ctx, account); err != nil {
+	if v.Usage, err = c.Service.Accounts.Usage(ctx, account); err != nil {
 		return nil, err
 	}
 	v.Bars = usageBars(&v.Usage)
-	keys, err := c.server.service.Accounts.Keys(ctx, account)
+	keys, err := c.Service.Accounts.Keys(ctx, account)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ const shownAudit = 50
 func (c *call) showAudit() error {
 	v := &auditView{frame: c.settingsFrame("audit", "Audit log")}
 	before, _ := strconv.ParseInt(c.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
-	entries, err := c.server.service.Audit.List(c.r.Context(), "", before, shownAudit+1)
+	entries, err := c.Service.Audit.List(c.ctx, "", before, shownAudit+1)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (c *call) postKey() error {
 	if !slices.Contains(service.Scopes(), scope) || !c.caller.Has(scope) {
 		return refuse(service.ErrForbidden, "The session cannot give a key this scope.")
 	}
-	made, err := c.server.service.Accounts.CreateKey(c.r.Context(), c.caller,
+	made, err := c.Service.Accounts.CreateKey(c.ctx, c.caller,
 		service.Key{Account: c.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
 	fault, refused := errors.AsType[*service.Error](err)
 	if err != nil && !refused {
@@ -288,7 +288,7 @@ func (c *call) postKey() error {
 }
 
 func (c *call) postKeyRevoke() error {
-	return c.then("/settings#keys", c.server.service.Accounts.RevokeKey(c.r.Context(), c.caller, c.caller.Account.ID,
+	return c.then("/settings#keys", c.Service.Accounts.RevokeKey(c.ctx, c.caller, c.caller.Account.ID,
 		c.r.PostForm.Get("id")))
 }
 

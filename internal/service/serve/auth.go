@@ -38,9 +38,9 @@ func credentialOf(r *http.Request) (credential, error) {
 // caller finds the account and the scopes of a credential.
 func (s *Server) caller(r *http.Request, c *credential) (*service.Caller, error) {
 	if !c.session {
-		return s.service.Accounts.Authenticate(r.Context(), c.secret)
+		return s.Service.Accounts.Authenticate(r.Context(), c.secret)
 	}
-	session, err := s.sessions.Get(r.Context(), c.secret)
+	session, err := s.Service.Accounts.Session(r.Context(), c.secret)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *call) checkOrigin() error {
 	} else {
 		token = c.r.Header.Get("X-CSRF-Token")
 	}
-	if err := c.server.origins.Check(c.r); err != nil {
+	if err := c.origins.Check(c.r); err != nil {
 		return refuse(service.ErrForbidden, "the "+what+" comes from another site")
 	}
 	if c.cred.csrf == "" || subtle.ConstantTimeCompare([]byte(token), []byte(c.cred.csrf)) != 1 {
@@ -109,8 +109,8 @@ func (c *call) endSession() error {
 	if err != nil {
 		return nil // there is none
 	}
-	http.SetCookie(c.w, c.server.cookie("", -1))
-	return c.server.sessions.End(c.r.Context(), cookie.Value)
+	http.SetCookie(c.w, c.cookie("", -1))
+	return c.Service.Accounts.EndSession(c.ctx, cookie.Value)
 }
 
 // cookie is the cookie of a session. Scripts cannot read it, and requests of other sites do not carry it.

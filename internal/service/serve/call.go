@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -13,9 +14,10 @@ import (
 
 // call is one request with its caller.
 type call struct {
+	*Server
 	w      http.ResponseWriter
 	r      *http.Request
-	server *Server
+	ctx    context.Context // of r
 	caller *service.Caller // nil for public routes
 	cred   credential
 	page   bool  // it is for a page: errors are pages, and forms are what changes something
@@ -28,7 +30,7 @@ type call struct {
 // serve is the handler of a route.
 func (s *Server) serve(route route, page bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, server: s, page: page}
+		c := &call{w: w, r: r, Server: s, ctx: r.Context(), page: page}
 		if page {
 			w.Header().Set("Content-Security-Policy", pagePolicy)
 			w.Header().Set("Referrer-Policy", "same-origin") // without a referrer, forms have the origin null
@@ -45,11 +47,11 @@ func (s *Server) serve(route route, page bool) http.Handler {
 func (c *call) run(route route) (err error) {
 	if route.scope != public {
 		c.w.Header().Set("Cache-Control", "no-store")
-		if c.caller, c.cred, err = c.server.authenticate(c.w, c.r); err != nil {
+		if c.caller, c.cred, err = c.authenticate(c.w, c.r); err != nil {
 			return err
 		}
 		var ok bool
-		if c.endTurn, ok = c.server.limits.underway.enter(c.r.Context(), c.caller.Account.ID); !ok {
+		if c.endTurn, ok = c.limits.underway.enter(c.ctx, c.caller.Account.ID); !ok {
 			return tooMany(c.w, time.Second)
 		}
 		defer c.endTurn()
@@ -64,7 +66,7 @@ func (c *call) run(route route) (err error) {
 		return err
 	}
 	if c.page {
-		if c.since, err = c.server.service.Events.Last(c.r.Context()); err != nil {
+		if c.since, err = c.Service.Events.Last(c.ctx); err != nil {
 			return err
 		}
 	}
@@ -108,7 +110,7 @@ func (c *call) reply(v any, err error) error {
 }
 
 // link is an address on this server, for users.
-func (c *call) link(path string) string { return c.server.base + path }
+func (c *call) link(path string) string { return c.base + path }
 
 // id is the part of the path that names a crawl, an account and so on.
 func (c *call) id() string { return c.r.PathValue("id") }

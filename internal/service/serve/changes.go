@@ -65,7 +65,7 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 	if v.Change != "" && !slices.Contains(v.Changes, v.Change) {
 		return refuse(service.ErrInvalid, "There is no such change.")
 	}
-	dir := c.server.service.Crawls.DataDir(crawl.ID)
+	dir := c.Service.Crawls.DataDir(crawl.ID)
 	rep, err := report.Read(dir)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 		return err
 	}
 	defer f.Close()
-	if err := v.read(c.r.Context(), f, get.Get("from")); err != nil {
+	if err := v.read(c.ctx, f, get.Get("from")); err != nil {
 		return err
 	}
 	return c.render(http.StatusOK, "changes", v)

@@ -88,7 +88,7 @@ func (h *connectingHeap) Pop() any {
 
 // Limit bounds the connections of a listener.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	return &connections{Listener: l, most: s.most, trusted: s.trusted, log: s.log,
+	return &connections{Listener: l, most: s.Connections, trusted: s.trusted, log: s.Log,
 		addresses: map[netip.Prefix]*connecting{}}
 }
 

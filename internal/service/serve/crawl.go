@@ -82,7 +82,7 @@ func (c *call) crawlFrame(crawl *service.Crawl, tab, title string) crawlFrame {
 	out := crawlFrame{frame: f, Crawl: crawl, Label: label(crawl), Badge: stateBadge(crawl.State),
 		Why: ui.Capital(why(crawl)), Path: f.crawlPath(crawl.ID, ""),
 		API: f.Base + "/v1/crawls/" + url.PathEscape(crawl.ID)}
-	out.Result = exists(c.server.service.Crawls.DataDir(crawl.ID).Report())
+	out.Result = exists(c.Service.Crawls.DataDir(crawl.ID).Report())
 	out.Old = out.Result && !crawl.State.Ended() && crawl.State != service.Deleting
 	if f.CanWrite {
 		out.Forms, out.Recrawl = commandsOf(crawl), recrawlFields(nil, nil)
@@ -131,7 +131,7 @@ func (c *call) renderCrawl(status int, crawl *service.Crawl, edit *editForm, rec
 		v.Recrawl = recrawl
 	}
 	v.Settings, v.Starts, v.Schedule = settingsTable(crawl), startsTable(crawl), v.schedulePath(crawl.ID)
-	runs, err := c.server.service.Crawls.Runs(c.r.Context(), c.caller, crawl.ID)
+	runs, err := c.Service.Crawls.Runs(c.ctx, c.caller, crawl.ID)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *call) renderCrawl(status int, crawl *service.Crawl, edit *editForm, rec
 		return err
 	}
 	if v.Live = template.HTML(live); live == nil {
-		if err := v.addReport(c.server.service.Crawls.DataDir(crawl.ID)); err != nil {
+		if err := v.addReport(c.Service.Crawls.DataDir(crawl.ID)); err != nil {
 			return err
 		}
 	}
@@ -155,12 +155,12 @@ func (c *call) livePart(crawl *service.Crawl) ([]byte, error) {
 	if crawl.State.Ended() || crawl.State == service.Paused || crawl.State == service.Deleting {
 		return nil, nil
 	}
-	if text := c.server.live.get(crawl); text != nil {
+	if text := c.live.get(crawl); text != nil {
 		return text, nil
 	}
 	// The crawl waits, or begins or ends at this moment.
 	out := &bytes.Buffer{}
-	err := c.server.templates.ExecuteTemplate(out, "figures", figures(&crawl.Progress))
+	err := c.templates.ExecuteTemplate(out, "figures", figures(&crawl.Progress))
 	return out.Bytes(), err
 }
 
@@ -190,8 +190,7 @@ func postCommand(command service.Command) func(*call) error {
 		if command == service.CommandDelete && c.r.PostForm.Get("sure") == "" {
 			return refuse(service.ErrInvalid, "Tick the box beside the button to delete the crawl.")
 		}
-		_, err := c.server.service.Crawls.Command(c.r.Context(), c.caller, id, command,
-			recrawlOf(command, c.r.PostForm))
+		_, err := c.Service.Crawls.Command(c.ctx, c.caller, id, command, recrawlOf(command, c.r.PostForm))
 		if fault, ok := errors.AsType[*service.Error](err); ok && command == service.CommandRecrawl &&
 			len(fault.Fields) > 0 {
 			crawl, err := c.find()
@@ -485,7 +484,7 @@ func (c *call) postEdit(crawl *service.Crawl) error {
 			e.Settings[s.name] = json.RawMessage(service.ToJSON(s.value))
 		}
 	}
-	_, err := c.server.service.Crawls.Edit(c.r.Context(), c.caller, crawl.ID, e)
+	_, err := c.Service.Crawls.Edit(c.ctx, c.caller, crawl.ID, e)
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		form.Fault = fault
 		return c.renderCrawl(fault.Code.Status(), crawl, form, nil)

@@ -29,7 +29,7 @@ func (c *call) listCrawls() error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	return c.crawlList(c.server.service.Crawls.List(c.r.Context(), c.caller, f))
+	return c.crawlList(c.Service.Crawls.List(c.ctx, c.caller, f))
 }
 
 // account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or
@@ -45,7 +45,7 @@ func (c *call) account(q *query) string {
 	case text == "*":
 		return ""
 	}
-	account, err := c.server.service.Accounts.Get(c.r.Context(), text)
+	account, err := c.Service.Accounts.Get(c.ctx, text)
 	if err != nil {
 		q.fault("account", "unknown", err.Error())
 	}
@@ -70,7 +70,7 @@ func (c *call) listQueue() error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	return c.crawlList(c.server.service.Crawls.Queue(c.r.Context(), c.caller, f))
+	return c.crawlList(c.Service.Crawls.Queue(c.ctx, c.caller, f))
 }
 
 func (c *call) submit() error {
@@ -84,7 +84,7 @@ func (c *call) submit() error {
 		return refuse(service.ErrInvalid, "the request has faults",
 			service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
 	}
-	return c.accepted(c.server.service.Crawls.Submit(c.r.Context(), c.caller, s, key))
+	return c.accepted(c.Service.Crawls.Submit(c.ctx, c.caller, s, key))
 }
 
 // accepted answers with a crawl that a command acts on, unless there is an error.
@@ -122,7 +122,7 @@ func (c *call) crawl(crawl *service.Crawl, err error) error {
 
 // find reads the crawl that the path names.
 func (c *call) find() (*service.Crawl, error) {
-	return c.server.service.Crawls.Get(c.r.Context(), c.caller, c.id())
+	return c.Service.Crawls.Get(c.ctx, c.caller, c.id())
 }
 
 func (c *call) editCrawl() error {
@@ -130,7 +130,7 @@ func (c *call) editCrawl() error {
 	if err := c.body(&e); err != nil {
 		return err
 	}
-	return c.crawl(c.server.service.Crawls.Edit(c.r.Context(), c.caller, c.id(), e))
+	return c.crawl(c.Service.Crawls.Edit(c.ctx, c.caller, c.id(), e))
 }
 
 // command is the handler of a command without a body.
@@ -142,12 +142,12 @@ func command(command service.Command) func(*call) error {
 				return err
 			}
 		}
-		return c.accepted(c.server.service.Crawls.Command(c.r.Context(), c.caller, c.id(), command, &recrawl))
+		return c.accepted(c.Service.Crawls.Command(c.ctx, c.caller, c.id(), command, &recrawl))
 	}
 }
 
 func (c *call) listRuns() error {
-	all, err := c.server.service.Crawls.Runs(c.r.Context(), c.caller, c.id())
+	all, err := c.Service.Crawls.Runs(c.ctx, c.caller, c.id())
 	return items(c, all, err)
 }
 
@@ -225,7 +225,7 @@ func (c *call) listing() (*crawlsView, error) {
 			}
 		}
 	}
-	list, err := c.server.service.Crawls.List(c.r.Context(), c.caller, filter)
+	list, err := c.Service.Crawls.List(c.ctx, c.caller, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -248,8 +248,7 @@ func (v *crawlsView) address(cursor string) string {
 // addNow adds the crawls that need attention, run and wait.
 func (v *crawlsView) addNow(c *call) error {
 	find := func(limit int, states ...service.State) (*service.List[*service.Crawl], error) {
-		return c.server.service.Crawls.List(c.r.Context(), c.caller,
-			service.CrawlFilter{States: states, Limit: limit})
+		return c.Service.Crawls.List(c.ctx, c.caller, service.CrawlFilter{States: states, Limit: limit})
 	}
 	stopped, err := find(shownRecent, service.Failed, service.Partial, service.Paused)
 	if err != nil {
@@ -269,7 +268,7 @@ func (v *crawlsView) addNow(c *call) error {
 		return err
 	}
 	v.add(c, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
-	queue, err := c.server.service.Crawls.Queue(c.r.Context(), c.caller, service.CrawlFilter{Limit: shownQueue})
+	queue, err := c.Service.Crawls.Queue(c.ctx, c.caller, service.CrawlFilter{Limit: shownQueue})
 	if err != nil {
 		return err
 	}
@@ -294,7 +293,7 @@ func needsAttention(crawl *service.Crawl) bool {
 
 func (v *crawlsView) add(c *call, g crawlGroup, crawls []*service.Crawl) {
 	for _, crawl := range crawls {
-		c.server.watch(crawl)
+		c.watch(crawl)
 		g.Rows = append(g.Rows, rowOf(&v.frame, crawl))
 	}
 	v.Groups = append(v.Groups, g)

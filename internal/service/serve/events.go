@@ -62,7 +62,7 @@ func (s *streams) add(one *stream) bool {
 			own++
 		}
 	}
-	if most := min(mostStreams, s.server.most/2); len(s.all) >= most || own >= max(1, most/4) {
+	if most := min(mostStreams, s.server.Connections/2); len(s.all) >= most || own >= max(1, most/4) {
 		return false
 	}
 	s.all[one] = true
@@ -83,13 +83,13 @@ func (s *streams) sample(ctx context.Context) {
 	if len(clients) == 0 {
 		return
 	}
-	running, err := s.server.service.Crawls.List(ctx, &service.Caller{System: "monitor",
+	running, err := s.server.Service.Crawls.List(ctx, &service.Caller{System: "monitor",
 		Scopes: []service.Scope{service.ScopeAdmin}},
 		service.CrawlFilter{States: []service.State{service.Running, service.Pausing, service.Finishing},
 			Limit: mostItems})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.server.log.Error("cannot take samples of running crawls", "error", err)
+			s.server.Log.Error("cannot take samples of running crawls", "error", err)
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func (s *streams) sample(ctx context.Context) {
 				continue
 			}
 			if text == nil {
-				live := s.server.service.Crawls.Live(crawl.ID)
+				live := s.server.Service.Crawls.Live(crawl.ID)
 				if live == nil {
 					break // it has ended
 				}
@@ -186,7 +186,7 @@ func (c *call) allEvents() error {
 }
 
 func (c *call) crawlEvents() error {
-	if _, err := c.server.service.Crawls.Get(c.r.Context(), c.caller, c.id()); err != nil {
+	if _, err := c.Service.Crawls.Get(c.ctx, c.caller, c.id()); err != nil {
 		return err
 	}
 	return c.stream(&stream{crawl: c.id()})
@@ -199,17 +199,17 @@ func (c *call) stream(one *stream) error {
 		return err
 	}
 	one.owner, one.sampled, one.samples = c.caller.Account.ID, make(chan struct{}, 1), map[string][]byte{}
-	if !c.server.streams.add(one) {
+	if !c.streams.add(one) {
 		return refuse(service.ErrUnavailable,
 			"too many event streams are open: close some, or read all crawls by one stream of /v1/events")
 	}
-	defer c.server.streams.remove(one)
+	defer c.streams.remove(one)
 	h := c.w.Header()
 	h.Set("Content-Type", eventKind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // for nginx
 	out := &eventWriter{w: c.w, control: http.NewResponseController(c.w)}
-	from, missing, err := c.server.service.Events.Gap(c.r.Context(),
+	from, missing, err := c.Service.Events.Gap(c.ctx,
 		service.EventFilter{Account: one.account, Crawl: one.crawl, After: after})
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (c *call) stream(one *stream) error {
 	var changed <-chan struct{}
 	for due := true; ; {
 		if due {
-			changed = c.server.service.Events.Added() // before reading, so that nothing is missed
+			changed = c.Service.Events.Added() // before reading, so that nothing is missed
 			if after, err = c.sendEvents(one, out, after); err != nil {
 				return c.ended(err)
 			}
@@ -242,15 +242,15 @@ func (c *call) stream(one *stream) error {
 				return nil
 			}
 		case <-beat.C:
-			if _, err := c.server.caller(c.r, &c.cred); err != nil {
+			if _, err := c.Server.caller(c.r, &c.cred); err != nil {
 				return nil // the key was revoked
 			}
 			if err := out.send([]byte(": \n\n")); err != nil {
 				return nil
 			}
-		case <-c.server.draining:
+		case <-c.draining:
 			return nil
-		case <-c.r.Context().Done():
+		case <-c.ctx.Done():
 			return nil
 		}
 	}
@@ -268,7 +268,7 @@ func (c *call) after() (int64, error) {
 		text, name = last, "Last-Event-ID"
 	}
 	if text == "" {
-		return c.server.service.Events.Last(c.r.Context())
+		return c.Service.Events.Last(c.ctx)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -284,7 +284,7 @@ type errGone struct{ error }
 // sendEvents sends the durable events that the client does not have, and returns the id of the last one.
 func (c *call) sendEvents(one *stream, out *eventWriter, after int64) (int64, error) {
 	for {
-		events, err := c.server.service.Events.Since(c.r.Context(),
+		events, err := c.Service.Events.Since(c.ctx,
 			service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
 		if err != nil {
 			return after, err
@@ -311,8 +311,8 @@ func (c *call) sendEvents(one *stream, out *eventWriter, after int64) (int64, er
 
 // ended logs why a stream ended, unless the client ended it. The answer has begun, so the client cannot be told.
 func (c *call) ended(err error) error {
-	if _, gone := err.(errGone); !gone && c.r.Context().Err() == nil {
-		c.server.log.Error("an event stream ended", "request", requestID(c.r), "error", err)
+	if _, gone := err.(errGone); !gone && c.ctx.Err() == nil {
+		c.Log.Error("an event stream ended", "request", requestID(c.r), "error", err)
 	}
 	return nil
 }

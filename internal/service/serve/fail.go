@@ -25,7 +25,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 			return // the client has gone
 		}
-		s.log.Error("request failed", "request", id, "method", r.Method, "path", r.URL.Path, "error", err)
+		s.Log.Error("request failed", "request", id, "method", r.Method, "path", r.URL.Path, "error", err)
 		known = &service.Error{Code: service.ErrInternal,
 			Detail: "the server could not do this; its log says why under the id of this request"}
 	}

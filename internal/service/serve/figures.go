@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
@@ -70,50 +71,28 @@ func (f *Figures) see(method string, status int, took time.Duration) {
 
 // handler shows the figures, together with those of the service at that moment.
 func (f *Figures) handler(s *Server) http.Handler {
-	gauge := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-	}
-	f.registry.MustRegister(&collector{server: s,
-		crawls:  gauge("service_crawls", "Crawls by state.", "state"),
-		wait:    gauge("service_oldest_wait_seconds", "How long the crawl that waits longest has waited."),
-		free:    gauge("service_free_disk_bytes", "Free space of the disk of the data directory."),
-		clients: gauge("service_event_clients", "Event streams that are open."),
-	})
+	f.registry.MustRegister(metrics.NewReader([]metrics.Figure{
+		{Name: "service_crawls", Help: "Crawls by state.", Label: "state"},
+		{Name: "service_oldest_wait_seconds", Help: "How long the crawl that waits longest has waited."},
+		{Name: "service_free_disk_bytes", Help: "Free space of the disk of the data directory."},
+		{Name: "service_event_clients", Help: "Event streams that are open."},
+	}, func(put metrics.Put) error {
+		put(3, float64(s.streams.count()), "")
+		ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+		defer cancel()
+		f, err := s.Service.Figures(ctx)
+		if err != nil {
+			return err
+		}
+		for _, state := range service.States() {
+			put(0, float64(f.Crawls[state]), string(state))
+		}
+		put(1, f.OldestWait.Seconds(), "")
+		put(2, float64(f.FreeDisk), "")
+		return nil
+	}))
 	return promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{})
-}
-
-// collector reads the figures of the service when they are requested.
-type collector struct {
-	server                      *Server
-	crawls, wait, free, clients *prometheus.Desc
 }
 
 // collectTime bounds the queries for one request of the metrics.
 const collectTime = 10 * time.Second
-
-// Describe implements [prometheus.Collector].
-func (c *collector) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.crawls, c.wait, c.free, c.clients} {
-		all <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *collector) Collect(all chan<- prometheus.Metric) {
-	send := func(d *prometheus.Desc, value float64, labels ...string) {
-		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	send(c.clients, float64(c.server.streams.count()))
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
-	defer cancel()
-	f, err := c.server.service.Figures(ctx)
-	if err != nil {
-		all <- prometheus.NewInvalidMetric(c.crawls, err)
-		return
-	}
-	for _, state := range service.States() {
-		send(c.crawls, float64(f.Crawls[state]), string(state))
-	}
-	send(c.wait, f.OldestWait.Seconds())
-	send(c.free, float64(f.FreeDisk))
-}

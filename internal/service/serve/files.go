@@ -27,7 +27,7 @@ func (c *call) dir() (*service.Crawl, datadir.Dir, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return crawl, c.server.service.Crawls.DataDir(crawl.ID), nil
+	return crawl, c.Service.Crawls.DataDir(crawl.ID), nil
 }
 
 // file is the handler of a result that is a file of the crawl's directory.

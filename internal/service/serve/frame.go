@@ -20,10 +20,10 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 func (c *call) failPage(err error) {
 	known, ok := errors.AsType[*service.Error](err)
 	if !ok {
-		if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
+		if errors.Is(err, context.Canceled) && c.ctx.Err() != nil {
 			return // the client has gone
 		}
-		c.server.log.Error("page failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		c.Log.Error("page failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 		known = &service.Error{Code: service.ErrInternal,
 			Detail: "The server could not make this page. Its log says why."}
 	}
@@ -35,7 +35,7 @@ func (c *call) failPage(err error) {
 	shown.Detail = ui.Capital(known.Detail)
 	view := &errorView{frame: c.frame(known.Code.Title(), ""), Error: &shown}
 	if err := c.render(known.Code.Status(), "error", view); err != nil {
-		c.server.log.Error("page failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		c.Log.Error("page failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 		http.Error(c.w, known.Detail, known.Code.Status())
 	}
 }
@@ -59,8 +59,8 @@ type frame struct {
 }
 
 func (c *call) frame(title, section string) frame {
-	s := c.server
-	f := frame{Title: title, Section: section, Base: s.base, Version: s.version, Token: c.cred.csrf, Since: c.since,
+	s := c.Server
+	f := frame{Title: title, Section: section, Base: s.base, Version: s.Version, Token: c.cred.csrf, Since: c.since,
 		Style: s.base + s.assets.path("style.css"), Script: s.base + s.assets.path("app.js"), Sort: s.base +
 			s.assets.path("sort.js"), Icon: s.base + s.assets.path("icon.svg")}
 	if c.caller != nil {
@@ -89,7 +89,7 @@ func encode(values map[string]string) string {
 // render answers with a template. Nothing is sent if it fails.
 func (c *call) render(status int, name string, view any) error {
 	out := &bytes.Buffer{}
-	if err := c.server.templates.ExecuteTemplate(out, name, view); err != nil {
+	if err := c.templates.ExecuteTemplate(out, name, view); err != nil {
 		return err
 	}
 	c.sendHTML(status, out.Bytes())
@@ -123,7 +123,7 @@ func ofCrawl(show func(*call, *service.Crawl) error) func(*call) error {
 		if err != nil {
 			return err
 		}
-		c.server.watch(crawl)
+		c.watch(crawl)
 		return show(c, crawl)
 	}
 }

@@ -27,7 +27,7 @@ func listed[T any](c *call, q *query, of func(T) string, load func(context.Conte
 	if err := q.done(); err != nil {
 		return err
 	}
-	all, err := load(c.r.Context())
+	all, err := load(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func create[In, T any](address func(T) string, make func(context.Context, *servi
 		if err := c.body(&in); err != nil {
 			return err
 		}
-		made, err := make(c.r.Context(), c.caller, in)
+		made, err := make(c.ctx, c.caller, in)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func create[In, T any](address func(T) string, make func(context.Context, *servi
 
 // get is the handler of the thing that the path names.
 func get[T any](find func(ctx context.Context, c *service.Caller, id string) (T, error)) func(*call) error {
-	return func(c *call) error { return c.reply(find(c.r.Context(), c.caller, c.id())) }
+	return func(c *call) error { return c.reply(find(c.ctx, c.caller, c.id())) }
 }
 
 // edit is the handler that changes it.
@@ -82,11 +82,11 @@ func edit[In, T any](change func(ctx context.Context, c *service.Caller, id stri
 		if err := c.body(&in); err != nil {
 			return err
 		}
-		return c.reply(change(c.r.Context(), c.caller, c.id(), in))
+		return c.reply(change(c.ctx, c.caller, c.id(), in))
 	}
 }
 
 // remove is the handler that deletes it.
 func remove(do func(ctx context.Context, c *service.Caller, id string) error) func(*call) error {
-	return func(c *call) error { return c.noContent(do(c.r.Context(), c.caller, c.id())) }
+	return func(c *call) error { return c.noContent(do(c.ctx, c.caller, c.id())) }
 }

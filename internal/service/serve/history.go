@@ -70,7 +70,7 @@ func (h *history) watch(id string, generation uint32) {
 		return
 	}
 	s := &series{}
-	for _, m := range readMetrics(h.server.service.Crawls.DataDir(id), generation) {
+	for _, m := range readMetrics(h.server.Service.Crawls.DataDir(id), generation) {
 		s.add(m)
 	}
 	h.all[id] = s

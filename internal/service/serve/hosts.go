@@ -34,7 +34,7 @@ func (c *call) showHosts() error { return c.renderHosts(http.StatusOK, nil) }
 
 func (c *call) renderHosts(status int, fault *service.Error) error {
 	v := &hostsView{frame: c.settingsFrame("hosts", "Hosts"), Fault: fault}
-	list, err := c.server.parts.Hosts.List(c.r.Context(), c.r.URL.Query().Get("cursor"), shownHosts)
+	list, err := c.Hosts.List(c.ctx, c.r.URL.Query().Get("cursor"), shownHosts)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (c *call) renderHosts(status int, fault *service.Error) error {
 func (c *call) postHost() (err error) {
 	name := strings.TrimSpace(c.r.PostForm.Get("host"))
 	if deny, _ := strconv.ParseBool(c.r.PostForm.Get("deny")); deny {
-		_, err = c.server.parts.Hosts.Deny(c.r.Context(), c.caller, name, strings.TrimSpace(c.r.PostForm.Get("reason")))
+		_, err = c.Hosts.Deny(c.ctx, c.caller, name, strings.TrimSpace(c.r.PostForm.Get("reason")))
 	} else {
-		_, err = c.server.parts.Hosts.Allow(c.r.Context(), c.caller, name)
+		_, err = c.Hosts.Allow(c.ctx, c.caller, name)
 	}
 	if fault, ok := errors.AsType[*service.Error](err); ok {
 		return c.renderHosts(fault.Code.Status(), fault)
@@ -73,20 +73,20 @@ func (c *call) listHosts() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.server.parts.Hosts.List(c.r.Context(), cursor, limit)
+	list, err := c.Hosts.List(c.ctx, cursor, limit)
 	list.NextCursor = cursorAt(list.NextCursor)
 	return c.reply(list, err)
 }
 
 func (c *call) getHost() error {
-	h, err := c.server.parts.Hosts.Get(c.r.Context(), c.r.PathValue("host"))
+	h, err := c.Hosts.Get(c.ctx, c.r.PathValue("host"))
 	if err != nil {
 		return err
 	}
 	if !c.caller.Has(service.ScopeAdmin) {
 		h.Pace, h.Crawls = nil, nil
 	}
-	blocked, err := c.server.service.Crawls.BlockedOn(c.r.Context(), c.caller, h.Host)
+	blocked, err := c.Service.Crawls.BlockedOn(c.ctx, c.caller, h.Host)
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func (c *call) denyHost() error {
 	if err := c.optionalBody(&in); err != nil {
 		return err
 	}
-	return c.reply(c.server.parts.Hosts.Deny(c.r.Context(), c.caller, c.r.PathValue("host"), in.Reason))
+	return c.reply(c.Hosts.Deny(c.ctx, c.caller, c.r.PathValue("host"), in.Reason))
 }
 
 func (c *call) allowHost() error {
-	return c.reply(c.server.parts.Hosts.Allow(c.r.Context(), c.caller, c.r.PathValue("host")))
+	return c.reply(c.Hosts.Allow(c.ctx, c.caller, c.r.PathValue("host")))
 }

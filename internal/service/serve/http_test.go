@@ -154,7 +154,7 @@ func TestAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Parts: Parts{Service: &service.Service{}}, PublicURL: public})
+	s, err := New(Options{Service: &service.Service{}, PublicURL: public})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestAddresses(t *testing.T) {
 func TestCallersWithoutKeys(t *testing.T) { synctest.Test(t, callersWithoutKeys) }
 
 func callersWithoutKeys(t *testing.T) {
-	s, err := New(Options{Parts: Parts{Service: &service.Service{}}})
+	s, err := New(Options{Service: &service.Service{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func callersWithoutKeys(t *testing.T) {
 
 // A server that drains is not ready, and still answers.
 func TestDrain(t *testing.T) {
-	s, err := New(Options{Parts: Parts{Service: &service.Service{}}})
+	s, err := New(Options{Service: &service.Service{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (l *liveCache) make(crawl *service.Crawl) []byte {
 	out := &bytes.Buffer{}
 	if err := s.templates.ExecuteTemplate(out, "live", liveViewOf(s.base, crawl, live,
 		s.history.moments(crawl.ID))); err != nil {
-		s.log.Error("page failed", "crawl", crawl.ID, "error", err)
+		s.Log.Error("page failed", "crawl", crawl.ID, "error", err)
 		return nil
 	}
 	return out.Bytes()

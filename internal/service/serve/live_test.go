@@ -40,7 +40,7 @@ func bareServer(t *testing.T, runs *samples) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Parts: Parts{Service: svc}, PublicURL: &url.URL{Scheme: "http", Host: "h.test", Path: "/base"}})
+	s, err := New(Options{Service: svc, PublicURL: &url.URL{Scheme: "http", Host: "h.test", Path: "/base"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u2
 // Texts of crawled sites are shown as text on every page.
 func TestHostileTexts(t *testing.T) {
 	s := bareServer(t, &samples{})
-	q := &call{server: s, page: true, caller: &service.Caller{Account: service.Account{Name: hostile}, Scopes: service.Scopes()}, r: httptest.NewRequest(http.MethodGet, "/", nil), cred: credential{csrf: "token"}}
+	q := &call{Server: s, ctx: t.Context(), page: true, caller: &service.Caller{Account: service.Account{Name: hostile}, Scopes: service.Scopes()}, r: httptest.NewRequest(http.MethodGet, "/", nil), cred: credential{csrf: "token"}}
 	long := hostile + strings.Repeat("x", 10_000)
 	c := &service.Crawl{ID: "c1", Name: long, Labels: []string{long}, State: service.Paused, Waiting: &service.Waiting{Code: service.WaitDisk, Detail: long}, StartURLs: []string{long}, StartURLCount: 1,
 		Settings: map[string]any{"include": []any{long}}, Plan: long, Result: service.Result{Reason: long, Errors: []string{long}, Warnings: []string{long}}}

@@ -68,11 +68,11 @@ const loginBody = 16 << 10 // bytes of the form
 
 // enter begins a session, by the token of a login link, which is used up, or by a key.
 func (c *call) enter() error {
-	if err := c.server.origins.Check(c.r); err != nil {
+	if err := c.origins.Check(c.r); err != nil {
 		return refuse(service.ErrForbidden, "the request comes from another site")
 	}
-	remote := c.server.remote(c.r)
-	if wait, ok := c.server.limits.failures.take(remote); !ok {
+	remote := c.remote(c.r)
+	if wait, ok := c.limits.failures.take(remote); !ok {
 		return tooMany(c.w, wait)
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
@@ -80,14 +80,14 @@ func (c *call) enter() error {
 		return refuse(service.ErrBody, "the form cannot be read")
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
-	secret, err := c.server.sessions.Begin(c.r.Context(), token, key, remote)
+	secret, err := c.Service.Accounts.BeginSession(c.ctx, token, key, remote)
 	if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
 		return c.renderLogin(http.StatusUnauthorized, loginView{Error: e.Detail})
 	}
 	if err != nil {
 		return err
 	}
-	http.SetCookie(c.w, c.server.cookie(secret, int(service.SessionTime.Seconds())))
+	http.SetCookie(c.w, c.cookie(secret, int(service.SessionTime.Seconds())))
 	http.Redirect(c.w, c.r, c.link("/"), http.StatusSeeOther)
 	return nil
 }

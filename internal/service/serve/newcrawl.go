@@ -57,7 +57,7 @@ func mainSettings() []string {
 func (c *call) showNew() error {
 	values := url.Values{}
 	if id := c.r.URL.Query().Get("from"); id != "" {
-		crawl, err := c.server.service.Crawls.Get(c.r.Context(), c.caller, id)
+		crawl, err := c.Service.Crawls.Get(c.ctx, c.caller, id)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (c *call) postNew() error {
 	err := service.Invalid("the form", faults)
 	if err == nil {
 		var crawl *service.Crawl
-		if crawl, err = c.server.service.Crawls.Submit(c.r.Context(), c.caller, sub, form.Get("key")); err == nil {
+		if crawl, err = c.Service.Crawls.Submit(c.ctx, c.caller, sub, form.Get("key")); err == nil {
 			return c.to("/crawls/" + url.PathEscape(crawl.ID))
 		}
 	}

@@ -52,7 +52,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	s, err := New(Options{Parts: Parts{Service: &service.Service{}}})
+	s, err := New(Options{Service: &service.Service{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,11 +27,11 @@ type pageFacts struct {
 
 // pageOf reads what a crawl knows of a URL. The search for links ends after linksTime.
 func (c *call) pageOf(crawl *service.Crawl, url string, linksTime time.Duration) (p pageFacts, err error) {
-	ctx, dir := c.r.Context(), c.server.service.Crawls.DataDir(crawl.ID)
+	ctx, dir := c.ctx, c.Service.Crawls.DataDir(crawl.ID)
 	find := c.indexFinder(dir)
 	p.line, err = find(url)
 	if missing(err) {
-		find = recordedFinder(ctx, c.server.service.Crawls.Recorded(crawl.ID))
+		find = recordedFinder(ctx, c.Service.Crawls.Recorded(crawl.ID))
 		p.line, err = find(url)
 	}
 	if err != nil || p.line == nil {
@@ -50,9 +50,9 @@ func (c *call) pageOf(crawl *service.Crawl, url string, linksTime time.Duration)
 
 // indexFinder finds lines of sitemap.jsonl. The error is fs.ErrNotExist if there is none yet.
 func (c *call) indexFinder(dir datadir.Dir) finder {
-	ctx := c.r.Context()
+	ctx := c.ctx
 	return func(url string) (line []byte, err error) {
-		err = c.server.indexes.Use(ctx, string(dir), func(x *pageindex.Index) error {
+		err = c.indexes.Use(ctx, string(dir), func(x *pageindex.Index) error {
 			hit, found, err := x.Find(ctx, url)
 			if err == nil && found {
 				line, err = indexedLine(x, &hit)

@@ -38,9 +38,9 @@ var errNotYet = errors.New("pages of a crawl that has written no files yet canno
 // pagesOf lists pages of a crawl: those of its file by the index or, if it has none yet, those that are recorded, in
 // the order of their keys. For a page, depths are click depths where these are known.
 func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
-	ctx := c.r.Context()
+	ctx := c.ctx
 	list := &pageList{Items: []json.RawMessage{}}
-	err := c.server.indexes.Use(ctx, string(c.server.service.Crawls.DataDir(crawl.ID)), func(x *pageindex.Index) error {
+	err := c.indexes.Use(ctx, string(c.Service.Crawls.DataDir(crawl.ID)), func(x *pageindex.Index) error {
 		list.clicks = x.KnowsClickDepths()
 		if c.page && list.clicks {
 			wanted.Filter.Depth, wanted.Filter.ClickDepth = pageindex.Range{}, wanted.Filter.Depth
@@ -80,7 +80,7 @@ func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList,
 			return nil, pageindex.ErrCursor
 		}
 	}
-	lines, last, more, err := c.server.service.Crawls.Recorded(crawl.ID).Pages(ctx, search)
+	lines, last, more, err := c.Service.Crawls.Recorded(crawl.ID).Pages(ctx, search)
 	if more {
 		list.NextCursor = base64.RawURLEncoding.EncodeToString(last.Append(nil))
 	}
@@ -358,7 +358,7 @@ func (c *call) showPages(crawl *service.Crawl) error {
 		return err
 	}
 	if list.recorded {
-		if v.Running = c.server.service.Crawls.Live(crawl.ID); v.Running == nil {
+		if v.Running = c.Service.Crawls.Live(crawl.ID); v.Running == nil {
 			v.Running = &monitor.Live{Found: crawl.Found, Done: crawl.Done}
 		}
 	}

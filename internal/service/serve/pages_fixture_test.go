@@ -74,10 +74,10 @@ func newDashboard(t *testing.T, cfg testweb.Config, base string) *dashboard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log),
-		Hooks: hooks.New(svc, hooks.Options{Log: log})}
-	f.hooks = parts.Hooks
-	server, err := serve.New(serve.Options{Parts: parts, Version: "test", Log: log, RatePerKey: -1, PublicURL: public})
+	o := serve.Options{Service: svc, Hosts: known, Schedules: schedules.New(svc, log),
+		Hooks: hooks.New(svc, hooks.Options{Log: log}), Version: "test", Log: log, RatePerKey: -1, PublicURL: public}
+	f.hooks = o.Hooks
+	server, err := serve.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func newDashboard(t *testing.T, cfg testweb.Config, base string) *dashboard {
 // loginLink is a link that begins a session of an admin.
 func (f *dashboard) loginLink() string {
 	f.t.Helper()
-	token, err := service.NewSessions(f.svc).NewLogin(f.t.Context())
+	token, err := f.svc.Accounts.NewLogin(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}

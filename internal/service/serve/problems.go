@@ -85,7 +85,7 @@ type problemRow struct {
 }
 
 func (c *call) showProblems(crawl *service.Crawl) error {
-	rep, err := report.Read(c.server.service.Crawls.DataDir(crawl.ID))
+	rep, err := report.Read(c.Service.Crawls.DataDir(crawl.ID))
 	if err != nil {
 		return err
 	}

@@ -82,14 +82,14 @@ func TestLimitersAreBounded(t *testing.T) {
 func TestRequestsUnderWay(t *testing.T) {
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
 		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
-		if _, err := s.service.Accounts.Create(t.Context(), admin, service.Account{Name: "other"}); err != nil {
+		if _, err := s.Service.Accounts.Create(t.Context(), admin, service.Account{Name: "other"}); err != nil {
 			t.Fatal(err)
 		}
-		other, err := s.service.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "other"})
+		other, err := s.Service.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		writer, err := s.service.Accounts.CreateKey(t.Context(), admin, service.Key{})
+		writer, err := s.Service.Accounts.CreateKey(t.Context(), admin, service.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (s *Server) routes() []route {
 		write = service.ScopeWrite
 		admin = service.ScopeAdmin
 	)
-	schedules, hooks, accounts := s.parts.Schedules, s.parts.Hooks, s.service.Accounts
+	schedules, hooks, accounts := s.Schedules, s.Hooks, s.Service.Accounts
 	return []route{
 		{"GET", "/healthz", public, (*call).health},
 		{"GET", "/readyz", public, (*call).ready},

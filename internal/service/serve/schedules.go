@@ -51,7 +51,7 @@ func (c *call) showSchedules() error {
 func (c *call) renderSchedules(status int, form scheduleForm, fault *service.Error) error {
 	v := &schedulesView{frame: c.settingsFrame("schedules", "Schedules"), Form: form, Fault: fault}
 	var err error
-	if v.Rows, err = c.server.parts.Schedules.List(c.r.Context(), c.caller.Account.ID); err != nil {
+	if v.Rows, err = c.Schedules.List(c.ctx, c.caller.Account.ID); err != nil {
 		return err
 	}
 	for _, s := range v.Rows {
@@ -59,7 +59,7 @@ func (c *call) renderSchedules(status int, form scheduleForm, fault *service.Err
 			v.Form = scheduleForm{ID: s.ID, Name: s.Name, When: cmp.Or(s.Cron, s.Interval), Zone: s.Zone}
 		}
 	}
-	list, err := c.server.service.Crawls.List(c.r.Context(), c.caller,
+	list, err := c.Service.Crawls.List(c.ctx, c.caller,
 		service.CrawlFilter{Account: c.caller.Account.ID, States: []service.State{service.Complete, service.Partial},
 			Limit: 100})
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *call) postSchedule() error {
 	if form.Crawl != "" {
 		in.Crawl = &form.Crawl
 	}
-	_, err := c.server.parts.Schedules.Create(c.r.Context(), c.caller, in)
+	_, err := c.Schedules.Create(c.ctx, c.caller, in)
 	return c.afterSchedule(form, err)
 }
 
@@ -92,7 +92,7 @@ func (c *call) postScheduleEdit() error {
 	if text := c.r.PostForm.Get("enabled"); text != "" {
 		in = schedules.Input{Enabled: new(text == "true")}
 	}
-	_, err := c.server.parts.Schedules.Edit(c.r.Context(), c.caller, form.ID, in)
+	_, err := c.Schedules.Edit(c.ctx, c.caller, form.ID, in)
 	return c.afterSchedule(form, err)
 }
 
@@ -105,7 +105,7 @@ func (c *call) afterSchedule(form scheduleForm, err error) error {
 }
 
 func (c *call) postScheduleDelete() error {
-	err := c.server.parts.Schedules.Delete(c.r.Context(), c.caller, c.r.PostForm.Get("id"))
+	err := c.Schedules.Delete(c.ctx, c.caller, c.r.PostForm.Get("id"))
 	return c.then("/settings/schedules", err)
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
@@ -25,19 +26,14 @@ import (
 	"github.com/mapwright/mapwright/internal/service/schedules"
 )
 
-// Parts are the parts of the service that requests use.
-type Parts struct {
+// Options are what a Server needs.
+type Options struct {
 	Service   *service.Service
 	Schedules *schedules.Schedules
 	Hooks     *hooks.Hooks
 	Hosts     *hosts.Hosts
-}
-
-// Options are what a Server needs.
-type Options struct {
-	Parts
-	Version string       // of the program
-	Log     *slog.Logger // nil means none
+	Version   string       // of the program
+	Log       *slog.Logger // nil means none
 
 	// PublicURL is where users reach the server if a proxy stands before it: it sets the base path, the allowed host
 	// and whether cookies are Secure. Nil means that there is no proxy.
@@ -65,21 +61,13 @@ const (
 
 // Server answers requests.
 type Server struct {
-	parts    Parts
-	service  *service.Service
-	sessions *service.Sessions
-	log      *slog.Logger
+	Options
 	base     string   // path below which everything is; empty, or with a leading and without a trailing slash
-	public   *url.URL // where users reach the server; nil if there is no proxy
 	secure   bool     // users reach the server by https
-	hosts    hostCheck
+	names    []string // that requests may have in their Host header
 	origins  *http.CrossOriginProtection
-	proxies  []netip.Prefix
-	most     int // connections
-	version  string
 	limits   *rateLimits
 	streams  *streams
-	figures  *Figures
 	metrics  http.Handler
 	document func() ([]byte, error) // makes the OpenAPI document at the first call
 	indexes  pageindex.Cache
@@ -98,16 +86,13 @@ type Server struct {
 
 // New makes a server.
 func New(o Options) (*Server, error) {
-	s := &Server{
-		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service),
-		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies,
-		most: cmp.Or(o.Connections, DefaultConnections), limits: newRateLimits(o.RatePerKey),
-		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), version: o.Version,
-		origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
-		assets: newAssets(),
-	}
+	o.Log, o.Figures = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Figures, NewFigures())
+	o.Connections = cmp.Or(o.Connections, DefaultConnections)
+	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey),
+		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
+		assets: newAssets()}
 	if u := o.PublicURL; u != nil {
-		s.public = u
+		s.names = append(s.names, u.Hostname())
 		s.base = strings.TrimSuffix(path.Clean("/"+u.Path), "/")
 		s.secure = s.secure || u.Scheme == "https"
 		if err := s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
@@ -120,10 +105,9 @@ func New(o Options) (*Server, error) {
 	}
 	s.document = sync.OnceValues(func() ([]byte, error) { return Document(s.base) })
 	s.streams, s.live, s.history = newStreams(s), newLiveCache(s), newHistory(s)
-	s.liveOf = func(id string) *monitor.Live { return s.service.Crawls.Live(id) }
+	s.liveOf = func(id string) *monitor.Live { return s.Service.Crawls.Live(id) }
 	s.indexes.Make = o.Service.Crawls.MakeIndex
-	s.figures = cmp.Or(o.Figures, NewFigures())
-	s.metrics = s.figures.handler(s)
+	s.metrics = s.Figures.handler(s)
 	for _, route := range s.routes() {
 		s.api.Handle(route.method+" "+route.path, s.serve(route, false))
 	}
@@ -142,8 +126,8 @@ func (s *Server) Base() string { return s.base }
 
 // LoginLink is the address at which a person uses the token of a login. Address is where the server listens.
 func (s *Server) LoginLink(address, token string) string {
-	if s.public != nil {
-		address = s.public.String()
+	if s.PublicURL != nil {
+		address = s.PublicURL.String()
 	}
 	return LoginLink(address, token)
 }
@@ -199,7 +183,7 @@ func (s *Server) handler() http.Handler {
 		defer w.finish()
 		defer func() {
 			if v := recover(); v != nil && v != http.ErrAbortHandler {
-				s.log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack",
+				s.Log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack",
 					string(debug.Stack()))
 				if w.began {
 					panic(http.ErrAbortHandler) // the client must not take what it has for the whole
@@ -207,14 +191,14 @@ func (s *Server) handler() http.Handler {
 				s.fail(w, r, fmt.Errorf("panic: %v", v))
 			}
 			if w.Header().Get("Content-Type") != eventKind {
-				s.figures.see(r.Method, w.status, time.Since(began))
+				s.Figures.see(r.Method, w.status, time.Since(began))
 			}
 		}()
 		secureHeaders(w.Header(), s.secure)
 		if !w.receive(r) {
 			return
 		}
-		if !s.hosts.allows(r.Host) {
+		if !metrics.IsServed(r.Host, s.names) {
 			s.fail(w, r, refuse(service.ErrHost,
 				"use an address, localhost, the name given to --listen, or that of --public-url"))
 			return
@@ -307,6 +291,6 @@ func (s *Server) HTTP() *http.Server {
 	return &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnContext: withConnection,
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what bad clients do
+		ErrorLog:    slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what bad clients do
 	}
 }

@@ -14,7 +14,7 @@ func (c *call) health() error { return c.text("ok\n") }
 // ready says whether the server takes crawls.
 func (c *call) ready() error {
 	select {
-	case <-c.server.draining:
+	case <-c.draining:
 		return refuse(service.ErrUnavailable, "the server is shutting down")
 	default:
 		return c.text("ready\n")
@@ -29,7 +29,7 @@ func (c *call) text(text string) error {
 }
 
 func (c *call) getDocument() error {
-	text, err := c.server.document()
+	text, err := c.document()
 	if err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func (c *call) getErrorKind() error {
 		return refuse(service.ErrNotFound, "there is no such kind of error")
 	}
 	return c.text(fmt.Sprintf("%s\n\nHTTP status %d, type %s/problems/%s\n\n%s\n",
-		code.Title(), code.Status(), c.server.base, code, code.Explanation()))
+		code.Title(), code.Status(), c.base, code, code.Explanation()))
 }
 
 func (c *call) getMetrics() error {
-	c.server.metrics.ServeHTTP(c.w, c.r)
+	c.metrics.ServeHTTP(c.w, c.r)
 	return nil
 }

@@ -61,11 +61,11 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := serve.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil),
-		Hooks: hooks.New(svc, hooks.Options{})}
-	f.schedules = parts.Schedules
-	if f.server, err = serve.New(serve.Options{Parts: parts, RatePerKey: -1,
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
+	options := serve.Options{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil),
+		Hooks: hooks.New(svc, hooks.Options{}), RatePerKey: -1,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	f.schedules = options.Schedules
+	if f.server, err = serve.New(options); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 	h := f.server.HTTP()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context){f.server.Run, known.Run, parts.Schedules.Run, parts.Hooks.Run} {
+	for _, run := range []func(context.Context){f.server.Run, known.Run, options.Schedules.Run, options.Hooks.Run} {
 		running.Go(func() { run(ctx) })
 	}
 	running.Go(func() {
@@ -536,8 +536,7 @@ func TestAdministration(t *testing.T) {
 // A person logs in by a link or a key. Requests of the session that change something carry its token.
 func TestSessions(t *testing.T) {
 	f := newFixture(t, nil)
-	sessions := service.NewSessions(f.svc)
-	token, err := sessions.NewLogin(t.Context())
+	token, err := f.svc.Accounts.NewLogin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.K
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(Options{Parts: Parts{Service: svc}})
+		s, err := New(Options{Service: svc})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestHeartbeat(t *testing.T) {
 				t.Errorf("beat %d comes after %s", beat, at)
 			}
 		}
-		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test",
+		if err := s.Service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test",
 			Scopes: []service.Scope{service.ScopeAdmin}}, "", key.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 
 // One account cannot take all streams.
 func TestStreamsOfOneAccount(t *testing.T) {
-	s := newStreams(&Server{most: DefaultConnections})
+	s := newStreams(&Server{Options: Options{Connections: DefaultConnections}})
 	open := func(owner string) (n int) {
 		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
 			n++

@@ -91,7 +91,7 @@ const shownDeliveries = 50
 
 func (c *call) renderWebhooks(status int, v *webhooksView) (err error) {
 	v.frame = c.settingsFrame("webhooks", "Webhooks")
-	if v.Rows, err = c.server.parts.Hooks.List(c.r.Context(), c.caller.Account.ID); err != nil {
+	if v.Rows, err = c.Hooks.List(c.ctx, c.caller.Account.ID); err != nil {
 		return err
 	}
 	if v.Form == nil {
@@ -104,7 +104,7 @@ func (c *call) renderWebhooks(status int, v *webhooksView) (err error) {
 	}
 	v.Form.All = hooks.EventTypes()
 	if id := c.r.URL.Query().Get("log"); id != "" {
-		list, err := c.server.parts.Hooks.Deliveries(c.r.Context(), c.caller, id, "", shownDeliveries)
+		list, err := c.Hooks.Deliveries(c.ctx, c.caller, id, "", shownDeliveries)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (c *call) renderWebhooks(status int, v *webhooksView) (err error) {
 func (c *call) postWebhook() error {
 	form := webhookFormOf(c.r.PostForm)
 	form.ID = ""
-	made, err := c.server.parts.Hooks.Create(c.r.Context(), c.caller, form.input(c.caller.Has(service.ScopeAdmin)))
+	made, err := c.Hooks.Create(c.ctx, c.caller, form.input(c.caller.Has(service.ScopeAdmin)))
 	if err != nil {
 		return c.webhookFault(form, err)
 	}
@@ -138,7 +138,7 @@ func (c *call) postWebhookEdit() error {
 	if text := c.r.PostForm.Get("enabled"); text != "" {
 		in = hooks.Input{Enabled: new(text == "true")}
 	}
-	if _, err := c.server.parts.Hooks.Edit(c.r.Context(), c.caller, form.ID, in); err != nil {
+	if _, err := c.Hooks.Edit(c.ctx, c.caller, form.ID, in); err != nil {
 		return c.webhookFault(form, err)
 	}
 	return c.to("/settings/webhooks")
@@ -156,27 +156,27 @@ func (c *call) webhookFault(form *webhookForm, err error) error {
 
 func (c *call) postWebhookTest() error {
 	id := c.r.PostForm.Get("id")
-	_, err := c.server.parts.Hooks.Test(c.r.Context(), c.caller, id)
+	_, err := c.Hooks.Test(c.ctx, c.caller, id)
 	return c.then("/settings/webhooks?log="+url.QueryEscape(id)+"#log", err)
 }
 
 // postRedeliver sends a delivery again.
 func (c *call) postRedeliver() error {
 	id := c.r.PostForm.Get("id")
-	_, err := c.server.parts.Hooks.Redeliver(c.r.Context(), c.caller, id, c.r.PostForm.Get("delivery"))
+	_, err := c.Hooks.Redeliver(c.ctx, c.caller, id, c.r.PostForm.Get("delivery"))
 	return c.then("/settings/webhooks?log="+url.QueryEscape(id)+"#log", err)
 }
 
 func (c *call) postWebhookDelete() error {
-	return c.then("/settings/webhooks", c.server.parts.Hooks.Delete(c.r.Context(), c.caller, c.r.PostForm.Get("id")))
+	return c.then("/settings/webhooks", c.Hooks.Delete(c.ctx, c.caller, c.r.PostForm.Get("id")))
 }
 
 func (c *call) testWebhook() error {
-	return c.begun(c.server.parts.Hooks.Test(c.r.Context(), c.caller, c.id()))
+	return c.begun(c.Hooks.Test(c.ctx, c.caller, c.id()))
 }
 
 func (c *call) redeliver() error {
-	return c.begun(c.server.parts.Hooks.Redeliver(c.r.Context(), c.caller, c.id(), c.r.PathValue("delivery")))
+	return c.begun(c.Hooks.Redeliver(c.ctx, c.caller, c.id(), c.r.PathValue("delivery")))
 }
 
 // begun answers with a delivery that will be made, unless there is an error.
@@ -192,7 +192,7 @@ func (c *call) listDeliveries() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.server.parts.Hooks.Deliveries(c.r.Context(), c.caller, c.id(), cursor, limit)
+	list, err := c.Hooks.Deliveries(c.ctx, c.caller, c.id(), cursor, limit)
 	list.NextCursor = cursorAt(list.NextCursor)
 	return c.reply(list, err)
 }

@@ -98,7 +98,7 @@ var allowedImports = map[string][]string{
 		"internal/extsort", "state"},
 	"internal/web/robots": {},
 	"internal/service/serve": {"internal/config", "internal/crawl/monitor", "internal/crawl/recrawl",
-		"internal/datadir", "internal/page", "internal/results/pageindex",
+		"internal/datadir", "internal/metrics", "internal/page", "internal/results/pageindex",
 		"internal/results/problems", "internal/results/report", "internal/results/ui", "internal/service",
 		"internal/service/hooks", "internal/service/hosts", "internal/service/schedules", "frontier/weburl",
 		"internal/words"},
