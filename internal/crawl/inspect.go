@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
@@ -140,51 +141,51 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	}
 	var pg parser.Page
 	known := traps.New(traps.DefaultRules(s.Traps), 0)
-	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
-	f.facts = headerFacts(in.Header, in.Type, in.Length, f.at)
+	f := &recrawl.Answer{Status: in.Status, Outcome: outcomeOf(in.Status, in.Location), At: time.Now()}
+	f.Facts = headerFacts(in.Header, in.Type, in.Length, f.At)
 	if in.Err != nil {
-		f.outcome, f.facts.Error = failedOutcome(in.Err), errorText(in.Err)
+		f.Outcome, f.Facts.Error = failedOutcome(in.Err), errorText(in.Err)
 	}
 	out := &Inspection{Links: []InspectedLink{}}
 	if in.Robots != nil {
 		a := in.Robots(in.URL)
-		f.facts.Robots, _ = a.Check(in.URL)
+		f.Facts.Robots, _ = a.Check(in.URL)
 		out.Assumption = a.Assumption()
-		if !f.facts.Robots.Allowed {
-			f.outcome = page.BlockedByRobots
+		if !f.Facts.Robots.Allowed {
+			f.Outcome = page.BlockedByRobots
 		}
 	}
 	if in.Took > 0 {
-		f.facts.ResponseTime = new(page.Millis(in.Took))
+		f.Facts.ResponseTime = new(page.Millis(in.Took))
 	}
 	if in.Location != "" {
 		if target, err := in.URL.Resolve(in.Location); err == nil {
-			f.facts.RedirectTo = target.String()
+			f.Facts.RedirectTo = target.String()
 		}
 	}
 	if in.Body != nil {
-		f.facts.ContentLength = new(int64(len(in.Body)))
+		f.Facts.ContentLength = new(int64(len(in.Body)))
 		if err := p.Parse(&pg, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header,
 			Encoding: encodingOf(in.Charset)}); err != nil {
-			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
+			f.Facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
-		f.facts.TakePage(&pg, f.at)
+		f.Facts.TakePage(&pg, f.At)
 		out.Base = pg.Base.String()
 		links := within.OfPage(in.URL)
 		for i := range pg.Links {
 			l := &pg.Links[i]
 			out.Links = append(out.Links, in.judge(s, &links, known, l, l.NoFollow || pg.NoFollow))
 			if l.Kind == parser.KindImage && !l.URL.IsZero() {
-				f.facts.Images = append(f.facts.Images, l.URL.String())
+				f.Facts.Images = append(f.Facts.Images, l.URL.String())
 			}
 		}
-		f.facts.Images = distinct(f.facts.Images)
+		f.Facts.Images = distinct(f.Facts.Images)
 	}
 	l := &out.Line
 	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL, Source: page.SourceName(page.SourceStart),
-		Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
-	l.SetFacts(&f.facts)
-	l.Indexable, l.IndexableReason = page.Indexable(l.URL.String(), f.outcome, in.Status, &f.facts, s.XMLTypes)
+		Outcome: f.Outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.At}}
+	l.SetFacts(&f.Facts)
+	l.Indexable, l.IndexableReason = page.Indexable(l.URL.String(), f.Outcome, in.Status, &f.Facts, s.XMLTypes)
 	return out, nil
 }
 

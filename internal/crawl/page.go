@@ -33,8 +33,7 @@ type served struct {
 	rules  page.Robots     // what robots.txt says of it
 	resp   *fetch.Response // what there is of one; nil if there is none
 	failed error           // why it could not be fetched
-	finish finish
-	answer recrawl.Answer // what a later visit compares beside the finish
+	answer recrawl.Answer
 	skips  scope.Skips
 	result frontier.Result
 }
@@ -92,7 +91,7 @@ func (w *worker) leave() {
 // robots.txt leaves it out.
 func (w *worker) allow(ctx context.Context) (ended bool, err error) {
 	if why := w.crashes.crashedAlone(w.lease); why != "" {
-		return true, w.give(failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}))
+		return true, w.give(failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again"))
 	}
 	if w.settings.MaxDepth >= 0 {
 		if err := w.locate(&w.link); err != nil {
@@ -114,7 +113,7 @@ func (w *worker) allow(ctx context.Context) (ended bool, err error) {
 		return true, err
 	}
 	if w.rules.Checked && !w.rules.Allowed {
-		w.finish = finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: w.rules}}
+		w.answer = recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(), Facts: page.Facts{Robots: w.rules}}
 		w.result.Final = true
 		return true, w.judge()
 	}
@@ -140,14 +139,14 @@ func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 			return true, err
 		}
 	}
-	f := &w.finish
-	f.at, f.facts.Robots = time.Now(), w.rules
+	f := &w.answer
+	f.At = time.Now()
 	if w.resp != nil {
-		f.status, f.bytes = w.resp.Status, w.resp.WireBytes
-		describe(f, w.resp, w.rules)
+		describe(f, w.resp)
 	}
+	f.Facts.Robots = w.rules
 	if w.failed != nil {
-		f.outcome, f.facts.Error = failedOutcome(w.failed), errorText(w.failed)
+		f.Outcome, f.Facts.Error = failedOutcome(w.failed), errorText(w.failed)
 		return false, nil
 	}
 	t := &w.resp.Timings
@@ -155,14 +154,14 @@ func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 	if w.visit.IsConditional() {
 		w.tally.asked(w.resp.Status == http.StatusNotModified)
 	}
-	f.outcome = outcomeOf(w.resp.Status, w.resp.Location)
-	w.answer.Header, w.result = w.resp.Header, w.answerResult(w.resp)
+	f.Outcome = outcomeOf(w.resp.Status, w.resp.Location)
+	w.result = w.answerResult(w.resp)
 	return false, nil
 }
 
 // isReadable says whether the page was answered with a text to read.
 func (w *worker) isReadable() bool {
-	return w.failed == nil && w.finish.outcome == page.OK && w.resp.Body != nil
+	return w.failed == nil && w.answer.Outcome == page.OK && w.resp.Body != nil
 }
 
 // read parses the page and judges its links. A crawl that stops meanwhile ends the lease, and the page goes back to the
@@ -170,7 +169,7 @@ func (w *worker) isReadable() bool {
 func (w *worker) read(ctx context.Context) (ended bool, err error) {
 	readable := w.isReadable()
 	if readable {
-		if err = w.parse(ctx, w.lease, &w.finish, w.resp); err == nil {
+		if err = w.parse(ctx, w.lease, &w.answer, w.resp); err == nil {
 			err = w.judgeLinks(ctx)
 		}
 		if err != nil {
@@ -178,7 +177,7 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 		}
 		w.answer.Modified = w.page.Modified
 	}
-	if w.settings.MaxDepth < 0 && (readable || w.finish.outcome == page.Redirect) { // links need the page's depth
+	if w.settings.MaxDepth < 0 && (readable || w.answer.Outcome == page.Redirect) { // links need the page's depth
 		err = w.locate(&w.link)
 	}
 	return false, err
@@ -186,24 +185,24 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 
 // observe takes what the page leads to, and what it says of other pages.
 func (w *worker) observe() {
-	f, r := &w.finish, &w.result
+	f, r := &w.answer, &w.result
 	switch {
-	case f.outcome == page.Redirect:
+	case f.Outcome == page.Redirect:
 		r.Links = w.redirect(w.resp.Location)
 	case w.isReadable():
 		repeats := w.link.Repeats
 		w.evidence = w.evidence[:0]
-		if w.visit.HasNewText(&f.facts) {
+		if w.visit.HasNewText(&f.Facts) {
 			repeats, w.evidence = w.traps.Read(&w.link, w.page.TextHash, w.page.WordHash, w.evidence)
 		}
 		r.Evidence = w.evidence
 		r.Origin = frontier.Origin{
-			Parent: w.link.URL, Depth: w.link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at,
-			Unnamed: w.visit.Confirms(w.link.Key, &f.facts),
+			Parent: w.link.URL, Depth: w.link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.At,
+			Unnamed: w.visit.Confirms(w.link.Key, &f.Facts),
 		}
 		r.Found = w.follow()
-		if w.settings.CheckSoft404 && f.status == http.StatusOK {
-			r.Links = w.probes(w.link.URL, f.at)
+		if w.settings.CheckSoft404 && f.Status == http.StatusOK {
+			r.Links = w.probes(w.link.URL, f.At)
 		}
 	}
 	if !w.visit.IsLater() { // what a later visit finds is counted already
@@ -215,14 +214,13 @@ func (w *worker) observe() {
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
-	f.facts.LeftOut = w.leftOut
+	f.Facts.LeftOut = w.leftOut
 }
 
 // judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more,
 // the lease goes back to the queue, and waits for the host's pace as any other.
 func (w *worker) judge() error {
-	f, r := &w.finish, &w.result
-	w.answer.Outcome, w.answer.Status, w.answer.At, w.answer.Facts = f.outcome, f.status, f.at, &f.facts
+	f, r := &w.answer, &w.result
 	verdict := w.visit.Judge(&w.answer)
 	again := frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag}
 	if verdict.ReadAgain != recrawl.ReadNothing {
@@ -235,7 +233,7 @@ func (w *worker) judge() error {
 			verdict.Facts.LeftOut, w.visit.IsLater())
 		r.Skips = w.skipList
 	}
-	r.Finish = f.judged(&verdict)
+	r.Finish = verdict.Record(f)
 	host := w.link.URL.Host()
 	switch {
 	case verdict.NotModified:
@@ -286,11 +284,10 @@ func (w *worker) locate(l *frontier.Link) error {
 func (w *worker) exclude(why scope.Reason) error {
 	text := "the settings were changed after it was queued, and " + w.scope.Explain(why)
 	if kept, checked := w.visit.Keep("not checked again: " + text); kept != nil {
-		f := finish{at: checked}
-		_, err := w.end(w.lease, frontier.Result{Finish: f.judged(kept), Final: true})
+		_, err := w.end(w.lease, frontier.Result{Finish: kept.Record(&recrawl.Answer{At: checked}), Final: true})
 		return err
 	}
-	return w.give(failure(page.Excluded, "not fetched: "+text, page.Robots{}))
+	return w.give(failure(page.Excluded, "not fetched: "+text))
 }
 
 // unlessStopped returns the error, or the lease to the queue if ctx has ended.
@@ -361,23 +358,23 @@ func (w *worker) warnWithheld(from, to weburl.URL) {
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any
 // other.
 func (w *worker) redirect(location string) []frontier.Link {
-	f, from := &w.finish, &w.link
+	f, from := &w.answer, &w.link
 	target, err := from.URL.Resolve(location)
 	if err != nil {
-		f.facts.RedirectTo = location
-		f.facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
+		f.Facts.RedirectTo = location
+		f.Facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
 		w.skips.Add(scope.NotHTTP)
 		return nil
 	}
-	f.facts.RedirectTo = target.String()
+	f.Facts.RedirectTo = target.String()
 	switch {
 	case target == from.URL:
-		f.outcome = page.RedirectLoop
-		f.facts.Error = "redirects to itself"
+		f.Outcome = page.RedirectLoop
+		f.Facts.Error = "redirects to itself"
 		return nil
 	case from.Hops >= scope.MaxHops:
-		f.outcome = page.RedirectLoop
-		f.facts.Error = fmt.Sprintf("more than %d redirects in a row", scope.MaxHops)
+		f.Outcome = page.RedirectLoop
+		f.Facts.Error = fmt.Sprintf("more than %d redirects in a row", scope.MaxHops)
 		return nil
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
@@ -391,7 +388,7 @@ func (w *worker) redirect(location string) []frontier.Link {
 	return []frontier.Link{{
 		URL: target, Depth: from.Depth, Priority: from.Priority, Source: page.SourceRedirect, Hops: from.Hops + 1,
 		Repeats: from.Repeats,
-		Parent:  from.URL, Discovered: f.at,
+		Parent:  from.URL, Discovered: f.At,
 	}}
 }
 
@@ -414,7 +411,7 @@ func (w *worker) extendScope(start, target weburl.URL) {
 
 // parse parses a page and takes its facts. In a crawl of several machines that the page is in flight is recorded here,
 // before it is read, in case it ends the process.
-func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
+func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err
 	}
@@ -431,11 +428,11 @@ func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *
 	}
 	if err != nil {
 		// The selectors of --extract could not be run; links and facts are there nevertheless.
-		f.facts.Error = err.Error()
+		f.Facts.Error = err.Error()
 	}
-	f.facts.TakePage(pg, f.at)
+	f.Facts.TakePage(pg, f.At)
 	if w.visits.Generation() > 0 || w.settings.NearDuplicates {
-		f.facts.SimHash = new(page.Hash(pg.SimHash))
+		f.Facts.SimHash = new(page.Hash(pg.SimHash))
 	}
 	return nil
 }
@@ -479,7 +476,7 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 
 // follow takes the links of a page that belong to the crawl, and counts the others by reason.
 func (w *worker) follow() []frontier.Found {
-	f, pg := &w.finish, &w.page
+	f, pg := &w.answer, &w.page
 	host, name := w.link.Key.Host, w.link.URL.Host()
 	found := w.found[:0]
 	var images []string
@@ -492,7 +489,7 @@ func (w *worker) follow() []frontier.Found {
 			continue
 		}
 		if w.settings.Links && !l.URL.IsZero() {
-			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text,
+			f.Facts.Links = append(f.Facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text,
 				NoFollow: l.NoFollow || pg.NoFollow})
 		}
 		if why := w.reasons[i]; why != scope.InScope {
@@ -502,7 +499,7 @@ func (w *worker) follow() []frontier.Found {
 		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, name)})
 	}
 	w.found = found
-	f.facts.Images = distinct(images)
+	f.Facts.Images = distinct(images)
 	return found
 }
 

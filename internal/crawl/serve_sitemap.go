@@ -9,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
@@ -144,22 +145,22 @@ func (w *worker) probes(u weburl.URL, at time.Time) []frontier.Link {
 // serveProbe requests a probe, and records the hash of its text.
 func (w *worker) serveProbe(ctx context.Context, l *frontier.Lease) error {
 	u := l.URL()
-	end := func(f *finish, r frontier.Result) error {
-		f.at = time.Now()
-		f.facts = page.Facts{TextHash: f.facts.TextHash, Error: f.facts.Error}
-		r.Finish = f.record()
+	end := func(f *recrawl.Answer, r frontier.Result) error {
+		f.At = time.Now()
+		f.Facts = page.Facts{TextHash: f.Facts.TextHash, Error: f.Facts.Error}
+		r.Finish = f.Record()
 		_, err := w.done(l, r)
 		return err
 	}
 	if why := w.crashes.crashedAlone(l); why != "" {
-		return end(&finish{outcome: page.Crashed, facts: page.Facts{Error: why}}, frontier.Result{Final: true})
+		return end(&recrawl.Answer{Outcome: page.Crashed, Facts: page.Facts{Error: why}}, frontier.Result{Final: true})
 	}
 	ev, err := w.robotsEvidence(ctx, u)
 	if err != nil {
 		return err
 	}
 	if ev.Checked && !ev.Allowed {
-		return end(&finish{outcome: page.BlockedByRobots}, frontier.Result{Final: true})
+		return end(&recrawl.Answer{Outcome: page.BlockedByRobots}, frontier.Result{Final: true})
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
@@ -169,13 +170,13 @@ func (w *worker) serveProbe(ctx context.Context, l *frontier.Lease) error {
 			_, err := w.done(l, r)
 			return err
 		}
-		return end(&finish{outcome: failedOutcome(err), facts: page.Facts{Error: errorText(err)}}, r)
+		return end(&recrawl.Answer{Outcome: failedOutcome(err), Facts: page.Facts{Error: errorText(err)}}, r)
 	}
 	defer resp.Close()
 	defer w.putBuffer()
-	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(),
-		bytes: resp.WireBytes}
-	if f.outcome == page.OK && resp.Body != nil {
+	f := &recrawl.Answer{Outcome: outcomeOf(resp.Status, resp.Location), Status: resp.Status, At: time.Now(),
+		Bytes: resp.WireBytes}
+	if f.Outcome == page.OK && resp.Body != nil {
 		if err := w.parse(ctx, l, f, resp); err != nil {
 			return w.unlessStopped(ctx, l, err)
 		}

@@ -39,9 +39,9 @@ func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence
 	}
 	if known := r.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
 		ev, _ := known.Check(l.URL)
-		f := &finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: ev}}
-		verdict := r.visits.First().Judge(&recrawl.Answer{Outcome: f.outcome, At: f.at, Facts: &f.facts})
-		l.Finish = f.judged(&verdict)
+		f := &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(), Facts: page.Facts{Robots: ev}}
+		verdict := r.visits.First().Judge(f)
+		l.Finish = verdict.Record(f)
 	}
 	return e
 }
@@ -56,7 +56,7 @@ func (w *worker) trapOf(l *frontier.Link) string {
 
 // trapEvidence is the evidence of the result, with what the answer means for other URLs of the same page.
 func (w *worker) trapEvidence() []frontier.Evidence {
-	status, r := w.finish.status, &w.result
+	status, r := w.answer.Status, &w.result
 	if r.Class == pace.ClassOK || status >= 300 && status < 500 && status != http.StatusTooManyRequests {
 		return w.traps.Answered(&w.link, r.Evidence)
 	}
@@ -68,6 +68,6 @@ func (w *worker) trapEvidence() []frontier.Evidence {
 
 // trapped is the finish of a URL that is a trap.
 func trapped(trap string) *frontier.Finish {
-	f := finish{outcome: page.Trap, at: time.Now(), facts: page.Facts{Trap: trap}}
-	return f.record()
+	f := recrawl.Answer{Outcome: page.Trap, At: time.Now(), Facts: page.Facts{Trap: trap}}
+	return f.Record()
 }

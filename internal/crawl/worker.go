@@ -121,7 +121,7 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 				}
 			}
 			_, err = w.done(l, frontier.Result{
-				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true,
+				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p)), Final: true,
 				RobotsUntil: time.Now().Add(robotscache.Retry),
 			})
 		}

@@ -15,7 +15,7 @@ func compare(known *Known, now *Answer) []Difference {
 			all = append(all, Difference{field, before, after})
 		}
 	}
-	before, after := known.Facts, now.Facts
+	before, after := known.Facts, &now.Facts
 	outcome := known.Outcome.String()
 	if known.Outcome == page.Pending {
 		outcome = ""

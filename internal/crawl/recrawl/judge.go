@@ -2,6 +2,7 @@ package recrawl
 
 import (
 	"bytes"
+	"fmt"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
 )
 
 // Known is what earlier visits recorded of a URL.
@@ -43,9 +45,10 @@ type Answer struct {
 	Outcome page.Outcome
 	Status  int
 	At      time.Time
+	Bytes   int64       // that came
 	Header  http.Header // needed of a 304 only
 	// Facts are those of the answer. Judge changes those that depend on what was known.
-	Facts *page.Facts
+	Facts page.Facts
 	// Modified is when the page itself says that it was last modified; zero if it does not.
 	Modified time.Time
 	// Conditional means that the request carried the headers of Conditions.
@@ -92,12 +95,40 @@ type Verdict struct {
 	Differences []byte
 }
 
-// Record sets the fields of a finish, but for its facts.
-func (v *Verdict) Record(f *frontier.Finish) {
+// Record is the stored form of what a verdict says of an answer.
+func (v *Verdict) Record(a *Answer) *frontier.Finish {
+	f := &frontier.Finish{CheckedAt: a.At, Bytes: uint64(max(a.Bytes, 0))}
+	if v.Facts != nil {
+		if v.Facts != &a.Facts {
+			a.Facts = *v.Facts
+		}
+		f = a.Record()
+	}
 	f.Outcome, f.Status, f.RedirectTo = uint8(v.Outcome), uint16(v.Status), v.RedirectTo
 	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified || v.Unverified, uint8(v.Change),
 		v.ChangedAt
 	f.Changes, f.Failures, f.Differences = v.Changes, v.Failures, v.Differences
+	return f
+}
+
+// maxFacts bounds the facts of one page, in bytes. A record of the store must hold them and a little more. Only a page
+// with most of 8 MiB of links under --links, and several --extract that each find 256 long values, has as many.
+const maxFacts = state.MaxRecordSize - 1<<20
+
+// Record is the stored form of an answer. The worker makes it, because the frontier commits with its locks held.
+// Facts of a page that are too many for a record are left out, and its error says so.
+func (a *Answer) Record() *frontier.Finish {
+	facts := a.Facts.Append(make([]byte, 0, 512))
+	if len(facts) > maxFacts {
+		a.Facts.Links, a.Facts.Images, a.Facts.Extracted = nil, nil, nil
+		a.Facts.Error = fmt.Sprintf("its links, images and extracted values are not recorded: together they have %d "+
+			"bytes, and the limit is %d", len(facts), maxFacts)
+		facts = a.Facts.Append(facts[:0])
+	}
+	return &frontier.Finish{
+		Outcome: uint8(a.Outcome), Status: uint16(a.Status), CheckedAt: a.At, Bytes: uint64(max(a.Bytes, 0)),
+		RedirectTo: a.Facts.RedirectTo, Facts: facts,
+	}
 }
 
 // keptFailures is how many visits in a row may fail before a failure is recorded instead of what was known.
@@ -116,7 +147,7 @@ func Judge(known *Known, now *Answer) Verdict {
 		v.Change = page.New
 		v.Differences = appendDifferences(nil, now.At, compare(&Known{Facts: &page.Facts{}}, now))
 		return v
-	case isTransient(now.Outcome, now.Status, now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) &&
+	case isTransient(now.Outcome, now.Status, &now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) &&
 		(known.Failures < keptFailures || now.Verifies):
 		return judgeFailure(known, now)
 	}
@@ -138,7 +169,7 @@ func isTransient(o page.Outcome, status int, f *page.Facts) bool {
 
 // verdict records the answer as it is, without a change.
 func (a *Answer) verdict() Verdict {
-	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: &a.Facts, RedirectTo: a.Facts.RedirectTo}
 }
 
 // kept records what was known.
@@ -211,7 +242,7 @@ func judgeAnswer(known *Known, now *Answer) Verdict {
 	switch {
 	case len(all) == 0:
 		v.Change = page.Unchanged
-		if saysTheSame(known.Facts, now.Facts) {
+		if saysTheSame(known.Facts, &now.Facts) {
 			v.KeepFacts, v.Facts, v.RedirectTo = true, nil, known.Facts.RedirectTo
 		}
 		return v
@@ -253,7 +284,7 @@ func compareText(known *Known, now *Answer) textResult {
 	if known.Outcome != page.OK || now.Outcome != page.OK {
 		return textUnknown
 	}
-	before, after := known.Facts, now.Facts
+	before, after := known.Facts, &now.Facts
 	switch {
 	case before.TextHash != nil && after.TextHash != nil && !known.OtherReader:
 		return stayedIf(*before.TextHash == *after.TextHash)
@@ -279,7 +310,7 @@ func stayedIf(same bool) textResult {
 // carryOver completes the facts of an answer by what depends on earlier visits: whether the Last-Modified header can be
 // believed, and how many times in a row the text changed a little.
 func carryOver(known *Known, now *Answer, text textResult) {
-	before, after := known.Facts, now.Facts
+	before, after := known.Facts, &now.Facts
 	moved := text == textStayed && before.LastModifiedHeader != "" && after.LastModifiedHeader != "" &&
 		before.LastModifiedHeader != after.LastModifiedHeader
 	if before.NotLastMod || moved {

@@ -1,13 +1,11 @@
 package recrawl
 
 import (
+	"github.com/mapwright/mapwright/internal/page"
 	"net/http"
 	"reflect"
 	"testing"
 	"time"
-
-	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/page"
 )
 
 var (
@@ -36,11 +34,11 @@ func otherReader(f *page.Facts) *Known {
 }
 
 func answer(f *page.Facts) *Answer {
-	return &Answer{Outcome: page.OK, Status: 200, At: now, Facts: f}
+	return &Answer{Outcome: page.OK, Status: 200, At: now, Facts: *f}
 }
 
 func failed(o page.Outcome, status int) *Answer {
-	return &Answer{Outcome: o, Status: status, At: now, Facts: &page.Facts{Error: "what went wrong"}}
+	return &Answer{Outcome: o, Status: status, At: now, Facts: page.Facts{Error: "what went wrong"}}
 }
 
 func TestJudgeChanges(t *testing.T) {
@@ -83,15 +81,15 @@ func TestJudgeChanges(t *testing.T) {
 			[]Field{Outcome, StatusCode}, false},
 		"blocked is not gone": {ok(read(1)), failed(page.BlockedByRobots, 0), page.Changed,
 			[]Field{Outcome, StatusCode}, false},
-		"still gone": {gone, &Answer{Outcome: page.HTTPError, Status: 404, At: now, Facts: &page.Facts{}},
+		"still gone": {gone, &Answer{Outcome: page.HTTPError, Status: 404, At: now, Facts: page.Facts{}},
 			page.Unchanged, nil, true},
 		"gone in another way": {gone, failed(page.HTTPError, 410), page.Changed, []Field{StatusCode}, false},
 		"back":                {gone, answer(read(1)), page.Back, []Field{Outcome, StatusCode, Title}, false},
-		"redirects now": {ok(read(1)), &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved},
+		"redirects now": {ok(read(1)), &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: *moved},
 			page.Changed, []Field{Outcome, StatusCode, RedirectTo}, false},
 		"redirects elsewhere": {&Known{Outcome: page.Redirect, Status: 301,
 			Facts: &page.Facts{RedirectTo: "https://x.test/a"}},
-			&Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved}, page.Changed, []Field{RedirectTo},
+			&Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: *moved}, page.Changed, []Field{RedirectTo},
 			false},
 		"another type": {ok(read(1)), answer(pdf(`"a"`, "", 9)), page.Changed, []Field{Title, ContentType},
 			false},
@@ -117,7 +115,7 @@ func TestJudgeChanges(t *testing.T) {
 		"fails in another way": {&Known{Outcome: page.Timeout, Facts: &page.Facts{Error: "late"}},
 			failed(page.DNSError, 0), page.Changed, []Field{Outcome}, false},
 		"304 to a plain request": {ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now, NoCache: true,
-			Facts: &page.Facts{}}, page.Changed, []Field{Outcome, StatusCode}, false},
+			Facts: page.Facts{}}, page.Changed, []Field{Outcome, StatusCode}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.known != nil {
@@ -128,7 +126,7 @@ func TestJudgeChanges(t *testing.T) {
 				t.Errorf("read again %d, change %q, keep %v; want %q, %v", v.ReadAgain, v.Change, v.KeepFacts, c.change,
 					c.keep)
 			}
-			if v.Outcome != c.now.Outcome || v.Status != c.now.Status || !c.keep && v.Facts != c.now.Facts {
+			if v.Outcome != c.now.Outcome || v.Status != c.now.Status || !c.keep && v.Facts != &c.now.Facts {
 				t.Errorf("records %v %d", v.Outcome, v.Status)
 			}
 			var fields []Field
@@ -171,7 +169,7 @@ func TestJudgeFailures(t *testing.T) {
 		"429":     func() *Answer { return failed(page.Throttled, 429) },
 		"robots.txt": func() *Answer {
 			return &Answer{Outcome: page.BlockedByRobots, At: now,
-				Facts: &page.Facts{Robots: page.Robots{Checked: true, Low: true}}}
+				Facts: page.Facts{Robots: page.Robots{Checked: true, Low: true}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +188,7 @@ func TestJudgeFailures(t *testing.T) {
 				known.Failures = v.Failures
 			}
 			again := Judge(known, &Answer{Outcome: page.Redirect, Status: 301, At: now,
-				Facts: &page.Facts{RedirectTo: "https://x.test/b"}})
+				Facts: page.Facts{RedirectTo: "https://x.test/b"}})
 			if again.Failures != 0 || again.Change != page.Unchanged || !again.KeepFacts {
 				t.Errorf("an answer after failures: %+v", again)
 			}
@@ -241,7 +239,7 @@ func TestJudgeNotModified(t *testing.T) {
 				c.change(known.Facts)
 			}
 			known.ChangedAt, known.Changes, known.Failures = earlier, 1, 2
-			v := Judge(known, &Answer{Status: 304, At: now, Header: c.header, Facts: &page.Facts{}, Conditional: true})
+			v := Judge(known, &Answer{Status: 304, At: now, Header: c.header, Facts: page.Facts{}, Conditional: true})
 			if v.ReadAgain != c.again {
 				t.Fatalf("read again: %d, want %d", v.ReadAgain, c.again)
 			}
@@ -265,7 +263,7 @@ func TestJudgeNotModified(t *testing.T) {
 		})
 	}
 	if v := Judge(ok(read(1)), &Answer{Outcome: page.HTTPError, Status: 304, At: now,
-		Facts: &page.Facts{}}); v.ReadAgain != ReadAround {
+		Facts: page.Facts{}}); v.ReadAgain != ReadAround {
 		t.Errorf("a 304 to a plain request: %+v", v)
 	}
 }
@@ -304,8 +302,7 @@ func TestJudgeVerifies(t *testing.T) {
 		if v.FalseNotModified != c.isFalse || v.Change != c.change || v.Failures != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
-		var f frontier.Finish
-		if v.Record(&f); f.NotModified != (name == "cannot tell") {
+		if f := v.Record(c.now); f.NotModified != (name == "cannot tell") {
 			t.Errorf("%s: recorded as answered 304: %v", name, f.NotModified)
 		}
 	}
@@ -364,9 +361,9 @@ func TestMovedLastModified(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	v := Judge(ok(read(1)), answer(read(2)))
-	f := &frontier.Finish{CheckedAt: now, Facts: v.Facts.Append(nil)}
-	v.Record(f)
+	a := answer(read(2))
+	v := Judge(ok(read(1)), a)
+	f := v.Record(a)
 	known, err := KnownFrom(f)
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func (v *Visit) Judge(a *Answer) Verdict {
 	case a.Status == http.StatusNotModified && !v.noCache:
 		return Verdict{ReadAgain: ReadAround}
 	}
-	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+	return a.verdict()
 }
 
 // Keep is the verdict of a visit that is not made, for the given reason: what is known of the page stays, as of its

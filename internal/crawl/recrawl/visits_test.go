@@ -119,7 +119,7 @@ func TestUnaskedNotModified(t *testing.T) {
 			t.Fatal(err)
 		}
 		verdict := visit.Judge(&Answer{Outcome: page.HTTPError, Status: http.StatusNotModified,
-			Facts: &page.Facts{}, At: time.Now()})
+			Facts: page.Facts{}, At: time.Now()})
 		if try == 0 {
 			if verdict.ReadAgain != ReadAround {
 				t.Fatalf("%+v", verdict)

@@ -34,7 +34,7 @@ func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 	known := v.known[e.URL]
 	if slices.Contains(e.Outcomes, testweb.OutcomeBlockedByRobots) && e.Stale == 0 {
 		return v.judge(e.URL, known, &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(),
-			Facts: &page.Facts{Robots: page.Robots{Checked: true}}})
+			Facts: page.Facts{Robots: page.Robots{Checked: true}}})
 	}
 	u := weburl.MustCanonical(e.URL)
 	conditions := recrawl.Conditions(known)
@@ -56,7 +56,7 @@ func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 // judge judges an answer, asks again if it must, and keeps what is to be recorded.
 func (v *visitor) judge(url string, known *recrawl.Known, a *recrawl.Answer) recrawl.Verdict {
 	v.t.Helper()
-	verdict := recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts}
+	verdict := recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: &a.Facts}
 	if !v.first {
 		verdict = recrawl.Judge(known, a)
 	}
@@ -88,7 +88,7 @@ func (v *visitor) ask(u weburl.URL, conditions http.Header, noCache bool) *recra
 		req.Header = http.Header{}
 	}
 	req.Header.Set("Accept-Encoding", "gzip")
-	a := &recrawl.Answer{At: time.Now(), Conditional: conditions != nil, NoCache: noCache, Facts: &page.Facts{}}
+	a := &recrawl.Answer{At: time.Now(), Conditional: conditions != nil, NoCache: noCache, Facts: page.Facts{}}
 	resp, err := v.client.Do(req)
 	if err != nil {
 		a.Outcome, a.Facts.Error = page.ConnectError, err.Error()
@@ -97,7 +97,7 @@ func (v *visitor) ask(u weburl.URL, conditions http.Header, noCache bool) *recra
 	defer resp.Body.Close()
 	a.Status, a.Header = resp.StatusCode, resp.Header
 	a.Facts.ContentType, a.Facts.ETag = resp.Header.Get("Content-Type"), resp.Header.Get("Etag")
-	recrawl.TakeHeaders(a.Facts, resp.Header, a.At)
+	recrawl.TakeHeaders(&a.Facts, resp.Header, a.At)
 	switch {
 	case a.Status == 200:
 		a.Outcome = page.OK
@@ -138,7 +138,7 @@ func (v *visitor) parse(u weburl.URL, resp *http.Response, a *recrawl.Answer) {
 	if err := v.parser.Parse(&pg, parser.Input{URL: u, Body: text, Header: resp.Header}); err != nil {
 		v.t.Fatal(err)
 	}
-	f := a.Facts
+	f := &a.Facts
 	f.Title, f.Canonical, f.NoIndex, f.WordCount = pg.Title, pg.Canonical, pg.NoIndex, &pg.WordCount
 	f.ContentHash, f.TextHash = new(page.Hash(pg.ContentHash)), new(page.Hash(pg.VisibleHash))
 	if !v.first {

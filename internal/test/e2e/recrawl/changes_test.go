@@ -49,12 +49,8 @@ func revisit(t *testing.T, dir string, generation uint32, found map[string]func(
 		v := recrawl.Judge(known, &answer)
 		again := p.Link
 		again.Visit, again.Before = p.Finish.Visit+1, p.Finish.Summary()
-		f := &frontier.Finish{Key: key, Visit: again.Visit, Generation: generation, Before: again.Before,
-			CheckedAt: answer.At, Attempts: 1}
-		if v.Facts != nil {
-			f.Facts = v.Facts.Append(nil)
-		}
-		v.Record(f)
+		f := v.Record(&answer)
+		f.Key, f.Visit, f.Generation, f.Before, f.Attempts = key, again.Visit, generation, again.Before, 1
 		commit(frontier.Record{Visits: []frontier.Link{again}})
 		commit(frontier.Record{Finish: f})
 	}
@@ -83,20 +79,20 @@ func TestChanges(t *testing.T) {
 	}
 	gone := func(*page.Facts) recrawl.Answer {
 		return recrawl.Answer{Outcome: page.HTTPError, Status: 404,
-			Facts: &page.Facts{ResponseTime: new(page.Millis(1))}}
+			Facts: page.Facts{ResponseTime: new(page.Millis(1))}}
 	}
 	retitled := func(title string) func(*page.Facts) recrawl.Answer {
 		return func(known *page.Facts) recrawl.Answer {
 			f := *known
 			f.Title, f.TextHash = title, new(page.Hash(len(title)))
-			return recrawl.Answer{Outcome: page.OK, Status: 200, Facts: &f}
+			return recrawl.Answer{Outcome: page.OK, Status: 200, Facts: f}
 		}
 	}
 	revisit(t, dir, 1, map[string]func(*page.Facts) recrawl.Answer{urls[0]: retitled("First <title>\x1b"),
 		urls[1]: gone})
 	revisit(t, dir, 2, map[string]func(*page.Facts) recrawl.Answer{
 		urls[0]: retitled("Second"), urls[2]: func(*page.Facts) recrawl.Answer {
-			return recrawl.Answer{Status: 304, Conditional: true, Facts: &page.Facts{}}
+			return recrawl.Answer{Status: 304, Conditional: true, Facts: page.Facts{}}
 		},
 	})
 

@@ -1,4 +1,4 @@
-package crawl
+package recrawl
 
 import (
 	"strings"
@@ -10,9 +10,9 @@ import (
 // Facts that no record can hold are left out, and said to be. What is said of the page itself stays.
 func TestFactsAreBounded(t *testing.T) {
 	for _, size := range []int{maxFacts / 2, maxFacts} {
-		f := finish{outcome: page.OK, facts: page.Facts{Title: "a title",
+		f := Answer{Outcome: page.OK, Facts: page.Facts{Title: "a title",
 			Links: []page.Link{{To: strings.Repeat("x", size)}}}}
-		facts, err := page.Decode(f.record().Facts)
+		facts, err := page.Decode(f.Record().Facts)
 		if err != nil {
 			t.Fatal(err)
 		}
