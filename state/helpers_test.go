@@ -55,10 +55,7 @@ func (s *Store) received(ctx context.Context, p uint8, session [16]byte) (uint64
 	var batch uint64
 	m := frontier.Mark{Partition: p, Session: session}
 	_, err := s.get(record.MarkKey(&m), func(b []byte) error {
-		r, err := record.ValueReader("mark", b)
-		if err != nil {
-			return err
-		}
+		r := record.ValueReader(b)
 		batch = r.Uvarint()
 		return r.Done("mark")
 	})

@@ -83,10 +83,7 @@ func finished(txn *badger.Txn, l *frontier.Link) (bool, error) {
 	for _, family := range []byte{record.FamVisit, family} {
 		var f frontier.Finish
 		_, err := getValue(txn, record.AppendURLKey(key[:0], family, l.Key), func(b []byte) error {
-			r, err := record.ValueReader("finish", b)
-			if err != nil {
-				return err
-			}
+			r := record.ValueReader(b)
 			r.FinishHead(&f)
 			return r.Done("finish")
 		})
@@ -210,10 +207,7 @@ func describe(txn *badger.Txn, b *frontier.Backlog, cursors, facts *hostReader, 
 	h := b.Fact.Host
 	if cursors.find(h) {
 		err := cursors.it.Item().Value(func(v []byte) error {
-			r, err := record.ValueReader("cursor", v)
-			if err != nil {
-				return err
-			}
+			r := record.ValueReader(v)
 			b.Low = r.Cursor()
 			return r.Done("cursor")
 		})

@@ -218,9 +218,9 @@ func (m *pageMerge) next(dst []byte) ([]byte, error) {
 	take := func(r *familyReader, kind byte) error {
 		return r.take(k, func(value []byte) error {
 			// What Badger could not read is empty. That is found here, where the call can tell what failed.
-			_, err := record.ValueReader("page", value)
+			r := record.ValueReader(value)
 			dst = appendRaw(dst, kind, value)
-			return err
+			return r.Done("page")
 		})
 	}
 	err := take(&m.found, rawFound)

@@ -95,9 +95,9 @@ func (v *view) loadFacts() error {
 		if !ok {
 			return &CorruptError{What: "fact of the crawl", Reason: "its key does not decode"}
 		}
-		r, err := record.ValueReader("fact of the crawl", value)
+		r := record.ValueReader(value)
 		v.facts[name] = append([]byte{}, r.B...)
-		return err
+		return r.Done("fact of the crawl")
 	})
 	if err != nil {
 		return fmt.Errorf("read facts of the crawl: %w", err)

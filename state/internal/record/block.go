@@ -6,7 +6,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // A block is a run of links of one host and priority, as stored under a q key.
@@ -72,10 +71,7 @@ func (b *BlockBuilder) Add(at frontier.Position, l *LinkView) {
 // false. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set.
 func ReadBlock(h weburl.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
 	const what = "queue block"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return err
-	}
+	r := ValueReader(b)
 	at := frontier.Cursor{Priority: priority}
 	var url []byte
 	for len(r.B) > 0 {
@@ -94,7 +90,7 @@ func ReadBlock(h weburl.HostID, priority uint8, b []byte, fn func(*frontier.Link
 		}
 		l.Repeats = e.lastU8()
 		if e.Bad {
-			return &disk.CorruptError{What: what, Reason: "it does not decode"}
+			return e.Done(what)
 		}
 		if !fn(&l) {
 			return nil

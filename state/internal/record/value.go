@@ -14,25 +14,30 @@ import (
 // The values in Badger. Each begins with its format version; fields may be
 // added at the end without a new one.
 
-// ValueReader returns a reader of a value in Badger, whose version it has checked. What names the value in errors.
-func ValueReader(what string, b []byte) (Reader, error) {
+// ValueReader returns a reader of a value in Badger. Another version than this program's is a fault, which Done returns.
+func ValueReader(b []byte) Reader {
 	r := Reader{B: b}
-	switch v := r.U8(); v {
-	case Version:
-		return r, nil
-	case 0:
-		return r, &disk.CorruptError{What: what, Reason: "it has no version"}
-	default:
-		return r, &disk.VersionError{What: what, Found: uint64(v), Known: Version}
+	if v := r.U8(); v != Version {
+		r.Fail()
+		r.version = int16(v)
+		if v == 0 {
+			r.version = noVersion
+		}
 	}
+	return r
 }
 
 // Done returns an error if there was a fault. What names the encoding.
 func (r *Reader) Done(what string) error {
-	if r.Bad {
-		return &disk.CorruptError{What: what, Reason: "it does not decode"}
+	switch {
+	case !r.Bad:
+		return nil
+	case r.version > 0:
+		return &disk.VersionError{What: what, Found: uint64(r.version), Known: Version}
+	case r.version == noVersion:
+		return &disk.CorruptError{What: what, Reason: "it has no version"}
 	}
-	return nil
+	return &disk.CorruptError{What: what, Reason: "it does not decode"}
 }
 
 // urlOf is the URL of a stored text, which is empty for none.
@@ -68,27 +73,19 @@ func AppendDiscovery(dst []byte, l *LinkView) []byte {
 
 // DecodeDiscovery is the inverse of AppendDiscovery.
 func DecodeDiscovery(k weburl.Key, b []byte) (frontier.Link, error) {
-	const what = "discovery"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return frontier.Link{}, err
-	}
+	r := ValueReader(b)
 	l := readDiscovery(&r, k)
 	n := r.UpTo(uint64(len(l.URL.String())))
 	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.Bytes()))
 	l.Hops, l.Sitemap = r.U8(), l.Priority == frontier.PrioritySitemap
-	return l, r.Done(what)
+	return l, r.Done("discovery")
 }
 
 // DiscoveryURL decodes only the URL.
 func DiscoveryURL(b []byte) (weburl.URL, error) {
-	const what = "discovery"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return weburl.URL{}, err
-	}
+	r := ValueReader(b)
 	u := readDiscovery(&r, weburl.Key{}).URL
-	return u, r.Done(what)
+	return u, r.Done("discovery")
 }
 
 // readDiscovery reads a discovery up to its URL.
@@ -153,11 +150,7 @@ func appendChange(dst []byte, f *frontier.Finish) []byte {
 
 // DecodeFinish decodes the value of a finish.
 func DecodeFinish(k weburl.Key, b []byte) (*frontier.Finish, error) {
-	const what = "finish"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return nil, err
-	}
+	r := ValueReader(b)
 	f := &frontier.Finish{Key: k}
 	r.FinishHead(f)
 	f.CheckedAt = r.Time()
@@ -165,7 +158,7 @@ func DecodeFinish(k weburl.Key, b []byte) (*frontier.Finish, error) {
 	f.Facts = Cloned(r.Bytes())
 	r.change(f)
 	f.Differences = Cloned(f.Differences)
-	return f, r.Done(what)
+	return f, r.Done("finish")
 }
 
 // change reads what appendChange wrote. Differences are a part of the input.
@@ -186,11 +179,7 @@ func (r *Reader) change(f *frontier.Finish) {
 // ReadFinish reads what is counted of a finish, and, of generations after the first,
 // what it says about changes. Differences are a part of b.
 func ReadFinish(b []byte, f *frontier.Finish) error {
-	const what = "finish"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return err
-	}
+	r := ValueReader(b)
 	r.FinishHead(f)
 	if f.Generation > 0 {
 		r.Time()
@@ -198,7 +187,7 @@ func ReadFinish(b []byte, f *frontier.Finish) error {
 		r.Bytes()
 		r.change(f)
 	}
-	return r.Done(what)
+	return r.Done("finish")
 }
 
 // FinishHead reads the fields that counters are made of, and the flags.
@@ -285,11 +274,7 @@ func (r *Reader) row(f *frontier.HostFact) {
 
 // DecodeHost decodes the value of a host fact.
 func DecodeHost(h weburl.HostID, b []byte) (frontier.HostFact, error) {
-	const what = "host fact"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return frontier.HostFact{}, err
-	}
+	r := ValueReader(b)
 	f := frontier.HostFact{Host: h, Name: string(r.Bytes())}
 	flags := r.U8()
 	f.Blocked, f.Abandoned, f.Denied = flags&hostBlocked != 0, flags&hostAbandoned != 0, flags&hostDenied != 0
@@ -298,7 +283,7 @@ func DecodeHost(h weburl.HostID, b []byte) (frontier.HostFact, error) {
 	f.Pages = unzigzag(r.Uvarint())
 	r.row(&f)
 	f.PagesGeneration = r.lastNumber()
-	return f, r.Done(what)
+	return f, r.Done("host fact")
 }
 
 // duration reads a duration in milliseconds.
@@ -339,10 +324,7 @@ func (c *Bodies) AppendOrigin(dst []byte, o *frontier.OriginFact) []byte {
 // DecodeOrigin is the inverse of AppendOrigin.
 func (c *Bodies) DecodeOrigin(h weburl.HostID, origin string, b []byte) (frontier.OriginFact, error) {
 	const what = "origin fact"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return frontier.OriginFact{}, err
-	}
+	r := ValueReader(b)
 	o := frontier.OriginFact{Host: h, Origin: origin, State: frontier.OriginState(r.U8())}
 	flags := r.U8()
 	o.SitemapsRequested = flags&originSitemapsRequested != 0
@@ -352,7 +334,7 @@ func (c *Bodies) DecodeOrigin(h weburl.HostID, origin string, b []byte) (frontie
 	o.SitemapsGeneration = r.lastNumber()
 	if flags&originPacked == 0 {
 		o.Body = Cloned(body)
-	} else if body, err = c.unpack(body); err != nil {
+	} else if body, err := c.unpack(body); err != nil {
 		return o, &disk.CorruptError{What: what, Reason: "its body does not decompress: " + err.Error()}
 	} else if len(body) > 0 {
 		o.Body = body
@@ -367,13 +349,9 @@ func AppendVoucher(dst []byte, v *frontier.Voucher) []byte {
 
 // DecodeVoucher reads the value of a y entry: the visit of the voucher.
 func DecodeVoucher(b []byte) (visit uint32, err error) {
-	const what = "voucher"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return 0, err
-	}
+	r := ValueReader(b)
 	visit = uint32(r.UpTo(math.MaxUint32))
-	return visit, r.Done(what)
+	return visit, r.Done("voucher")
 }
 
 // AppendNamed appends the value of an n entry.
@@ -384,13 +362,9 @@ func AppendNamed(dst []byte, n *frontier.Named) []byte {
 
 // DecodeNamed reads the value of an n entry.
 func DecodeNamed(b []byte) (generation uint32, lastMod time.Time, err error) {
-	const what = "naming of a url"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
+	r := ValueReader(b)
 	generation, lastMod = uint32(r.UpTo(math.MaxUint32)), r.Time()
-	return generation, lastMod, r.Done(what)
+	return generation, lastMod, r.Done("naming of a url")
 }
 
 // AppendDifferences appends the value of a d entry.
@@ -400,13 +374,9 @@ func AppendDifferences(dst []byte, f *frontier.Finish) []byte {
 
 // DecodeDifferences reads the value of a d entry.
 func DecodeDifferences(b []byte) (change uint8, differences []byte, err error) {
-	const what = "change"
-	r, err := ValueReader(what, b)
-	if err != nil {
-		return 0, nil, err
-	}
+	r := ValueReader(b)
 	change, differences = r.U8(), Cloned(r.Bytes())
-	return change, differences, r.Done(what)
+	return change, differences, r.Done("change")
 }
 
 // UncleanEnds is what is known of a page that unclean ends found in flight.
@@ -432,16 +402,12 @@ func AppendInFlight(dst []byte, ends UncleanEnds) []byte {
 
 // InFlight reads the value of an x entry. Flags were added to it later.
 func (r *Reader) InFlight() (ends UncleanEnds, err error) {
-	const what = "in-flight mark"
-	*r, err = ValueReader(what, r.B)
-	if err != nil {
-		return ends, err
-	}
+	*r = ValueReader(r.B)
 	ends.Count = int(r.UpTo(math.MaxInt32))
 	if len(r.B) > 0 {
 		ends.Alone = bits.OnesCount8(r.U8() & (leasedAlone | aloneTwice))
 	}
-	return ends, r.Done(what)
+	return ends, r.Done("in-flight mark")
 }
 
 // AppendCursor appends a place in a queue.

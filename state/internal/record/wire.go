@@ -83,7 +83,11 @@ func shared(a, b string) int {
 type Reader struct {
 	B   []byte
 	Bad bool
+	// version is that of a value which this program does not read, or noVersion.
+	version int16
 }
+
+const noVersion = -1
 
 // Fail notes a fault.
 func (r *Reader) Fail() {
