@@ -236,30 +236,21 @@ func (f *Frontier) Fold(at Position, e Evidence) {
 	}
 }
 
-// FoldNewRun says that a new run began after the evidence so far. It tries the
-// domains again that were given up, and begins their count anew.
-func (f *Frontier) FoldNewRun() {
+// FoldRun says which run comes after the evidence so far. A new run tries the domains again that were given up, and
+// begins their count anew. If the run goes on that the last evidence is of, they stay given up.
+func (f *Frontier) FoldRun(isNew bool) {
 	for _, s := range f.shards.all {
 		s.lock()
 		for i, d := range s.hosts.domains.all() {
-			if d.reached(f.o.FailureThreshold) {
+			reached := d.reached(f.o.FailureThreshold)
+			if !isNew {
+				d.abandoned = d.abandoned || reached
+				continue
+			}
+			if reached {
 				d.failures = 0
 			}
 			s.hosts.domains.release(i)
-		}
-		s.mu.Unlock()
-	}
-}
-
-// FoldContinued says that the run goes on that the last evidence is of. The domains that
-// it gave up stay given up.
-func (f *Frontier) FoldContinued() {
-	for _, s := range f.shards.all {
-		s.lock()
-		for _, d := range s.hosts.domains.all() {
-			if d.reached(f.o.FailureThreshold) {
-				d.abandoned = true
-			}
 		}
 		s.mu.Unlock()
 	}

@@ -81,7 +81,7 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 						f.Fold(store.at[i], e)
 					}
 				}
-				f.FoldNewRun()
+				f.FoldRun(true)
 				if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +128,7 @@ func TestFoldOfADomain(t *testing.T) {
 		for i, e := range store.evidence {
 			f.Fold(store.at[i], e)
 		}
-		f.FoldNewRun()
+		f.FoldRun(true)
 		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestRowsOfAHostOutliveKills(t *testing.T) {
 							for i, e := range store.evidence {
 								f.Fold(store.at[i], e)
 							}
-							f.FoldContinued()
+							f.FoldRun(false)
 							if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 								t.Fatal(err)
 							}

@@ -160,14 +160,12 @@ func (f *Frontier) HoldSitemaps(hold bool) {
 // Add records the links that are new, and queues them. It returns how many they
 // were.
 func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error) {
-	for len(links) > 0 {
-		n := min(len(links), batchMost)
-		m, err := f.add(ctx, links[:n])
-		added += m
+	for some := range slices.Chunk(links, batchMost) {
+		n, err := f.add(ctx, some)
+		added += n
 		if err != nil {
 			return added, fmt.Errorf("add links: %w", err)
 		}
-		links = links[n:]
 	}
 	return added, nil
 }

@@ -29,7 +29,13 @@ type Lease struct {
 	attempts    uint8 // before this one
 	kind        Kind
 
-	flight
+	// What is known of the lease's requests; guarded by s.mu.
+	granted int64 // clock; when the lease was given out
+	started int64 // clock; when Start last allowed a request, 0 if it never did
+	wire    int   // requests of the host on the wire at the start
+	slots   int   // slots of the host that were taken then
+	landed  bool  // the slot was given back
+
 	marked bool // recorded as in flight; guarded by s.mu
 	ticket bool // a page ticket is held; guarded by s.mu
 	spent  bool // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
@@ -43,16 +49,6 @@ type Lease struct {
 	over atomic.Bool // Done or Abandon was called
 }
 
-// A flight is what is known of a lease's requests. It is guarded by the mutex of the
-// shard.
-type flight struct {
-	granted int64 // clock; when the lease was given out
-	started int64 // clock; when Start last allowed a request, 0 if it never did
-	wire    int   // requests of the host on the wire at the start
-	slots   int   // slots of the host that were taken then
-	landed  bool  // the slot was given back
-}
-
 // Kind is what to fetch.
 func (l *Lease) Kind() Kind { return l.kind }
 
@@ -61,7 +57,7 @@ func (l *Lease) Kind() Kind { return l.kind }
 func (l *Lease) Link() Link {
 	return Link{
 		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops,
-		Repeats: l.repeats, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.place(l.class),
+		Repeats: l.repeats, Visit: max(1, l.visit), Before: l.before, Key: l.key, At: l.place(l.class),
 	}
 }
 
@@ -195,8 +191,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	end.again = r.Again
 	if l.kind.isQueued() {
 		b.fin = *r.Finish
-		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation,
-			l.visit.before
+		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit), l.f.o.Generation,
+			l.before
 		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind == KindSitemap
 	}
 	if err := l.f.finish(b, s); err != nil {

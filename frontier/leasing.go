@@ -125,7 +125,7 @@ func (l *Lease) reserve(h *host) bool {
 	if !s.leases.reserve(l.host, h) {
 		return false
 	}
-	s.f.parts.of(h.id).grant.used++
+	s.f.parts.of(h.id).used++
 	if s.effects.observed && h.limited(s.f.o.MaxURLsPerHost) {
 		s.effects.note(Notice{Kind: NoticeHostLimit, Host: string(s.hosts.name(h)),
 			Waiting: h.pages() - int64(h.pageLeases) - int64(h.ticketed) - 1})
@@ -136,8 +136,8 @@ func (l *Lease) reserve(h *host) bool {
 // mayTakeTicket reports whether there is a page ticket, or has the host wait for one.
 func (s *shard) mayTakeTicket(i int32, h *host) bool {
 	if s.f.o.Grants {
-		if g := &s.f.parts.of(h.id).grant; g.exhausted() {
-			g.short = true
+		if part := s.f.parts.of(h.id); part.used >= part.granted {
+			part.short = true
 			h.flags |= hostTicketWait // until Member.Grant
 			return false
 		}
@@ -151,7 +151,7 @@ func (s *shard) mayTakeTicket(i int32, h *host) bool {
 
 // returnTicket gives a page ticket back that was not used.
 func (s *shard) returnTicket(h *host) {
-	s.f.parts.of(h.id).grant.used--
+	s.f.parts.of(h.id).used--
 	s.leases.returnTicket(h)
 }
 

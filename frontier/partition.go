@@ -64,22 +64,14 @@ type partition struct {
 	// openedAt counts as the last request to hosts that become known, notBefore is
 	// the earliest time of their first request. Clock; 0 for none.
 	openedAt, notBefore int64
-	// grant bounds the pages under Options.Grants.
-	grant grant
+	// Pages under Options.Grants.
+	granted int64 // that it may have
+	used    int64 // tickets taken, with those of pages that are finished
+	short   bool  // a host waits for a ticket
 	// since is the first run whose blocked and abandoned hosts stay so, and whose rows of
 	// failures go on.
 	since uint64
 }
-
-// A grant is how many pages a partition may fetch.
-type grant struct {
-	pages int64 // that it may have
-	used  int64 // tickets taken, with those of pages that are finished
-	short bool  // a host waits for a ticket
-}
-
-// exhausted reports whether there is no ticket left.
-func (g *grant) exhausted() bool { return g.used >= g.pages }
 
 type partitionState uint8
 
@@ -295,7 +287,7 @@ func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error 
 	if o.NewRun {
 		part.since = f.o.newRun()
 	}
-	part.grant = grant{pages: o.Granted, used: o.Used}
+	part.granted, part.used, part.short = o.Granted, o.Used, false
 	opening := part.opening
 	part.openedAt, part.notBefore = s.time(), 0
 	if !o.At.IsZero() {
@@ -383,7 +375,7 @@ type PartitionStatus struct {
 }
 
 func (p *partition) status() PartitionStatus {
-	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases, Short: p.grant.short}
+	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases, Short: p.short}
 }
 
 // A Member is a frontier as one of several that share the partitions of a crawl.
@@ -439,7 +431,7 @@ func (m Member) Grant(p uint8, pages int64) {
 	s.lock()
 	defer s.unlock()
 	part := m.f.parts.at(p)
-	part.grant.pages, part.grant.short = pages, false
+	part.granted, part.short = pages, false
 	for i, h := range s.hosts.all(p) {
 		if h.flags&hostTicketWait != 0 {
 			h.flags &^= hostTicketWait
@@ -455,11 +447,11 @@ func (m Member) TakeBack(p uint8) (used int64, ok bool) {
 	s.lock()
 	defer s.mu.Unlock()
 	part := m.f.parts.at(p)
-	if part.state != partitionOpen || part.live > 0 || part.grant.exhausted() {
+	if part.state != partitionOpen || part.live > 0 || part.used >= part.granted {
 		return 0, false
 	}
-	part.grant.pages = part.grant.used
-	return part.grant.used, true
+	part.granted = part.used
+	return part.used, true
 }
 
 // IsOpen reports whether links of a partition are recorded here.
@@ -490,7 +482,7 @@ func (m Member) Statuses(settled func() bool) (list [partitions]PartitionStatus,
 // Receive records links of one partition that another session found and sent, and
 // the mark that says so, in one record. It returns how many were new.
 func (f *Frontier) Receive(ctx context.Context, links []Link, m Mark) (added int, err error) {
-	if added, err = f.receive(ctx, links, m); err != nil {
+	if added, err = f.add(ctx, links, m); err != nil {
 		return 0, fmt.Errorf("receive links: %w", err)
 	}
 	return added, nil

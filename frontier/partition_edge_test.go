@@ -231,7 +231,7 @@ func TestFoldBeyondTheThreshold(t *testing.T) {
 			for i, e := range store.evidence {
 				f.Fold(store.at[i], e)
 			}
-			f.FoldNewRun()
+			f.FoldRun(true)
 			if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 				t.Fatal(err)
 			}

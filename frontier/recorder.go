@@ -19,8 +19,11 @@ import (
 
 func commitError(err error) error { return fmt.Errorf("commit: %w", err) }
 
-// newBatch makes a batch of links, and computes the keys that are not given.
+// newBatch makes a batch of links, and computes the keys that are not given. It fails if the store has.
 func (f *Frontier) newBatch(found []Found, links []Link) (*batch, error) {
+	if err := f.failed(); err != nil {
+		return nil, err
+	}
 	b, _ := f.batches.Get().(*batch)
 	if b == nil {
 		b = &batch{}
@@ -65,50 +68,29 @@ func (f *Frontier) recycle(b *batch) {
 	f.batches.Put(b)
 }
 
-// add records those of the links that are new, and returns how many they are.
-func (f *Frontier) add(ctx context.Context, links []Link) (int, error) {
-	if err := f.failed(); err != nil {
-		return 0, err
-	}
+// add records those of the links that are new, and returns how many they are. The marks say that links of their
+// partitions were received.
+func (f *Frontier) add(ctx context.Context, links []Link, marks ...Mark) (int, error) {
 	b, err := f.newBatch(nil, links)
 	if err != nil {
 		return 0, err
 	}
 	defer f.recycle(b)
-	if err := f.claimAll(ctx, b, nil); err != nil {
-		return 0, err
-	}
-	return b.added, nil
-}
-
-// receive is Frontier.Receive.
-func (f *Frontier) receive(ctx context.Context, links []Link, m Mark) (int, error) {
-	if err := f.failed(); err != nil {
-		return 0, err
-	}
-	b, err := f.newBatch(nil, links)
-	if err != nil {
-		return 0, err
-	}
-	defer f.recycle(b)
-	for _, k := range b.keys {
-		if k.Host.Partition() != m.Partition {
-			return 0, fmt.Errorf("one is of partition %d, not %d", k.Host.Partition(), m.Partition)
+	for _, m := range marks {
+		for _, k := range b.keys {
+			if k.Host.Partition() != m.Partition {
+				return 0, fmt.Errorf("one is of partition %d, not %d", k.Host.Partition(), m.Partition)
+			}
 		}
+		b.involve(f.shards.ofPartition(m.Partition))
+		b.marks = append(b.marks, m)
 	}
-	b.involve(f.shards.ofPartition(m.Partition))
-	b.marks = append(b.marks, m)
-	if err := f.claimAll(ctx, b, nil); err != nil {
-		return 0, err
-	}
-	return b.added, nil
+	err = f.claimAll(ctx, b, nil)
+	return b.added, err
 }
 
 // revisit queues links again that are finished, and records the facts with them.
 func (f *Frontier) revisit(ctx context.Context, links []Link, facts []CrawlFact) error {
-	if err := f.failed(); err != nil {
-		return err
-	}
 	b, err := f.newBatch(nil, links)
 	if err != nil {
 		return err

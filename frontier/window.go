@@ -22,7 +22,8 @@ type queued struct {
 	depth        uint16
 	source, hops uint8
 	repeats      uint8
-	visit        laterVisit
+	visit        uint32  // which one, after the first; else 0
+	before       Summary // how the visit before ended
 	index        uint32
 	position     Position
 }
@@ -34,10 +35,14 @@ func (q *queued) place(class uint8) Cursor {
 
 // entryOf is the entry of a link that has its place.
 func entryOf(l *Link, o origin) entry {
-	return entry{path: textOf(l.URL.RequestURI()), queued: queued{
-		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats, visit: visitOf(l),
+	e := entry{path: textOf(l.URL.RequestURI()), queued: queued{
+		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats,
 		index: l.At.Index, position: l.At.Position,
 	}}
+	if l.Visit > 1 {
+		e.visit, e.before = l.Visit, l.Before
+	}
+	return e
 }
 
 // append adds e in its encoded form; base is a position that is not greater
@@ -45,7 +50,7 @@ func entryOf(l *Link, o origin) entry {
 func (e *entry) append(dst []byte, base Position) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.path)))
 	flags := byte(e.origin)
-	if e.visit.number > 1 {
+	if e.visit > 1 {
 		flags |= entryVisit
 	}
 	if e.repeats > 0 {
@@ -62,7 +67,13 @@ func (e *entry) append(dst []byte, base Position) []byte {
 	dst = binary.AppendUvarint(dst, uint64(e.position-base))
 	dst = binary.AppendUvarint(dst, uint64(e.index))
 	if flags&entryVisit != 0 {
-		dst = e.visit.append(dst)
+		counted := byte(0)
+		if e.before.Counted {
+			counted = 1
+		}
+		dst = append(binary.AppendUvarint(dst, uint64(e.visit)), e.before.Outcome, counted)
+		dst = binary.AppendUvarint(dst, uint64(e.before.Status))
+		dst = binary.AppendUvarint(dst, e.before.Bytes)
 	}
 	return append(dst, e.path...)
 }
@@ -92,9 +103,12 @@ func (e *entry) read(src []byte, base Position) int {
 	e.depth = uint16(number())
 	e.position = base + Position(number())
 	e.index = uint32(number())
-	e.visit = laterVisit{}
+	e.visit, e.before = 0, Summary{}
 	if flags&entryVisit != 0 {
-		at += e.visit.read(src[at:])
+		e.visit = uint32(number())
+		e.before.Outcome, e.before.Counted = src[at], src[at+1] != 0
+		at += 2
+		e.before.Status, e.before.Bytes = uint16(number()), number()
 	}
 	e.path = src[at : at+size]
 	return at + size
@@ -105,45 +119,6 @@ const (
 	entryRepeats = 1 << 6 // repeats is not zero
 	entryVisit   = 1 << 7 // it is not a first visit
 )
-
-// A laterVisit is what is queued of visits after the first: the number, and how the one
-// before ended. The zero value is the first visit.
-type laterVisit struct {
-	number uint32
-	before Summary
-}
-
-func (v *laterVisit) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(v.number))
-	counted := byte(0)
-	if v.before.Counted {
-		counted = 1
-	}
-	dst = append(dst, v.before.Outcome, counted)
-	dst = binary.AppendUvarint(dst, uint64(v.before.Status))
-	return binary.AppendUvarint(dst, v.before.Bytes)
-}
-
-// read decodes a visit at the start of src and returns its length.
-func (v *laterVisit) read(src []byte) int {
-	number, at := binary.Uvarint(src)
-	v.number = uint32(number)
-	v.before.Outcome, v.before.Counted = src[at], src[at+1] != 0
-	at += 2
-	status, n := binary.Uvarint(src[at:])
-	v.before.Status = uint16(status)
-	at += n
-	v.before.Bytes, n = binary.Uvarint(src[at:])
-	return at + n
-}
-
-// visitOf is what is queued of a link's visit.
-func visitOf(l *Link) laterVisit {
-	if l.Visit <= 1 {
-		return laterVisit{}
-	}
-	return laterVisit{l.Visit, l.Before}
-}
 
 // An origin is what of "scheme://host:port" is not the host's name: the scheme,
 // the port if it is not the scheme's own, and whether a dot ends the name.

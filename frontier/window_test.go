@@ -41,10 +41,10 @@ func TestWindow(t *testing.T) {
 				e.repeats = uint8(r.UintN(256))
 			}
 			if r.IntN(3) == 0 {
-				e.visit = laterVisit{2 + r.Uint32N(math.MaxUint32-1), Summary{
+				e.visit, e.before = 2+r.Uint32N(math.MaxUint32-1), Summary{
 					Outcome: uint8(r.UintN(256)), Status: uint16(r.UintN(1 << 16)), Counted: r.IntN(2) == 0,
 					Bytes: r.Uint64() >> r.UintN(64),
-				}}
+				}
 			}
 			if r.IntN(1000) == 0 {
 				e.path = bytes.Repeat([]byte{'x'}, MaxURL)

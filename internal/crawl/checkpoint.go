@@ -184,7 +184,7 @@ func (r *run) restoreFolds(ctx context.Context) error {
 	began, texts := began(r.store), textsBegan(r.store)
 	goTo := func(run uint64) {
 		if last < began && run >= began {
-			r.frontier.FoldNewRun()
+			r.frontier.FoldRun(true)
 		}
 		if last < texts && run >= texts {
 			r.traps.ForgetTexts()
@@ -205,7 +205,7 @@ func (r *run) restoreFolds(ctx context.Context) error {
 		return err
 	}
 	goTo(math.MaxUint64)
-	r.frontier.FoldContinued()
+	r.frontier.FoldRun(false)
 	return nil
 }
 

@@ -149,7 +149,7 @@ func (w *work) follow(p uint8) error {
 		w.Fold(at, run, e)
 	})
 	if domains {
-		w.Frontier.FoldContinued()
+		w.Frontier.FoldRun(false)
 	}
 	return err
 }
