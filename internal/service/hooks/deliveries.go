@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
@@ -58,6 +59,9 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 	return d, nil
 }
 
+// mostTested bounds the deliveries of a webhook that wait when another test is asked for.
+const mostTested = 100
+
 // Test sends an event of the type testEvent to a webhook.
 func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *service.Delivery, err error) {
 	now := page.Time{Time: time.Now().UTC()}
@@ -65,6 +69,15 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 		w, err := get(ctx, tx, c, id)
 		if err != nil {
 			return err
+		}
+		var waiting int
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM delivery WHERE state = ? AND webhook = ? "+
+			"LIMIT ?) AS waiting", service.DeliveryPending, id, mostTested).Scan(&waiting); err != nil {
+			return err
+		}
+		if waiting == mostTested {
+			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("%d deliveries of the webhook wait to "+
+				"be sent: try again when fewer do", mostTested)}
 		}
 		event := service.Event{At: now, Type: testEvent, Account: w.Account, Actor: c.Actor(),
 			Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}

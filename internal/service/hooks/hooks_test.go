@@ -445,3 +445,38 @@ func TestManyEvents(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// What is due is found without reading the deliveries that wait, of which an account can make many; and tests are not
+// taken without bound.
+func TestManyWaitingDeliveries(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	w := create(t, h, admin(f.a), "http://receiver.example/")
+	for range mostTested {
+		if _, err := h.Test(t.Context(), f.a, w.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := h.Test(t.Context(), f.a, w.ID)
+	if e, ok := errors.AsType[*service.Error](err); !ok || e.Code != service.ErrPlanLimit {
+		t.Errorf("a test after %d that wait: %v", mostTested, err)
+	}
+	rows, err := f.DB().Read().QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+waitingHooks, service.DeliveryPending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(step, "delivery") && !strings.Contains(step, "(state=? AND webhook=?)") {
+			t.Errorf("a step reads more than one delivery of each webhook: %s", step)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}

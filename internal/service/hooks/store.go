@@ -85,6 +85,11 @@ func (s *store) prune(ctx context.Context) error {
 	})
 }
 
+// waitingHooks looks the next delivery of each webhook up in an index: deliveries may be many, and each attempt asks.
+const waitingHooks = "SELECT id, account, next FROM (SELECT webhook.id, webhook.account, (SELECT MIN(next_at) FROM " +
+	"delivery WHERE delivery.state = ? AND delivery.webhook = webhook.id) AS next FROM webhook WHERE enabled <> 0) " +
+	"AS hooks WHERE next IS NOT NULL ORDER BY next, id"
+
 // Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest
 // attempts under way is first, so that an account with many slow receivers does not delay others for longer than one
 // attempt takes.
@@ -93,8 +98,7 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 	q := s.service.DB().Read()
 	// the webhooks that have something to deliver, the earliest first
 	waiting, err := service.Collect(ctx, q, func(w *waitingHook) []any { return []any{&w.id, &w.account, &w.next} },
-		"SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id "+
-			"WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
+		waitingHooks, service.DeliveryPending)
 	if err != nil {
 		return nil, next, err
 	}
