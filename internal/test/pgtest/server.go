@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,6 +175,17 @@ func (s *Server) command(args ...string) []string {
 		args = append([]string{"runuser", "-u", "postgres", "--"}, args...)
 	}
 	return args
+}
+
+// Dump returns statements that make the tables of a database in another one, and fill them.
+func (s *Server) Dump(database string) (string, error) {
+	args := s.command("pg_dump", "--inserts", "--no-owner", "--dbname="+s.URL(database))
+	out, err := exec.Command(args[0], args[1:]...).Output()
+	if err != nil {
+		return "", fmt.Errorf("pg_dump: %w", err)
+	}
+	// Lines of psql's own, which pg_dump writes, are no statements.
+	return regexp.MustCompile(`(?m)^\\.*\n`).ReplaceAllString(string(out), ""), nil
 }
 
 // run runs one of PostgreSQL's programs. Its output goes to a file: a server that it
