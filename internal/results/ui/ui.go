@@ -54,7 +54,7 @@ func Source(text string) string {
 
 // Parse reads the templates of pages that use the pieces.
 func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
-	t, err := template.New("").Funcs(functions()).ParseFS(files, "templates/pieces.tmpl")
+	t, err := template.New("").Option("missingkey=zero").Funcs(functions()).ParseFS(files, "templates/pieces.tmpl")
 	if err != nil {
 		return nil, err
 	}

@@ -44,9 +44,6 @@ func static(name string) string {
 	return string(text)
 }
 
-// path is the address of an asset below the base.
-func (a *assets) path(name string) string { return "/assets/" + a.version + "/" + name }
-
 // ServeHTTP implements [http.Handler]. Assets need no session: the login page uses them too.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")

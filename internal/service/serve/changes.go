@@ -26,8 +26,7 @@ import (
 // changesView is what the page of changes shows.
 type changesView struct {
 	crawlFrame
-	Change      string // the filter
-	Generation  string // likewise
+	Query       map[string]string // change, generation, from
 	Changes     []string
 	Generations []string
 	Counts      *ui.Table // of the last recrawl
@@ -51,9 +50,8 @@ type changedField struct{ Name, Before, After string }
 const shownChanges = 100
 
 func (c *call) showChanges(crawl *service.Crawl) error {
-	get := c.r.URL.Query()
-	v := &changesView{crawlFrame: c.crawlFrame(crawl, "changes", "Changes"), Change: get.Get("change"),
-		Generation: get.Get("generation")}
+	v := &changesView{crawlFrame: c.crawlFrame(crawl, "changes", "Changes"),
+		Query: c.values("change", "generation", "from")}
 	for _, change := range page.Changes() {
 		if change != page.Unchanged {
 			v.Changes = append(v.Changes, change.String())
@@ -62,7 +60,7 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 	for g := crawl.Generation; g > 0 && len(v.Generations) < 50; g-- {
 		v.Generations = append(v.Generations, strconv.FormatUint(uint64(g), 10))
 	}
-	if v.Change != "" && !slices.Contains(v.Changes, v.Change) {
+	if change := v.Query["change"]; change != "" && !slices.Contains(v.Changes, change) {
 		return refuse(service.ErrInvalid, "There is no such change.")
 	}
 	dir := c.Service.Crawls.DataDir(crawl.ID)
@@ -86,18 +84,18 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 		return err
 	}
 	defer f.Close()
-	if err := v.read(c.ctx, f, get.Get("from")); err != nil {
+	if err := v.read(c.ctx, f); err != nil {
 		return err
 	}
 	return c.render(http.StatusOK, "changes", v)
 }
 
 // read reads the next changes of the file from a place on.
-func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) error {
-	at, _ := strconv.ParseInt(from, 10, 64) // what is no number is the beginning
+func (v *changesView) read(ctx context.Context, f io.ReadSeeker) error {
+	at, _ := strconv.ParseInt(v.Query["from"], 10, 64) // what is no number is the beginning
 	at = max(at, 0)
 	if at > 0 {
-		v.First = v.address("")
+		v.First = address(v.Path+"/changes", v.Query, "from", "")
 	}
 	if _, err := f.Seek(at, io.SeekStart); err != nil {
 		return err
@@ -112,10 +110,11 @@ func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) er
 			return err
 		}
 		var l recrawl.Line
-		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil && (v.Change == "" || l.Change == v.Change) &&
-			(v.Generation == "" || strconv.FormatUint(uint64(l.Generation), 10) == v.Generation) {
+		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil &&
+			slices.Contains([]string{"", l.Change}, v.Query["change"]) &&
+			slices.Contains([]string{"", strconv.FormatUint(uint64(l.Generation), 10)}, v.Query["generation"]) {
 			if len(v.Rows) == shownChanges {
-				v.Next = v.address(strconv.FormatInt(at, 10))
+				v.Next = address(v.Path+"/changes", v.Query, "from", strconv.FormatInt(at, 10))
 				return nil
 			}
 			v.Rows = append(v.Rows, v.row(&l))
@@ -131,9 +130,4 @@ func (v *changesView) row(l *recrawl.Line) changeRow {
 			settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
 	}
 	return row
-}
-
-func (v *changesView) address(from string) string {
-	return v.Path + "/changes?" + encode(map[string]string{"change": v.Change, "generation": v.Generation,
-		"from": from})
 }

@@ -62,19 +62,18 @@ type crawlView struct {
 	Charts   []template.HTML
 	Figures  []figure
 	Outcomes *ui.Table
-	Files    []resultFile
+	Files    []ui.Cell // that the crawl has written
 	Settings *ui.Table
 	Starts   *ui.Table
-	Runs     *ui.Table // earlier generations; nil if there are none
-	Edit     *editForm
-	Schedule string // address of the form for a schedule
+	Runs     *ui.Table         // earlier generations; nil if there are none
+	Edit     map[string]string // the form that changes the crawl
+	Schedule string            // address of the form for a schedule
+
+	EditFault *service.Error
 }
 
 // figure is one of the large numbers. Field names it for the script.
 type figure struct{ Name, Value, Field string }
-
-// resultFile is a file that the crawl has written.
-type resultFile struct{ Name, Path string }
 
 func (c *call) crawlFrame(crawl *service.Crawl, tab, title string) crawlFrame {
 	f := c.frame(label(crawl)+" · "+title, "crawls")
@@ -124,11 +123,15 @@ func commandsOf(crawl *service.Crawl) (forms []commandForm) {
 	return forms
 }
 
-// renderCrawl answers with the page of a crawl. If recrawl is not nil, it is the form for a recrawl as it was sent.
-func (c *call) renderCrawl(status int, crawl *service.Crawl, edit *editForm, recrawl []field) error {
-	v := &crawlView{crawlFrame: c.crawlFrame(crawl, "crawl", "Crawl"), Edit: edit}
+// renderCrawl answers with the page of a crawl. The view has forms as they were sent, if they are to be shown again.
+func (c *call) renderCrawl(status int, crawl *service.Crawl, v *crawlView) error {
+	recrawl := v.Recrawl
+	v.crawlFrame = c.crawlFrame(crawl, "crawl", "Crawl")
 	if recrawl != nil {
 		v.Recrawl = recrawl
+	}
+	if v.Edit == nil {
+		v.Edit = editFormOf(crawl)
 	}
 	v.Settings, v.Starts, v.Schedule = settingsTable(crawl), startsTable(crawl), v.schedulePath(crawl.ID)
 	runs, err := c.Service.Crawls.Runs(c.ctx, c.caller, crawl.ID)
@@ -197,8 +200,8 @@ func postCommand(command service.Command) func(*call) error {
 			if err != nil {
 				return err
 			}
-			return c.renderCrawl(fault.Code.Status(), crawl, editFormOf(crawl),
-				recrawlFields(c.r.PostForm, fault.Fields))
+			return c.renderCrawl(fault.Code.Status(), crawl,
+				&crawlView{crawlFrame: crawlFrame{Recrawl: recrawlFields(c.r.PostForm, fault.Fields)}})
 		}
 		if command == service.CommandDelete {
 			return c.then("/", err)
@@ -254,7 +257,7 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 		{"changes.jsonl", "/changes"}, {"log", "/log"}} {
 		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) ||
 			f.name == "report.html" && exists(dir.ReportHTML()) {
-			v.Files = append(v.Files, resultFile{f.name, v.API + f.rest})
+			v.Files = append(v.Files, ui.Inside(f.name, v.API+f.rest))
 		}
 	}
 	if rep.Sitemaps.Hosts == 0 {
@@ -263,7 +266,7 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	shown := 0
 	for _, name := range rep.Files { // the index names them by their addresses on the site
 		if strings.HasPrefix(name, "sitemap-") && shown < maxSitemaps {
-			v.Files = append(v.Files, resultFile{name, v.API + "/" + name})
+			v.Files = append(v.Files, ui.Inside(name, v.API+"/"+name))
 			shown++
 		}
 	}
@@ -422,17 +425,12 @@ func liveCharts(moments []moment) []template.HTML {
 	return []template.HTML{found.HTML(), rate.HTML(), flight.HTML()}
 }
 
-// editForm is the form that changes a crawl: what its state allows to change, and what people change.
-type editForm struct {
-	Name, Labels, Priority string
-	MaxURLs, Duration      string // empty if the submission did not give them
-	Fault                  *service.Error
-}
-
-// editFormOf is the form of a crawl as it is.
-func editFormOf(crawl *service.Crawl) *editForm {
-	return &editForm{Name: crawl.Name, Labels: strings.Join(crawl.Labels, ", "), Priority: strconv.Itoa(crawl.Priority),
-		MaxURLs: settingText(crawl.Settings["max_urls"]), Duration: durationText(crawl.Settings["duration"])}
+// editFormOf is the form that changes a crawl, with the values of the crawl: what its state allows to change, and what
+// people change. Limits are empty if the submission did not give them.
+func editFormOf(crawl *service.Crawl) map[string]string {
+	return map[string]string{"name": crawl.Name, "labels": strings.Join(crawl.Labels, ", "),
+		"priority": strconv.Itoa(crawl.Priority), "max_urls": settingText(crawl.Settings["max_urls"]),
+		"duration": durationText(crawl.Settings["duration"])}
 }
 
 // durationText writes a duration as people write it: 1h30m, and not the 5400 seconds that JSON has.
@@ -454,40 +452,33 @@ func durationText(value any) string {
 // postEdit changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing
 // else.
 func (c *call) postEdit(crawl *service.Crawl) error {
-	was := editFormOf(crawl)
-	get := func(name string) string { return strings.TrimSpace(c.r.PostForm.Get(name)) }
-	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"),
-		Duration: get("duration")}
-	e := service.Edit{}
-	if form.Name != was.Name {
-		e.Name = &form.Name
-	}
-	if form.Labels != was.Labels {
-		e.Labels = new(commaList(form.Labels))
-	}
-	if form.Priority != was.Priority {
-		n, err := strconv.Atoi(form.Priority)
-		if err != nil {
-			n = -1 // the service says what it must be
-		}
-		e.Priority = &n
-	}
-	for _, s := range []struct{ name, value, was string }{{"max_urls", form.MaxURLs, was.MaxURLs},
-		{"duration", form.Duration, was.Duration}} {
-		if s.value == s.was {
+	form := map[string]string{}
+	e := service.Edit{Settings: map[string]json.RawMessage{}}
+	for name, was := range editFormOf(crawl) {
+		value := strings.TrimSpace(c.r.PostForm.Get(name))
+		if form[name] = value; value == was {
 			continue
 		}
-		if e.Settings == nil {
-			e.Settings = map[string]json.RawMessage{}
-		}
-		if e.Settings[s.name] = json.RawMessage("null"); s.value != "" {
-			e.Settings[s.name] = json.RawMessage(service.ToJSON(s.value))
+		switch name {
+		case "name":
+			e.Name = &value
+		case "labels":
+			e.Labels = new(commaList(value))
+		case "priority":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				n = -1 // the service says what it must be
+			}
+			e.Priority = &n
+		default:
+			if e.Settings[name] = json.RawMessage("null"); value != "" {
+				e.Settings[name] = json.RawMessage(service.ToJSON(value))
+			}
 		}
 	}
 	_, err := c.Service.Crawls.Edit(c.ctx, c.caller, crawl.ID, e)
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
-		form.Fault = fault
-		return c.renderCrawl(fault.Code.Status(), crawl, form, nil)
+		return c.renderCrawl(fault.Code.Status(), crawl, &crawlView{Edit: form, EditFault: fault})
 	}
 	return c.then("/crawls/"+url.PathEscape(crawl.ID), err)
 }
@@ -505,5 +496,5 @@ func commaList(text string) []string {
 
 // showCrawl shows one crawl: while it runs its figures, afterwards what it found.
 func (c *call) showCrawl(crawl *service.Crawl) error {
-	return c.renderCrawl(http.StatusOK, crawl, editFormOf(crawl), nil)
+	return c.renderCrawl(http.StatusOK, crawl, &crawlView{})
 }

@@ -154,15 +154,12 @@ func (c *call) listRuns() error {
 // crawlsView is what the list shows.
 type crawlsView struct {
 	frame
-	Query  crawlsQuery
+	Query  map[string]string // q, state, label, cursor
 	States []service.State
 	Groups []crawlGroup
 	Next   string // address of the next part of the last group
 	First  string // address of its first part, if this is another one
 }
-
-// crawlsQuery are the filters of the list, as the URL has them.
-type crawlsQuery struct{ Name, State, Label, Cursor string }
 
 // crawlGroup is a table of crawls.
 type crawlGroup struct {
@@ -204,22 +201,22 @@ const (
 )
 
 func (c *call) listing() (*crawlsView, error) {
-	get := c.r.URL.Query()
 	v := &crawlsView{frame: c.frame("Crawls", "crawls"), States: service.States(),
-		Query: crawlsQuery{get.Get("q"), get.Get("state"), get.Get("label"), get.Get("cursor")}}
-	filter := service.CrawlFilter{Name: v.Query.Name, Label: v.Query.Label, Cursor: v.Query.Cursor, Limit: shownRecent}
-	if v.Query.State != "" {
-		if !slices.Contains(v.States, service.State(v.Query.State)) {
+		Query: c.values("q", "state", "label", "cursor")}
+	filter := service.CrawlFilter{Name: v.Query["q"], Label: v.Query["label"], Cursor: v.Query["cursor"],
+		Limit: shownRecent}
+	if state := service.State(v.Query["state"]); state != "" {
+		if !slices.Contains(v.States, state) {
 			return nil, refuse(service.ErrInvalid, "There is no such state of a crawl.")
 		}
-		filter.States = []service.State{service.State(v.Query.State)}
+		filter.States = []service.State{state}
 	}
 	last := crawlGroup{ID: "found", Title: "Crawls found", Empty: "No crawl matches these filters."}
-	if (v.Query == crawlsQuery{Cursor: v.Query.Cursor}) {
+	if filter.Name == "" && filter.Label == "" && filter.States == nil {
 		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled,
 			service.Paused, service.Deleting}
 		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet.", Ended: true}
-		if v.Query.Cursor == "" {
+		if filter.Cursor == "" {
 			if err := v.addNow(c); err != nil {
 				return nil, err
 			}
@@ -231,18 +228,12 @@ func (c *call) listing() (*crawlsView, error) {
 	}
 	v.add(c, last, list.Items)
 	if list.NextCursor != "" {
-		v.Next = v.address(list.NextCursor)
+		v.Next = address(v.Base+"/", v.Query, "cursor", list.NextCursor)
 	}
-	if v.Query.Cursor != "" {
-		v.First = v.address("")
+	if filter.Cursor != "" {
+		v.First = address(v.Base+"/", v.Query, "cursor", "")
 	}
 	return v, nil
-}
-
-// address is that of this list at another place.
-func (v *crawlsView) address(cursor string) string {
-	return v.Base + "/?" + encode(map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label,
-		"cursor": cursor})
 }
 
 // addNow adds the crawls that need attention, run and wait.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
@@ -33,7 +36,7 @@ func (c *call) failPage(err error) {
 	}
 	shown := *known
 	shown.Detail = ui.Capital(known.Detail)
-	view := &errorView{frame: c.frame(known.Code.Title(), ""), Error: &shown}
+	view := &errorView{c.frame(known.Code.Title(), ""), &shown}
 	if err := c.render(known.Code.Status(), "error", view); err != nil {
 		c.Log.Error("page failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 		http.Error(c.w, known.Detail, known.Code.Status())
@@ -49,8 +52,7 @@ type errorView struct {
 type frame struct {
 	Title, Section string // Section is the entry of the navigation
 	Base, Version  string
-	Style, Script  string // addresses
-	Sort, Icon     string
+	Assets         string // address of the style sheet and the scripts
 	Token, Account string
 	Since          int64 // id of the last event that the page shows
 	CanWrite       bool
@@ -61,8 +63,7 @@ type frame struct {
 func (c *call) frame(title, section string) frame {
 	s := c.Server
 	f := frame{Title: title, Section: section, Base: s.base, Version: s.Version, Token: c.cred.csrf, Since: c.since,
-		Style: s.base + s.assets.path("style.css"), Script: s.base + s.assets.path("app.js"), Sort: s.base +
-			s.assets.path("sort.js"), Icon: s.base + s.assets.path("icon.svg")}
+		Assets: s.base + "/assets/" + s.assets.version}
 	if c.caller != nil {
 		f.Account, f.CanWrite, f.Admin = c.caller.Account.Name, c.caller.Has(service.ScopeWrite),
 			c.caller.Has(service.ScopeAdmin)
@@ -75,15 +76,28 @@ func (f frame) crawlPath(id, rest string) string {
 	return f.Base + "/crawls/" + url.PathEscape(id) + rest
 }
 
-// encode is a query without the names that have no value.
-func encode(values map[string]string) string {
+// values are the values of some names in the query of the request; empty if they are not given.
+func (c *call) values(names ...string) map[string]string {
+	all := map[string]string{}
+	for _, name := range names {
+		all[name] = strings.TrimSpace(c.r.URL.Query().Get(name))
+	}
+	return all
+}
+
+// address is that of a path with a query, in which some names have other values: a name, its value, and so on.
+func address(path string, values map[string]string, change ...string) string {
+	values = maps.Clone(values)
+	for pair := range slices.Chunk(change, 2) {
+		values[pair[0]] = pair[1]
+	}
 	query := url.Values{}
 	for name, value := range values {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	return query.Encode()
+	return path + "?" + query.Encode()
 }
 
 // render answers with a template. Nothing is sent if it fails.

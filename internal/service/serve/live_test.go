@@ -134,12 +134,12 @@ func TestHostileTexts(t *testing.T) {
 	c := &service.Crawl{ID: "c1", Name: long, Labels: []string{long}, State: service.Paused, Waiting: &service.Waiting{Code: service.WaitDisk, Detail: long}, StartURLs: []string{long}, StartURLCount: 1,
 		Settings: map[string]any{"include": []any{long}}, Plan: long, Result: service.Result{Reason: long, Errors: []string{long}, Warnings: []string{long}}}
 	frame := q.crawlFrame(c, "pages", "Pages")
-	list := &crawlsView{frame: q.frame("Crawls", "crawls"), Query: crawlsQuery{Name: hostile, Label: hostile}}
+	list := &crawlsView{frame: q.frame("Crawls", "crawls"), Query: map[string]string{"q": hostile, "label": hostile}}
 	list.add(q, crawlGroup{ID: "queue", Queue: true}, []*service.Crawl{c})
 	list.add(q, crawlGroup{ID: "ended"}, []*service.Crawl{c})
 	host := monitor.HostUse{Host: long, Why: long}
 	live := &monitor.Live{Waiting: long, Busiest: []monitor.HostUse{host}, Resting: []monitor.HostUse{host}, Outcomes: map[string]int64{hostile: 1}, Hosts: map[string]int64{hostile: 1}}
-	pages := &pagesView{crawlFrame: frame, Query: pagesQuery{Text: hostile}, Columns: (&pagesView{crawlFrame: frame}).sortColumns()}
+	pages := &pagesView{crawlFrame: frame, Query: map[string]string{"q": hostile}, Columns: (&pagesView{crawlFrame: frame, Query: map[string]string{}}).sortColumns()}
 	pages.Rows = []pageRow{pageRowOf(&pageLine{URL: "http://h.test/" + long, Outcome: "ok", Title: long}, false)}
 	one := &pageView{crawlFrame: frame, URL: "http://h.test/" + long}
 	line := page.NewTable().AppendJSON(nil, &page.Line{URL: weburl.MustCanonical(one.URL), Error: long, Facts: page.Facts{Title: long, RedirectTo: "javascript:alert(1)"}, Robots: &page.LineRobots{Rule: long}})
@@ -185,18 +185,18 @@ func TestHostileTexts(t *testing.T) {
 }
 
 func TestPagesQuery(t *testing.T) {
-	read := func(q pagesQuery) (f pageindex.Filter, fault string) {
-		f = readFilter(func(name string) string { return q.values()[name] },
+	read := func(q map[string]string) (f pageindex.Filter, fault string) {
+		f = readFilter(func(name string) string { return q[name] },
 			func(name, detail string) { fault += name + ": " + detail })
 		return f, fault
 	}
-	for _, bad := range []pagesQuery{{Outcome: "x"}, {Status: "x"}, {Status: "9xx"}, {Status: "12"}, {Depth: "-1"},
-		{Depth: "deep"}, {Indexable: "maybe"}, {Problem: "x"}, {Change: "x"}} {
+	for _, bad := range []map[string]string{{"outcome": "x"}, {"status": "x"}, {"status": "9xx"}, {"status": "12"}, {"depth": "-1"},
+		{"depth": "deep"}, {"indexable": "maybe"}, {"problem": "x"}, {"change": "x"}} {
 		if _, fault := read(bad); fault == "" {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	filter, fault := read(pagesQuery{Text: "a", Outcome: "ok", Status: "2xx", Depth: "2", Indexable: "true", Change: "new"})
+	filter, fault := read(map[string]string{"q": "a", "outcome": "ok", "status": "2xx", "depth": "2", "indexable": "true", "change": "new"})
 	if fault != "" {
 		t.Fatal(fault)
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -241,7 +242,7 @@ func readFilter(get func(name string) string, fault func(name, detail string)) (
 // pagesView is what the list shows.
 type pagesView struct {
 	crawlFrame
-	Query    pagesQuery
+	Query    map[string]string // of pageFilters, and sort, dir and cursor
 	Filtered bool
 	Fault    string        // why there is no list
 	Running  *monitor.Live // of a crawl that has written no files yet
@@ -277,50 +278,18 @@ type sortColumn struct {
 	Sort        string // aria-sort, if the list is sorted by it
 }
 
-// pagesQuery are filters, order and place of the list, as the URL has them.
-type pagesQuery struct {
-	Text, Outcome, Status, Depth, Indexable, Problem, Change string
-	Sort, Dir, Cursor                                        string
+// pageFilters are the names of the filters of a list of pages in a query.
+func pageFilters() []string {
+	return []string{"q", "outcome", "status", "depth", "indexable", "problem", "change"}
 }
-
-func pagesQueryOf(v url.Values) pagesQuery {
-	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"),
-		Depth:     strings.TrimSpace(v.Get("depth")),
-		Indexable: v.Get("indexable"), Problem: v.Get("problem"),
-		Change: v.Get("change"), Sort: v.Get("sort"), Dir: v.Get("dir"), Cursor: v.Get("cursor")}
-}
-
-// filtered says whether there are filters.
-func (p pagesQuery) filtered() bool {
-	p.Sort, p.Dir, p.Cursor = "", "", ""
-	return p != pagesQuery{}
-}
-
-// values are the query by its names in a URL.
-func (p pagesQuery) values() map[string]string {
-	return map[string]string{
-		"q": p.Text, "outcome": p.Outcome, "status": p.Status, "depth": p.Depth, "indexable": p.Indexable,
-		"problem": p.Problem, "change": p.Change,
-		"sort": p.Sort, "dir": p.Dir, "cursor": p.Cursor,
-	}
-}
-
-// at is the same list at another place.
-func (p pagesQuery) at(cursor string) pagesQuery {
-	p.Cursor = cursor
-	return p
-}
-
-// address is that of a list of pages.
-func (v *pagesView) address(p pagesQuery) string { return v.Path + "/pages?" + encode(p.values()) }
 
 const shownPages = 50
 
 // showPages shows the list of the pages of a crawl.
 func (c *call) showPages(crawl *service.Crawl) error {
-	v := &pagesView{crawlFrame: c.crawlFrame(crawl, "pages", "Pages"), Query: pagesQueryOf(c.r.URL.Query()),
-		Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
-	v.Filtered = v.Query.filtered()
+	v := &pagesView{crawlFrame: c.crawlFrame(crawl, "pages", "Pages"), Query: c.values(append(pageFilters(), "sort",
+		"dir", "cursor")...), Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
+	v.Filtered = slices.ContainsFunc(pageFilters(), func(name string) bool { return v.Query[name] != "" })
 	v.Clear = v.Path + "/pages"
 	for _, o := range page.Outcomes() {
 		v.Outcomes = append(v.Outcomes, o.String())
@@ -328,17 +297,17 @@ func (c *call) showPages(crawl *service.Crawl) error {
 	for _, change := range page.Changes() {
 		v.Changes = append(v.Changes, change.String())
 	}
-	wanted := pageindex.Query{Limit: shownPages, Cursor: v.Query.Cursor, Descending: v.Query.Dir == "desc"}
-	wanted.Filter = readFilter(func(name string) string { return v.Query.values()[name] },
+	wanted := pageindex.Query{Limit: shownPages, Cursor: v.Query["cursor"], Descending: v.Query["dir"] == "desc"}
+	wanted.Filter = readFilter(func(name string) string { return v.Query[name] },
 		func(name, detail string) { v.Fault += ui.Capital(name) + ": " + detail + ". " })
 	if v.Fault = strings.TrimSpace(v.Fault); v.Fault != "" {
 		return c.render(http.StatusUnprocessableEntity, "pages", v)
 	}
 	ok := true
-	if v.Query.Sort != "" {
-		wanted.Order, ok = pageindex.ParseOrder(v.Query.Sort)
+	if sort := v.Query["sort"]; sort != "" {
+		wanted.Order, ok = pageindex.ParseOrder(sort)
 	}
-	if !ok || v.Query.Dir != "" && v.Query.Dir != "desc" {
+	if !ok || v.Query["dir"] != "" && !wanted.Descending {
 		return refuse(service.ErrInvalid, "Pages cannot be sorted like that.")
 	}
 	list, err := c.pagesOf(crawl, wanted)
@@ -350,7 +319,7 @@ func (c *call) showPages(crawl *service.Crawl) error {
 		v.Fault = ui.Capital(err.Error()) + "."
 	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
 		// The crawl wrote its pages again, or the order is another one: begin with the first.
-		return c.to("/crawls/" + url.PathEscape(crawl.ID) + "/pages?" + encode(v.Query.at("").values()))
+		return c.to(address("/crawls/"+url.PathEscape(crawl.ID)+"/pages", v.Query, "cursor", ""))
 	case err != nil:
 		return err
 	}
@@ -382,12 +351,12 @@ func (v *pagesView) add(list *pageList) error {
 		v.Rows = append(v.Rows, pageRowOf(&l, list.clicks))
 	}
 	if list.NextCursor != "" {
-		v.Next = v.address(v.Query.at(list.NextCursor))
-	} else if list.recorded && len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "" {
+		v.Next = address(v.Clear, v.Query, "cursor", list.NextCursor)
+	} else if list.recorded && len(v.Rows) == 0 && !v.Filtered && v.Query["cursor"] == "" {
 		v.Fault = "The crawl has not recorded any page yet."
 	}
-	if v.Query.Cursor != "" {
-		v.First = v.address(v.Query.at(""))
+	if v.Query["cursor"] != "" {
+		v.First = address(v.Clear, v.Query, "cursor", "")
 	}
 	return nil
 }
@@ -424,16 +393,13 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
 		col := sortColumn{Name: head.name, Class: head.class}
 		if head.sort != "" && v.Running == nil {
-			to := v.Query.at("")
-			to.Sort, to.Dir = head.sort, ""
-			if v.Query.Sort == head.sort || v.Query.Sort == "" && head.sort == "url" {
-				if col.Sort = "ascending"; v.Query.Dir == "desc" {
-					col.Sort = "descending"
-				} else {
-					to.Dir = "desc"
+			dir := ""
+			if cmp.Or(v.Query["sort"], "url") == head.sort {
+				if col.Sort = "descending"; v.Query["dir"] != "desc" {
+					col.Sort, dir = "ascending", "desc"
 				}
 			}
-			col.Path = v.address(to)
+			col.Path = address(v.Clear, v.Query, "cursor", "", "sort", head.sort, "dir", dir)
 		}
 		all = append(all, col)
 	}

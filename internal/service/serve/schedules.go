@@ -15,40 +15,40 @@ import (
 type schedulesView struct {
 	frame
 	Rows   []service.Schedule
-	Crawls []crawlRow // that can be visited again
-	Form   scheduleForm
+	Crawls []crawlRow        // that can be visited again
+	Form   map[string]string // its values
 	Fault  *service.Error
 }
 
-// scheduleForm are the values of the form. With an ID it changes a schedule, but not what is crawled.
-type scheduleForm struct{ ID, Name, When, Zone, Crawl, Starts string }
-
-// input is what the form asks for.
-func (f *scheduleForm) input() schedules.Input {
-	in := schedules.Input{Name: &f.Name}
-	if strings.HasPrefix(f.When, "@") || len(strings.Fields(f.When)) > 1 {
-		in.Cron = &f.When
-	} else {
-		in.Interval = &f.When
+// scheduleForm reads the form that was sent. With an id it changes a schedule, but not what is crawled.
+func (c *call) scheduleForm() map[string]string {
+	form := map[string]string{}
+	for _, name := range []string{"id", "name", "when", "zone", "crawl", "start_urls"} {
+		form[name] = strings.TrimSpace(c.r.PostForm.Get(name))
 	}
-	if f.Zone != "" {
-		in.Zone = &f.Zone
+	return form
+}
+
+// scheduleInput is what the form asks for.
+func scheduleInput(form map[string]string) schedules.Input {
+	in := schedules.Input{Name: new(form["name"])}
+	if when := form["when"]; strings.HasPrefix(when, "@") || len(strings.Fields(when)) > 1 {
+		in.Cron = &when
+	} else {
+		in.Interval = &when
+	}
+	if zone := form["zone"]; zone != "" {
+		in.Zone = &zone
 	}
 	return in
 }
 
-// scheduleFormOf reads a form that was sent.
-func scheduleFormOf(form url.Values) scheduleForm {
-	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	return scheduleForm{get("id"), get("name"), get("when"), get("zone"), get("crawl"), form.Get("start_urls")}
-}
-
 // showSchedules shows the schedules of the account.
 func (c *call) showSchedules() error {
-	return c.renderSchedules(http.StatusOK, scheduleForm{Crawl: c.r.URL.Query().Get("crawl")}, nil)
+	return c.renderSchedules(http.StatusOK, map[string]string{"crawl": c.r.URL.Query().Get("crawl")}, nil)
 }
 
-func (c *call) renderSchedules(status int, form scheduleForm, fault *service.Error) error {
+func (c *call) renderSchedules(status int, form map[string]string, fault *service.Error) error {
 	v := &schedulesView{frame: c.settingsFrame("schedules", "Schedules"), Form: form, Fault: fault}
 	var err error
 	if v.Rows, err = c.Schedules.List(c.ctx, c.caller.Account.ID); err != nil {
@@ -56,7 +56,7 @@ func (c *call) renderSchedules(status int, form scheduleForm, fault *service.Err
 	}
 	for _, s := range v.Rows {
 		if fault == nil && s.ID == c.r.URL.Query().Get("edit") {
-			v.Form = scheduleForm{ID: s.ID, Name: s.Name, When: cmp.Or(s.Cron, s.Interval), Zone: s.Zone}
+			v.Form = map[string]string{"id": s.ID, "name": s.Name, "when": cmp.Or(s.Cron, s.Interval), "zone": s.Zone}
 		}
 	}
 	list, err := c.Service.Crawls.List(c.ctx, c.caller,
@@ -72,14 +72,14 @@ func (c *call) renderSchedules(status int, form scheduleForm, fault *service.Err
 }
 
 func (c *call) postSchedule() error {
-	form := scheduleFormOf(c.r.PostForm)
-	form.ID = ""
-	in := form.input()
-	if starts := lines(form.Starts); len(starts) > 0 {
-		in.Submission = &service.Submission{StartURLs: starts, Name: form.Name}
+	form := c.scheduleForm()
+	form["id"] = ""
+	in := scheduleInput(form)
+	if starts := lines(form["start_urls"]); len(starts) > 0 {
+		in.Submission = &service.Submission{StartURLs: starts, Name: form["name"]}
 	}
-	if form.Crawl != "" {
-		in.Crawl = &form.Crawl
+	if crawl := form["crawl"]; crawl != "" {
+		in.Crawl = &crawl
 	}
 	_, err := c.Schedules.Create(c.ctx, c.caller, in)
 	return c.afterSchedule(form, err)
@@ -87,17 +87,17 @@ func (c *call) postSchedule() error {
 
 // postScheduleEdit switches a schedule on or off, or changes its name and times.
 func (c *call) postScheduleEdit() error {
-	form := scheduleFormOf(c.r.PostForm)
-	in := form.input()
+	form := c.scheduleForm()
+	in := scheduleInput(form)
 	if text := c.r.PostForm.Get("enabled"); text != "" {
 		in = schedules.Input{Enabled: new(text == "true")}
 	}
-	_, err := c.Schedules.Edit(c.ctx, c.caller, form.ID, in)
+	_, err := c.Schedules.Edit(c.ctx, c.caller, form["id"], in)
 	return c.afterSchedule(form, err)
 }
 
 // afterSchedule shows the schedules after a form, or the form with its faults.
-func (c *call) afterSchedule(form scheduleForm, err error) error {
+func (c *call) afterSchedule(form map[string]string, err error) error {
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		return c.renderSchedules(fault.Code.Status(), form, fault)
 	}
