@@ -42,7 +42,7 @@ func (a *applier) visitor() record.Visitor {
 			return a.put(record.AppendVoucherKey(nil, v.Key, v.Host), a.buf)
 		},
 		Skip: func(s frontier.Skip) error {
-			a.counters().Skips[min(int(s.Reason), NumSkipReasons-1)] += s.Count
+			a.counters().Skips[min(int(s.Reason), numSkipReasons-1)] += s.Count
 			return nil
 		},
 		Named: a.name,

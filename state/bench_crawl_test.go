@@ -112,7 +112,6 @@ func BenchmarkCrawl(b *testing.B) {
 		}
 		tick.Stop()
 		b.ReportMetric(float64(s.Stats().CommitLatency)/1e6, "commit-ms")
-		b.ReportMetric(float64(s.Stats().ApplyLatency)/1e6, "apply-ms")
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}

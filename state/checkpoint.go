@@ -114,7 +114,7 @@ func (c *checkpoints) CheckpointDue() <-chan struct{} { return c.due }
 func (c *checkpoints) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error) error {
 	c.making.Lock()
 	defer c.making.Unlock()
-	if err := c.access.marks.failed(); err != nil {
+	if err := c.access.failed(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	start := time.Now()

@@ -200,7 +200,7 @@ func TestCloseDuringCheckpoint(t *testing.T) {
 	closed := make(chan error)
 	err = s.Checkpoint(t.Context(), func(w *SnapshotWriter) error {
 		go func() { closed <- s.Close() }()
-		<-s.marks.broken // the store is closing
+		<-s.broken // the store is closing
 		out := make([]bool, 1)
 		wantErr(t, ErrClosed, s.Seen(t.Context(), []weburl.Key{key(1)}, out), "seen")
 		return w.Put("filter", 1, text("bits"))

@@ -8,13 +8,13 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// NumOutcomes is how many outcomes are counted apart. Codes from NumOutcomes-1
+// numOutcomes is how many outcomes are counted apart. Codes from numOutcomes-1
 // on share the last place.
-const NumOutcomes = 32
+const numOutcomes = 32
 
-// NumSkipReasons is how many reasons for skipped links are counted apart. Codes from
-// NumSkipReasons-1 on share the last place.
-const NumSkipReasons = 32
+// numSkipReasons is how many reasons for skipped links are counted apart. Codes from
+// numSkipReasons-1 on share the last place.
+const numSkipReasons = 32
 
 // Counters count what was applied. Most of them are of pages, and a later visit of a
 // page replaces what the one before counted for. Sitemaps are counted apart.
@@ -24,12 +24,12 @@ type Counters struct {
 	Visits     uint64 // later visits that are queued and not finished
 	Bytes      uint64 // sum of Finish.Bytes
 	// Outcomes counts finished URLs by Finish.Outcome.
-	Outcomes [NumOutcomes]uint64
+	Outcomes [numOutcomes]uint64
 	// Status counts finished URLs by the first digit of their status; those
 	// without one are in the first place.
 	Status [6]uint64
 	// Skips counts links that were found and not queued, by Skip.Reason.
-	Skips [NumSkipReasons]uint64
+	Skips [numSkipReasons]uint64
 
 	// Generation is the latest one of a finish. Counted is how many of its pages
 	// count towards page limits.
@@ -101,7 +101,7 @@ func (c *Counters) finished(f *frontier.Finish) {
 // count adds a summary, by being 1, or subtracts it, by being -1.
 func (c *Counters) count(s frontier.Summary, by uint64) {
 	c.Bytes += s.Bytes * by
-	c.Outcomes[min(int(s.Outcome), NumOutcomes-1)] += by
+	c.Outcomes[min(int(s.Outcome), numOutcomes-1)] += by
 	class := int(s.Status / 100)
 	if class >= len(c.Status) {
 		class = 0

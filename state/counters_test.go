@@ -14,13 +14,13 @@ func TestCountersRoundTrip(t *testing.T) {
 	for i := range 300 {
 		c.finished(&frontier.Finish{Outcome: uint8(i), Counted: i%2 == 0, Status: uint16(i * 10), Bytes: 3})
 	}
-	c.Skips = [NumSkipReasons]uint64{1: 7, NumSkipReasons - 1: 9}
+	c.Skips = [numSkipReasons]uint64{1: 7, numSkipReasons - 1: 9}
 	r := record.Reader{B: c.Append(nil)}
 	if got := readCounters(&r); r.Bad || got != c {
 		t.Errorf("got %+v\nwant %+v", got, c)
 	}
 	// Codes 31 to 255, once each, and those of 256 to 299 that are over 30.
-	if got := c.Outcomes[NumOutcomes-1]; got != 225+13 {
+	if got := c.Outcomes[numOutcomes-1]; got != 225+13 {
 		t.Errorf("%d in the last place of outcomes", got)
 	}
 	if c.Finished != 300 || c.Counted != 150 || c.Pending() != 0 {

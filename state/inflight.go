@@ -80,23 +80,21 @@ func decodeInFlight(b []byte) (e inflightEntry, ok bool) {
 }
 
 // SetInFlight notes which page or sitemap a worker reads from now on, in case the process ends: the link's Key, Visit
-// and Sitemap. A worker is a number below Options.Workers. The note holds until the link is finished in this visit, the
+// and Sitemap; nil means that it reads nothing. A worker is a number below Options.Workers. The note holds until the link is finished in this visit, the
 // worker's next call, or a clean end. It is not for a store with a SharedJournal, whose directory is not opened again:
 // there a [frontier.Record] says it. It must not be called after Close.
 func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) {
-	putInFlight(s.entryOf(worker), s.run, l, alone)
-}
-
-// ClearInFlight notes that a worker reads nothing.
-func (s *Store) ClearInFlight(worker int) { clear(s.entryOf(worker)) }
-
-func (s *Store) entryOf(worker int) []byte {
-	return s.inflight[worker*inflightSize : (worker+1)*inflightSize]
+	entry := s.inflight[worker*inflightSize : (worker+1)*inflightSize]
+	if l == nil {
+		clear(entry)
+	} else {
+		putInFlight(entry, s.run, l, alone)
+	}
 }
 
 // readInFlight adds what the file says of a run that ended without notice, and that is not finished. Entries of other
 // runs were counted when these ended, or ended in good order.
-func (s opening) readInFlight(run uint64, pages map[weburl.Key]bool) error {
+func (s *Store) readInFlight(run uint64, pages map[weburl.Key]bool) error {
 	all, err := os.ReadFile(filepath.Join(s.dir, inflightName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -217,7 +217,7 @@ func TestInFlightFile(t *testing.T) {
 	// two workers have, one alone counts.
 	set(0, 1, 2, false)
 	set(1, 2, 1, true)
-	s.ClearInFlight(1)
+	s.SetInFlight(1, nil, false)
 	set(2, 3, 1, true)
 	set(3, 3, 1, false)
 	s = crash(t, s)

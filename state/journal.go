@@ -16,24 +16,18 @@ type Part struct {
 	Body      []byte            // as FORMAT.md describes it
 }
 
-// A PartKind is what a part is about.
-type PartKind uint8
+// Closes reports whether the part says that its partition was closed in good order.
+func (p *Part) Closes() bool { return record.KindOf(p.Body) == record.KindClosed }
 
-const (
-	partEvents PartKind = iota // events of its partition
-	partOpened                 // its partition was opened
-	PartClosed                 // its partition was closed in good order
-	PartSent                   // only links and questions for the owner of its partition, see [ReadHanded]
-)
-
-// Kind is what the part is about. The writer of a part has made it, so it decodes.
-func (p *Part) Kind() PartKind { return PartKind(record.KindOf(p.Body)) }
+// IsSent reports whether the part has only links and questions for the owner of its partition, see [ReadHanded].
+func (p *Part) IsSent() bool { return record.KindOf(p.Body) == record.KindSent }
 
 // Handed is what one machine hands over to another.
 type Handed struct {
 	Links     []frontier.Link
 	Questions []frontier.RobotsQuestion
 	Origins   []frontier.OriginFact // answers to questions
+	Marks     []frontier.Mark       // of what was received before
 }
 
 // ReadHanded reads parts for a partition that the owner of another has written.
@@ -61,6 +55,10 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 			h.Origins = append(h.Origins, fact)
 			return err
 		},
+		Received: func(m frontier.Mark) error {
+			h.Marks = append(h.Marks, m)
+			return nil
+		},
 	}
 	for _, p := range parts {
 		if err := record.WalkPart(p.Partition, p.Body, &v); err != nil {
@@ -68,15 +66,6 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 		}
 	}
 	return h, nil
-}
-
-// Marks returns the marks in a part of kind partEvents.
-func Marks(p Part) (marks []frontier.Mark, err error) {
-	err = record.WalkPart(p.Partition, p.Body, &record.Visitor{Received: func(m frontier.Mark) error {
-		marks = append(marks, m)
-		return nil
-	}})
-	return marks, err
 }
 
 // Positions are places in a journal, by partition. A partition that is not in it

@@ -289,7 +289,7 @@ func TestGroupedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &access{queue: newQueue(o), marks: newMarks()}
+		a := newAccess("", o)
 		p := newPipeline(a, &o)
 		j := &slowJournal{partsJournal{parts: map[uint8][]Part{}}}
 		p.journal, p.checkpoints = j, &checkpoints{limit: o.CheckpointBytes, due: make(chan struct{}, 1)}

@@ -13,7 +13,7 @@ import (
 type keeper struct {
 	access *access
 	view   *view
-	opts   keeperOptions
+	opts   *Options
 	stop   chan struct{} // closed by Close
 	wake   chan struct{} // has a token when so much was applied that Badger should be made durable
 
@@ -27,19 +27,8 @@ type keeper struct {
 	use    atomic.Pointer[badgerfiles.Use] // when it was made durable
 }
 
-// keeperOptions are those of Options that the keeper needs.
-type keeperOptions struct {
-	syncBytes    int64
-	syncInterval time.Duration
-	gcInterval   time.Duration // or Off
-}
-
-func newKeeper(a *access, v *view, files *badgerfiles.Files, o Options) *keeper {
-	k := &keeper{
-		access: a, view: v, files: files,
-		opts: keeperOptions{syncBytes: o.SyncBytes, syncInterval: o.SyncInterval, gcInterval: o.GCInterval},
-		stop: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
+func newKeeper(a *access, v *view, files *badgerfiles.Files, o *Options) *keeper {
+	k := &keeper{access: a, view: v, files: files, opts: o, stop: make(chan struct{}), wake: make(chan struct{}, 1)}
 	k.synced.Store(uint64(v.progress().position))
 	k.use.Store(&badgerfiles.Use{})
 	return k
@@ -47,11 +36,11 @@ func newKeeper(a *access, v *view, files *badgerfiles.Files, o Options) *keeper 
 
 // run is the keeper goroutine.
 func (k *keeper) run() {
-	sync := time.NewTicker(k.opts.syncInterval)
+	sync := time.NewTicker(k.opts.SyncInterval)
 	defer sync.Stop()
 	var collect <-chan time.Time
-	if k.opts.gcInterval != Off {
-		t := time.NewTicker(k.opts.gcInterval)
+	if k.opts.GCInterval != Off {
+		t := time.NewTicker(k.opts.GCInterval)
 		defer t.Stop()
 		collect = t.C
 	}
@@ -60,7 +49,7 @@ func (k *keeper) run() {
 		select {
 		case <-k.stop:
 			return
-		case <-k.access.marks.broken:
+		case <-k.access.broken:
 			return
 		case <-k.wake:
 			err = k.sync()
@@ -80,7 +69,7 @@ func (k *keeper) run() {
 
 // applied notes that so many bytes of log were applied.
 func (k *keeper) applied(bytes int64) {
-	if k.unsynced.Add(bytes) < k.opts.syncBytes {
+	if k.unsynced.Add(bytes) < k.opts.SyncBytes {
 		return
 	}
 	select {

@@ -39,7 +39,7 @@ type model struct {
 	facts    map[string][]byte
 	vouchers map[weburl.Key]map[weburl.HostID]uint32 // visit, by sitemap and host
 	counters Counters
-	skips    map[uint8]*[NumSkipReasons]uint64 // by partition
+	skips    map[uint8]*[numSkipReasons]uint64 // by partition
 	open     []weburl.Key                      // named, or queued again, and not finished
 	done     []weburl.Key                      // named and finished, at least once
 	visit    map[weburl.Key]uint32             // the one that is queued, from 2 on
@@ -61,7 +61,7 @@ func newModel(seed uint64) *model {
 		hosts:   map[weburl.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{},
 		facts: map[string][]byte{}, vouchers: map[weburl.Key]map[weburl.HostID]uint32{},
 		visit: map[weburl.Key]uint32{},
-		skips: map[uint8]*[NumSkipReasons]uint64{},
+		skips: map[uint8]*[numSkipReasons]uint64{},
 	}
 }
 
@@ -138,7 +138,7 @@ func (m *model) record() frontier.Record {
 	}
 	for range m.rng.IntN(3) {
 		r.Skips = append(r.Skips, frontier.Skip{Partition: uint8(m.rng.IntN(4) * 50),
-			Reason: uint8(m.rng.IntN(NumSkipReasons)), Count: m.rng.Uint64N(1000)})
+			Reason: uint8(m.rng.IntN(numSkipReasons)), Count: m.rng.Uint64N(1000)})
 	}
 	r.Facts = append(r.Facts, frontier.CrawlFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
 	m.apply(&r)
@@ -265,7 +265,7 @@ func (m *model) apply(r *frontier.Record) {
 	for _, s := range r.Skips {
 		m.counters.Skips[s.Reason] += s.Count
 		if m.skips[s.Partition] == nil {
-			m.skips[s.Partition] = new([NumSkipReasons]uint64)
+			m.skips[s.Partition] = new([numSkipReasons]uint64)
 		}
 		m.skips[s.Partition][s.Reason] += s.Count
 	}

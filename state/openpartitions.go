@@ -18,13 +18,8 @@ var _ frontier.Store = (*Store)(nil)
 // makes another view.
 type SharedJournal interface {
 	Journal
-	View() View
-}
-
-// A View says of which crawl a store is a view.
-type View struct {
-	Crawl [16]byte // which crawl it is; not zero
-	Run   uint64   // number of the crawl's run
+	// View says of which crawl the store is a view, by an identity that is not zero, and the number of the crawl's run.
+	View() (crawl [16]byte, run uint64)
 }
 
 // openPartitions are the partitions that a store has open. Open opens all of them.
@@ -149,7 +144,7 @@ func (s *Store) Follow(ctx context.Context, p uint8, fold func(frontier.Position
 
 // append puts one encoded record into the journal and waits until it is applied.
 func (s *Store) append(ctx context.Context, rec []byte) (frontier.Position, error) {
-	s.marks.enqueued(int64(len(rec) + recordOverhead))
+	s.enqueued(int64(len(rec) + recordOverhead))
 	at, err := s.queue.put(rec, []int{len(rec)}, nil)
 	if err != nil {
 		return 0, err
@@ -160,6 +155,6 @@ func (s *Store) append(ctx context.Context, rec []byte) (frontier.Position, erro
 // Settled reports whether all that was committed is durable and applied.
 func (s *Store) Settled() bool {
 	committed, _ := s.queue.last()
-	durable, applied, _ := s.marks.snapshot()
+	durable, applied, _ := s.marks()
 	return durable >= committed && applied >= committed
 }

@@ -164,13 +164,10 @@ func (o *Options) badger(fail func(error)) badgerfiles.Options {
 		Failed: fail}
 }
 
-// view is what the store is a view of; nil for a store of its own.
-func (o *Options) view() *View {
-	if shared, ok := o.Journal.(SharedJournal); ok {
-		v := shared.View()
-		return &v
-	}
-	return nil
+// view is the journal of the crawl that the store is a view of; nil for a store of its own.
+func (o *Options) view() SharedJournal {
+	shared, _ := o.Journal.(SharedJournal)
+	return shared
 }
 
 // space is the free space that the disk must have.

@@ -18,6 +18,7 @@ const durableBatches = 64
 // two goroutines: the writer, which alone appends to the journal, and the applier.
 type pipeline struct {
 	*access
+	opts    *Options
 	journal Journal
 	overlay *overlay.Overlay
 	latency latencies
@@ -29,17 +30,12 @@ type pipeline struct {
 	applier     *applier
 	keeper      *keeper
 	checkpoints *checkpoints
-
-	// As in Options; nil for none.
-	observeDurable func(latency time.Duration, records int)
-	observeApplied func(latency time.Duration, records int)
 }
 
 func newPipeline(a *access, o *Options) *pipeline {
 	return &pipeline{
-		access: a, overlay: overlay.New(), durable: make(chan *Batch, durableBatches),
+		access: a, opts: o, overlay: overlay.New(), durable: make(chan *Batch, durableBatches),
 		replays: make(chan *replay), ended: make(chan struct{}),
-		observeDurable: o.ObserveDurable, observeApplied: o.ObserveApplied,
 	}
 }
 
@@ -59,10 +55,10 @@ func (p *pipeline) write() {
 		}
 		took := time.Since(b.at)
 		p.latency.appended(took)
-		if p.observeDurable != nil {
-			p.observeDurable(took, b.len())
+		if p.opts.ObserveDurable != nil {
+			p.opts.ObserveDurable(took, b.len())
 		}
-		p.marks.setDurable(b.last())
+		p.setDurable(b.last())
 		p.checkpoints.logged(found + p.journal.Stats().Written)
 		p.durable <- b
 	}
@@ -81,12 +77,12 @@ func (p *pipeline) apply() {
 			switch {
 			case !more:
 				return
-			case p.marks.failed() != nil:
+			case p.failed() != nil:
 				continue
 			}
 			err = p.applyFrom(b)
 		case r := <-p.replays:
-			if err = p.marks.failed(); err == nil {
+			if err = p.failed(); err == nil {
 				err = p.applyReplay(r)
 			}
 			r.done <- err
@@ -165,9 +161,8 @@ func (p *pipeline) applyReplay(r *replay) (err error) {
 
 func (p *pipeline) appliedBatch(b *Batch) {
 	took := time.Since(b.at)
-	p.latency.applied(took)
-	if p.observeApplied != nil {
-		p.observeApplied(took, b.len())
+	if p.opts.ObserveApplied != nil {
+		p.opts.ObserveApplied(took, b.len())
 	}
 	p.queue.recycle(b)
 }
@@ -186,6 +181,6 @@ func (p *pipeline) addBatch(b *Batch) error {
 func (p *pipeline) committed(a applied) {
 	p.overlay.RemoveLinks(a.links)
 	p.overlay.RemoveFacts(a.position)
-	p.marks.setApplied(a.position, a.cost)
+	p.setApplied(a.position, a.cost)
 	p.keeper.applied(a.cost)
 }

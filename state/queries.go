@@ -282,7 +282,7 @@ func (q *queries) Seen(ctx context.Context, keys []weburl.Key, out []bool) (err 
 		return err
 	}
 	defer q.leave()
-	if err := q.marks.failed(); err != nil {
+	if err := q.failed(); err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
 	ask := make([]int32, 0, len(keys))
@@ -384,7 +384,7 @@ func (q *queries) use(fn func() error) (err error) {
 		return err
 	}
 	defer q.leave()
-	if err := q.marks.failed(); err != nil {
+	if err := q.failed(); err != nil {
 		return err
 	}
 	return fn()

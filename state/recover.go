@@ -50,9 +50,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &access{badgerDir: filepath.Join(dir, badgerDir), queue: newQueue(o), marks: newMarks()}
+	a := newAccess(filepath.Join(dir, badgerDir), o)
 	p := newPipeline(a, &o)
-	s := opening{&Store{access: a, dir: dir, opts: o, overlay: p.overlay, pipeline: p}}
+	s := &Store{access: a, dir: dir, opts: o, overlay: p.overlay, pipeline: p}
 	s.closeOnce = sync.OnceValue(s.closeAll)
 	if err := s.acquire(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -61,14 +61,13 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.giveBack())
 	}
 	s.start()
-	return s.Store, nil
+	return s, nil
 }
 
-// An opening is a store that is not open yet. Only Open uses it.
-type opening struct{ *Store }
+// The methods that follow open a store. Only Open uses them.
 
 // acquire finds out what dir holds, locks it, and makes it a store if it may.
-func (s opening) acquire() error {
+func (s *Store) acquire() error {
 	exists, f, err := look(s.dir)
 	if err == nil {
 		err = s.checkFound(exists, f)
@@ -99,7 +98,7 @@ func (s opening) acquire() error {
 
 // checkFound returns why the store must not be opened: by its mode, or by the
 // format of a store that exists.
-func (s opening) checkFound(exists bool, f format) error {
+func (s *Store) checkFound(exists bool, f format) error {
 	switch {
 	case exists && s.opts.Mode == CreateOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrExists)
@@ -113,7 +112,7 @@ func (s opening) checkFound(exists bool, f format) error {
 	return nil
 }
 
-func (s opening) create() error {
+func (s *Store) create() error {
 	if err := s.checkSpace(); err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (s opening) create() error {
 	s.found.Created = true
 	f := format{seed: s.seed, created: time.Now(), identity: weburl.Identity()}
 	if v := s.opts.view(); v != nil {
-		f.crawl = v.Crawl
+		f.crawl, _ = v.View()
 	}
 	if err := writeFormat(s.dir, f); err != nil {
 		return err
@@ -137,13 +136,13 @@ const OpenBytes = wal.DefaultSegmentSize
 // checkSpace refuses a disk on which MinFree would not be left after the log has
 // allocated a segment. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
-func (s opening) checkSpace() error {
+func (s *Store) checkSpace() error {
 	return s.opts.space().Check(s.dir, cmp.Or(s.opts.Log.SegmentSize, OpenBytes))
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is
 // removed, so that it can be made when the cause is gone.
-func (s opening) giveBack() error {
+func (s *Store) giveBack() error {
 	var errs []error
 	if s.view != nil {
 		s.pipeline.applier.txns.Discard()
@@ -163,7 +162,7 @@ func (s opening) giveBack() error {
 }
 
 // recover brings journal and Badger together. DESIGN.md numbers the steps.
-func (s opening) recover() (err error) {
+func (s *Store) recover() (err error) {
 	defer s.guard(&err)
 	start := time.Now()
 	// All that can refuse the store comes first and only reads.
@@ -200,7 +199,7 @@ func (s opening) recover() (err error) {
 		return err
 	}
 	if v := s.opts.view(); v != nil {
-		s.run = v.Run
+		_, s.run = v.View()
 		s.queue.begin(1)
 		s.found.Took = time.Since(start)
 		return s.view.loadFacts()
@@ -218,7 +217,7 @@ func (s opening) recover() (err error) {
 // openJournal opens the journal, which must hold all that Badger might lack, and
 // what Badger has for sure. It returns the last position in it, as far as that is
 // known.
-func (s opening) openJournal(synced frontier.Position) (end frontier.Position, err error) {
+func (s *Store) openJournal(synced frontier.Position) (end frontier.Position, err error) {
 	if s.opts.Journal != nil {
 		s.journal = s.opts.Journal
 		return math.MaxUint64, nil
@@ -235,7 +234,7 @@ func (s opening) openJournal(synced frontier.Position) (end frontier.Position, e
 	return local.last(), nil
 }
 
-func (s opening) openView(reached progress) error {
+func (s *Store) openView(reached progress) error {
 	files, err := badgerfiles.New(s.badgerDir, reached.files)
 	if err != nil {
 		return err
@@ -245,7 +244,7 @@ func (s opening) openView(reached progress) error {
 		return err
 	}
 	s.view = &view{db: db, dir: s.badgerDir, reached: reached, closings: map[uint8]frontier.Closed{}}
-	s.keeper = newKeeper(s.access, s.view, files, s.opts)
+	s.keeper = newKeeper(s.access, s.view, files, &s.opts)
 	s.checkpoints.keeper = s.keeper
 	s.queries = &queries{access: s.access, view: s.view, overlay: s.overlay, journal: s.journal}
 	p := s.pipeline
@@ -258,7 +257,7 @@ func (s opening) openView(reached progress) error {
 // hold any part of what follows, in any mixture; all of it is written again,
 // under the same keys, but for the blocks of queues. The journal ends with the
 // record at end.
-func (s opening) replay(synced, end frontier.Position) error {
+func (s *Store) replay(synced, end frontier.Position) error {
 	applied, err := s.view.applied()
 	if err != nil {
 		return err
@@ -293,7 +292,7 @@ func (s opening) replay(synced, end frontier.Position) error {
 // lostRecords is the error for a log that ends before what Badger holds. Records are
 // applied only when they are durable, so something of the log is gone. Badger cannot
 // give it back, and the positions must not be given to other records.
-func (s opening) lostRecords(applied, end frontier.Position) error {
+func (s *Store) lostRecords(applied, end frontier.Position) error {
 	e := &wal.CorruptError{
 		Segment: filepath.Join(s.dir, walDir), Next: wal.LSN(end + 1),
 		Reason: fmt.Sprintf("the log ends with record %d, but badger holds what record %d says", end, applied),
@@ -307,7 +306,7 @@ func (s opening) lostRecords(applied, end frontier.Position) error {
 
 // beginRun writes the entry that begins this run and, if the run before ended
 // uncleanly, says which pages it had in flight.
-func (s opening) beginRun() error {
+func (s *Store) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
 	crashed := map[weburl.Key]record.UncleanEnds{}
@@ -339,7 +338,7 @@ func (s opening) beginRun() error {
 	if err := s.journal.Append(context.Background(), b); err != nil {
 		return fmt.Errorf("append start of run: %w", err)
 	}
-	s.marks.setDurable(at)
+	s.setDurable(at)
 	a := s.pipeline.applier
 	err = a.add(at, rec, 0)
 	if err == nil {
@@ -348,5 +347,5 @@ func (s opening) beginRun() error {
 	if err != nil {
 		return fmt.Errorf("apply start of run: %w", err)
 	}
-	return s.marks.failed()
+	return s.failed()
 }

@@ -18,10 +18,8 @@ type Stats struct {
 
 	// CommitLatency is how long it takes from Commit until a record is durable:
 	// a moving average over the last batches, or how long the oldest one that
-	// is not durable has waited, if that is more. ApplyLatency is the same until
-	// it is applied, without the latter.
+	// is not durable has waited, if that is more.
 	CommitLatency time.Duration
-	ApplyLatency  time.Duration
 
 	LogBytes   int64         // size of the log
 	LogWritten int64         // bytes written to the log, padding included
@@ -39,8 +37,8 @@ func (s *Store) Stats() Stats {
 	var st Stats
 	var oldest time.Time
 	st.Committed, oldest = s.queue.last()
-	st.Durable, st.Applied, st.QueuedBytes = s.marks.snapshot()
-	st.CommitLatency, st.ApplyLatency = s.pipeline.latency.get(oldest)
+	st.Durable, st.Applied, st.QueuedBytes = s.marks()
+	st.CommitLatency = s.pipeline.latency.get(oldest)
 	j := s.journal.Stats()
 	st.LogBytes, st.LogWritten, st.LogSyncs, st.SyncMean = j.Size, j.Written, j.Syncs, j.SyncMean
 	st.Synced = frontier.Position(s.keeper.synced.Load())
@@ -57,7 +55,6 @@ const latencyWeight = 8
 type latencies struct {
 	mu      sync.Mutex
 	durable time.Duration // guarded by mu; moving average
-	toApply time.Duration // guarded by mu; moving average
 	waiting time.Time     // guarded by mu; when the first record of the batch that is being appended was committed
 }
 
@@ -71,25 +68,15 @@ func (l *latencies) appended(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = time.Time{}
-	l.durable = moving(l.durable, took)
-}
-
-func (l *latencies) applied(took time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.toApply = moving(l.toApply, took)
-}
-
-func moving(mean, v time.Duration) time.Duration {
-	if mean == 0 {
-		return v
+	if l.durable == 0 {
+		l.durable = took
 	}
-	return mean + (v-mean)/latencyWeight
+	l.durable += (took - l.durable) / latencyWeight
 }
 
-// get returns the averages. Oldest is when the oldest record that was not yet
+// get returns the average. Oldest is when the oldest record that was not yet
 // taken by the writer was committed.
-func (l *latencies) get(oldest time.Time) (durable, toApply time.Duration) {
+func (l *latencies) get(oldest time.Time) (durable time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.waiting.IsZero() {
@@ -99,5 +86,5 @@ func (l *latencies) get(oldest time.Time) (durable, toApply time.Duration) {
 	if !oldest.IsZero() {
 		durable = max(durable, time.Since(oldest))
 	}
-	return durable, l.toApply
+	return durable
 }

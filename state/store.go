@@ -108,7 +108,7 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	for i := range recs {
 		s.overlay.AddLinks(recs[i].Links)
 	}
-	s.marks.enqueued(int64(len(e.buf) + recordOverhead*len(recs)))
+	s.enqueued(int64(len(e.buf) + recordOverhead*len(recs)))
 	var placed func(frontier.Position)
 	if facts {
 		placed = func(first frontier.Position) {
@@ -184,7 +184,7 @@ func checkNames(r *frontier.Record) error {
 // Ready waits while more than Options.QueueBytes is committed and not yet
 // applied. Call it before committing in bulk, with no locks held.
 func (s *Store) Ready(ctx context.Context) error {
-	return s.wait(ctx, func() bool { return s.marks.queued <= s.opts.QueueBytes })
+	return s.wait(ctx, func() bool { return s.queued <= s.opts.QueueBytes })
 }
 
 // Flush waits until all that was committed before the call is durable and
@@ -265,9 +265,9 @@ func (s *Store) closeAll() error {
 	}()
 	select {
 	case <-ended:
-	case <-s.marks.broken:
+	case <-s.broken:
 	}
-	err := s.marks.failed()
+	err := s.failed()
 	if err == nil {
 		err = s.keeper.sync()
 	}

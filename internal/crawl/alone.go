@@ -121,7 +121,7 @@ func (g *crashGuard) reading(l *frontier.Lease) error {
 // end notes that a worker does not read a page or a sitemap any more.
 func (g *crashGuard) end(worker int, l *frontier.Lease) {
 	if g.o.Cluster == nil && l.Kind() != frontier.KindRobots {
-		g.store.ClearInFlight(worker)
+		g.store.SetInFlight(worker, nil, false)
 	}
 }
 

@@ -77,7 +77,7 @@ func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fa
 }
 
 // View implements [state.SharedJournal].
-func (j *Journal) View() state.View { return state.View{Crawl: j.session.Crawl, Run: j.run} }
+func (j *Journal) View() (crawl [16]byte, run uint64) { return j.session.Crawl, j.run }
 
 // countBy says where the counters of partitions and the number of pages come from.
 func (j *Journal) countBy(counters func(p uint8) state.Counters, pages func() int64) {
@@ -133,8 +133,8 @@ func (j *Journal) gather(b *state.Batch) (*cluster.Batch, error) {
 	rows, sent, closed := map[uint8][]state.Part{}, map[uint8][]state.Part{}, map[uint8]bool{}
 	for part := range b.Parts() {
 		p := part.Partition
-		switch kind := part.Kind(); {
-		case kind == state.PartSent:
+		switch {
+		case part.IsSent():
 			sent[p] = append(sent[p], part)
 			continue
 		case j.owned[p] == nil || closed[p]:
@@ -146,14 +146,14 @@ func (j *Journal) gather(b *state.Batch) (*cluster.Batch, error) {
 				sent[p] = append(sent[p], part)
 			}
 			continue
-		case kind == state.PartClosed:
+		case part.Closes():
 			closed[p] = true
 		case len(j.received) > 0:
-			marks, err := state.Marks(part)
+			handed, err := state.ReadHanded(part)
 			if err != nil {
 				return nil, err
 			}
-			batch.Received = append(batch.Received, marks...)
+			batch.Received = append(batch.Received, handed.Marks...)
 		}
 		rows[p] = append(rows[p], part)
 	}

@@ -111,7 +111,7 @@ func WalkPart(partition uint8, body []byte, v *Visitor) error {
 	v.part = Reader{B: body}
 	r := &v.part
 	v.head = PartHead{Partition: partition, Kind: r.U8(), Run: r.Uvarint()}
-	if r.Bad || v.head.Kind > kindClosed {
+	if r.Bad || v.head.Kind > KindClosed {
 		return ErrDecode
 	}
 	if v.Part != nil {

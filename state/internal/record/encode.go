@@ -15,7 +15,8 @@ const MaxSize = 16 << 20
 const (
 	KindEvents = 0 // of a Record
 	KindOpened = 1 // the partition was opened
-	kindClosed = 2 // the partition was closed in good order
+	KindClosed = 2 // the partition was closed in good order
+	KindSent   = 3 // of KindOf: events that are links and questions for another machine only
 )
 
 // Flags of a link within a part.
@@ -236,5 +237,5 @@ func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint
 			c.notBefore = append(c.notBefore, closing.Hosts...)
 		}
 	}
-	return c.append(dst, kindClosed, run)
+	return c.append(dst, KindClosed, run)
 }

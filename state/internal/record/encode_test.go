@@ -400,7 +400,7 @@ func TestOpenedRoundTrip(t *testing.T) {
 	v = recorder{}
 	if err := v.walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5),
 		Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}})); err != nil ||
-		!slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
+		!slices.Equal(v.parts, []PartHead{{9, KindClosed, 3}}) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

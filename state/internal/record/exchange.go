@@ -104,14 +104,14 @@ func (v *Visitor) readEvidence(r *Reader) frontier.Evidence {
 	return e
 }
 
-// KindOf tells what the body of a part is about: its kind, or 3 if it has only links that
-// are sent.
+// KindOf tells what the body of a part is about: its kind, or KindSent if it has only what is
+// sent.
 func KindOf(body []byte) byte {
 	r := Reader{B: body}
 	kind := r.U8()
 	r.Uvarint() // the run
 	if kind == KindEvents && len(r.B) > 0 && r.B[0] == tagSent {
-		return kindClosed + 1
+		return KindSent
 	}
 	return kind
 }
