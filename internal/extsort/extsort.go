@@ -1,9 +1,8 @@
 // Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in
 // sorted runs, which are merged at the end.
 //
-// A value is held and written as a record: the bytes that the write function of New makes of it. Records are compared
-// as bytes, so the order of values is that of their encodings. AppendText and the big-endian numbers of package
-// encoding/binary keep the order of texts and numbers; Reader reads both.
+// A value is held and written as a Record. Records are compared as bytes, so values have the order of their first
+// field, then of the next.
 package extsort
 
 import (
@@ -45,24 +44,22 @@ func (s Space) TempFile() (*os.File, error) {
 // A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its
 // memory. It is not safe for concurrent use.
 type Sorter[T any] struct {
-	space Space
-	write func(dst []byte, v *T) []byte
-	read  func(r *Reader) T
-	n     int // values since it was empty
-	chunk chunk
-	file  *os.File // holds the runs one after the other; nil if there are none
-	ends  []int64  // where each run ends in file
+	space  Space
+	fields func(v *T, r *Record)
+	n      int // values since it was empty
+	chunk  chunk
+	file   *os.File // holds the runs one after the other; nil if there are none
+	ends   []int64  // where each run ends in file
 
-	// What write and read are called with. As variables of Add and Sort they would be allocated for each value.
+	// What fields is called with. As variables of Add and Sort they would be allocated for each value.
 	value  T
-	buf    []byte // the record of value
-	reader Reader
+	record Record
+	buf    []byte // of the last record that was written
 }
 
-// New makes an empty sorter. Write appends the record of a value; what decides the order stands first. Read reads what
-// write wrote. What it takes from Reader.Rest is valid until the next value is read.
-func New[T any](s Space, write func(dst []byte, v *T) []byte, read func(r *Reader) T) *Sorter[T] {
-	return &Sorter[T]{space: s, write: write, read: read}
+// New makes an empty sorter. Fields writes a value to a record, or reads a zero value from it.
+func New[T any](s Space, fields func(v *T, r *Record)) *Sorter[T] {
+	return &Sorter[T]{space: s, fields: fields}
 }
 
 // Len is how many values were added.
@@ -70,8 +67,9 @@ func (s *Sorter[T]) Len() int { return s.n }
 
 // Add takes a value.
 func (s *Sorter[T]) Add(v T) error {
-	s.value = v
-	s.buf = s.write(s.buf[:0], &s.value)
+	s.value, s.record = v, Record{b: s.buf[:0]}
+	s.fields(&s.value, &s.record)
+	s.buf = s.record.b
 	s.chunk.add(s.buf)
 	s.n++
 	if s.chunk.size < s.space.Bytes {
@@ -124,18 +122,17 @@ func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
 func (s *Sorter[T]) Sort(ctx context.Context, yield func(T, error) bool) bool {
 	defer s.empty()
 	for record, err := range s.records(ctx) {
-		var v T
+		var none T
 		if err == nil {
-			s.reader = Reader{b: record}
-			v = s.read(&s.reader)
-			err = s.reader.err
+			s.value, s.record = none, Record{b: record, reads: true}
+			s.fields(&s.value, &s.record)
+			err = s.record.err
 		}
 		if err != nil {
-			var none T
 			yield(none, fmt.Errorf("merge sorted values: %w", err))
 			return false
 		}
-		if !yield(v, nil) {
+		if !yield(s.value, nil) {
 			return false
 		}
 	}
@@ -160,7 +157,7 @@ func (s *Sorter[T]) records(ctx context.Context) iter.Seq2[[]byte, error] {
 // Close removes the temporary file, forgets all values and releases the memory.
 func (s *Sorter[T]) Close() {
 	s.empty()
-	*s = Sorter[T]{space: s.space, write: s.write, read: s.read}
+	*s = Sorter[T]{space: s.space, fields: s.fields}
 }
 
 func (s *Sorter[T]) empty() {

@@ -32,36 +32,26 @@ type dueVisit struct {
 // (200,000 pages of one host, recrawled with both orders in turns).
 const sameCheck = time.Hour
 
-// append appends the record by which visits are ordered: first those of pages that a sitemap says have changed, then by
-// the changes per visit, most first, then by the hour of the last check, oldest first, then by key.
-func (v *dueVisit) append(dst []byte) []byte {
+// fields is the record by which visits are ordered: first those of pages that a sitemap says have changed, then by the
+// changes per visit, most first, then by the hour of the last check, oldest first, then by key. Only the link is read.
+func (v *dueVisit) fields(r *extsort.Record) {
 	const sign = 1 << 63 // turned around, numbers with a sign have the order of those without
-	rate := uint64(v.Changes) << 32 / uint64(max(2, v.Link.Visit)-1)
-	dst = extsort.AppendBool(dst, !v.Newer)
-	dst = extsort.AppendNumbers(dst, ^rate, uint64(v.CheckedAt.Truncate(sameCheck).Unix())^sign)
-	l := &v.Link
-	dst = extsort.AppendText(l.Key.Append(dst), l.URL.String())
-	dst = extsort.AppendBool(append(dst, l.Source, l.Hops, l.Before.Outcome), l.Before.Counted)
-	return extsort.AppendNumbers(dst, uint64(l.Depth), uint64(l.Visit), uint64(l.Before.Status), l.Before.Bytes)
-}
-
-// readVisit reads a visit, of which only the link is needed.
-func readVisit(r *extsort.Reader) dueVisit {
-	r.Bool()
-	r.Uint64()
-	r.Uint64()
-	l := frontier.Link{Key: weburl.Key{Host: weburl.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()},
-		Priority: frontier.PriorityDepth}
-	l.URL, _ = weburl.FromCanonical(r.Text())
-	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
-	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()),
-		r.Uint64()
-	return dueVisit{Link: l}
+	l, older, url := &v.Link, !v.Newer, v.Link.URL.String()
+	rate := uint64(v.Changes) << 32 / uint64(max(2, l.Visit)-1)
+	r.Bool(&older).Key(^rate).Key(uint64(v.CheckedAt.Truncate(sameCheck).Unix()) ^ sign)
+	r.Uint64((*uint64)(&l.Key.Host)).Uint64(&l.Key.Hi).Uint64(&l.Key.Lo).Text(&url)
+	r.Byte(&l.Source).Byte(&l.Hops).Byte(&l.Before.Outcome).Bool(&l.Before.Counted)
+	depth, status := uint32(l.Depth), uint32(l.Before.Status)
+	r.Uint32(&depth).Uint32(&l.Visit).Uint32(&status).Uint64(&l.Before.Bytes)
+	if r.Reads() {
+		l.URL, _ = weburl.FromCanonical(url)
+		l.Depth, l.Before.Status, l.Priority = uint16(depth), uint16(status), frontier.PriorityDepth
+	}
 }
 
 func newSorter(dir string) *extsort.Sorter[dueVisit] {
 	return extsort.New(extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: sortBytes},
-		func(dst []byte, v *dueVisit) []byte { return v.append(dst) }, readVisit)
+		(*dueVisit).fields)
 }
 
 // sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record

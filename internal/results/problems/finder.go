@@ -52,7 +52,8 @@ type Finder struct {
 	same       map[Code]*alike
 	near       *nearness
 	duplicates *duplicates
-	targets    targets
+	// hashes of URLs whose linking pages are reported, in order
+	broken, moved []uint64
 
 	origin   string // of the last page
 	host     Host
@@ -66,9 +67,9 @@ type Finder struct {
 func New(o Options) *Finder {
 	o.Sorts = o.Sorts.Part(sorts)
 	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
-	f.found = extsort.New(o.Sorts, appendFinding, readFinding)
-	f.subjects = extsort.New(o.Sorts, appendSubject, readSubject)
-	f.mentions = extsort.New(o.Sorts, appendMention, readMention)
+	f.found = extsort.New(o.Sorts, (*finding).fields)
+	f.subjects = extsort.New(o.Sorts, (*subject).fields)
+	f.mentions = extsort.New(o.Sorts, (*mention).fields)
 	f.duplicates = newDuplicates(&o)
 	return f
 }

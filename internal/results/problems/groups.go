@@ -29,42 +29,15 @@ type hashed struct {
 	Line int64
 }
 
-func appendHashed(dst []byte, h *hashed) []byte {
-	return extsort.AppendNumbers(append(dst, h.Kind), h.Hash, uint64(h.Line))
-}
+func byHash(h *hashed, r *extsort.Record) { r.Byte(&h.Kind).Uint64(&h.Hash).Int64(&h.Line) }
 
-func readHashed(r *extsort.Reader) hashed {
-	return hashed{r.Byte(), r.Uint64(), int64(r.Uint64())}
-}
-
-// repeated is a text of a page whose hash another page has too, by line.
-type repeated struct {
-	Line int64
-	Kind uint8
-	Hash uint64
-}
-
-func appendRepeated(dst []byte, m *repeated) []byte {
-	return extsort.AppendNumbers(append(extsort.AppendNumbers(dst, uint64(m.Line)), m.Kind), m.Hash)
-}
-
-func readRepeated(r *extsort.Reader) repeated {
-	return repeated{int64(r.Uint64()), r.Byte(), r.Uint64()}
-}
+func byLine(h *hashed, r *extsort.Record) { r.Int64(&h.Line).Byte(&h.Kind).Uint64(&h.Hash) }
 
 // texts are what only one page should have. What is empty is not compared.
 type texts struct {
 	Line  int64
 	URL   string
 	Texts [numKinds]string // by kind
-}
-
-func appendTexts(dst []byte, t *texts) []byte {
-	dst = extsort.AppendText(extsort.AppendNumbers(dst, uint64(t.Line)), t.URL)
-	for _, text := range t.Texts {
-		dst = extsort.AppendText(dst, text)
-	}
-	return dst
 }
 
 // member is a page that has a text which other pages may have too.
@@ -76,43 +49,33 @@ type member struct {
 	Line int64
 }
 
-func appendMember(dst []byte, m *member) []byte {
-	dst = extsort.AppendText(extsort.AppendNumbers(append(dst, byte(m.Code)), m.Hash), m.Text)
-	return extsort.AppendNumbers(extsort.AppendText(dst, m.URL), uint64(m.Line))
-}
-
-func readMember(r *extsort.Reader) member {
-	return member{Code(r.Byte()), r.Uint64(), r.Text(), r.Text(), int64(r.Uint64())}
+func (m *member) fields(r *extsort.Record) {
+	r.Byte((*uint8)(&m.Code)).Uint64(&m.Hash).Text(&m.Text).Text(&m.URL).Int64(&m.Line)
 }
 
 // duplicates finds the texts that several pages have. Most texts are those of one page, so first only their hashes are
 // compared.
 type duplicates struct {
 	hashes   *extsort.Sorter[hashed]
-	repeated *extsort.Sorter[repeated]
-	texts    *extsort.Sorter[texts] // by line, in which order they come
-	line     int64                  // whose texts are read; others are stepped over
+	repeated *extsort.Sorter[hashed] // those that another page has too, by line
+	texts    *extsort.Sorter[texts]  // by line, in which order they come
+	line     int64                   // whose texts are read; others are stepped over
 	members  *extsort.Sorter[member]
 }
 
 func newDuplicates(o *Options) *duplicates {
-	d := &duplicates{hashes: extsort.New(o.Sorts, appendHashed, readHashed),
-		repeated: extsort.New(o.Sorts, appendRepeated, readRepeated),
-		members:  extsort.New(o.Sorts, appendMember, readMember)}
-	d.texts = extsort.New(o.Sorts, appendTexts, d.readTexts)
+	d := &duplicates{hashes: extsort.New(o.Sorts, byHash), repeated: extsort.New(o.Sorts, byLine),
+		members: extsort.New(o.Sorts, (*member).fields)}
+	d.texts = extsort.New(o.Sorts, func(t *texts, r *extsort.Record) {
+		if r.Int64(&t.Line); r.Reads() && t.Line != d.line {
+			return
+		}
+		r.Text(&t.URL)
+		for i := range t.Texts {
+			r.Text(&t.Texts[i])
+		}
+	})
 	return d
-}
-
-func (d *duplicates) readTexts(r *extsort.Reader) texts {
-	t := texts{Line: int64(r.Uint64())}
-	if t.Line != d.line {
-		return t
-	}
-	t.URL = r.Text()
-	for i := range t.Texts {
-		t.Texts[i] = r.Text()
-	}
-	return t
 }
 
 func (d *duplicates) close() {
@@ -173,10 +136,10 @@ func (d *duplicates) compareHashes(ctx context.Context) error {
 			n = 0
 		}
 		if n++; n == 2 {
-			err = d.repeated.Add(repeated{last.Line, last.Kind, last.Hash})
+			err = d.repeated.Add(last)
 		}
 		if n > 1 && err == nil {
-			err = d.repeated.Add(repeated{h.Line, h.Kind, h.Hash})
+			err = d.repeated.Add(h)
 		}
 		if err != nil {
 			return err

@@ -32,14 +32,8 @@ const (
 	subjectOrphan  // it is an orphan if no other page links to it
 )
 
-func appendSubject(dst []byte, s *subject) []byte {
-	dst = append(extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, s.Hash), s.URL), uint64(s.Line)),
-		s.Is)
-	return extsort.AppendTexts(extsort.AppendText(dst, s.Value), s.Hops)
-}
-
-func readSubject(r *extsort.Reader) subject {
-	return subject{r.Uint64(), r.Text(), int64(r.Uint64()), r.Byte(), r.Text(), r.Texts()}
+func (s *subject) fields(r *extsort.Record) {
+	r.Uint64(&s.Hash).Text(&s.URL).Int64(&s.Line).Byte(&s.Is).Text(&s.Value).Texts(&s.Hops)
 }
 
 // mention is that one page says something of another.
@@ -62,13 +56,8 @@ const (
 	mentionNamedBy // a page names it as a language version
 )
 
-func appendMention(dst []byte, m *mention) []byte {
-	dst = append(extsort.AppendNumbers(dst, m.To), m.Kind)
-	return extsort.AppendNumbers(extsort.AppendText(dst, m.URL), m.Peer, uint64(m.Line))
-}
-
-func readMention(r *extsort.Reader) mention {
-	return mention{To: r.Uint64(), Kind: r.Byte(), URL: r.Text(), Peer: r.Uint64(), Line: int64(r.Uint64())}
+func (m *mention) fields(r *extsort.Record) {
+	r.Uint64(&m.To).Byte(&m.Kind).Text(&m.URL).Uint64(&m.Peer).Int64(&m.Line)
 }
 
 // recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power
@@ -78,22 +67,25 @@ const recentLinks = 1 << 18
 // relate notes what a page is to others, and others to it.
 func (f *Finder) relate(v *view) {
 	self := hashOf(v.URL)
-	mention := func(m mention) {
+	add := func(m mention) {
 		if f.err == nil {
 			f.err = f.mentions.Add(m)
 		}
 	}
+	by := func(url string, kind uint8) mention {
+		return mention{To: hashOf(url), Kind: kind, Peer: self, URL: v.URL, Line: v.number}
+	}
 	if to := v.RedirectTo; to != "" && to != v.URL {
-		mention(newFlag(hashOf(to), mentionRedirected))
+		add(mention{To: hashOf(to), Kind: mentionRedirected})
 	}
 	if v.isPage && v.Canonical != "" && v.Canonical != v.URL {
-		mention(newMention(hashOf(v.Canonical), mentionCanonical, v, self))
+		add(by(v.Canonical, mentionCanonical))
 	}
 	if v.isPage {
 		for _, a := range v.Hreflang {
 			if a.URL != v.URL {
-				mention(newNames(self, hashOf(a.URL)))
-				mention(newMention(hashOf(a.URL), mentionNamedBy, v, self))
+				add(mention{To: self, Kind: mentionNames, Peer: hashOf(a.URL)})
+				add(by(a.URL, mentionNamedBy))
 			}
 		}
 	}
@@ -103,14 +95,6 @@ func (f *Finder) relate(v *view) {
 	if s := f.subject(v, self); isSettled(v.Line) && f.err == nil {
 		f.err = f.subjects.Add(s)
 	}
-}
-
-func newFlag(to uint64, kind uint8) mention { return mention{To: to, Kind: kind} }
-
-func newNames(page, named uint64) mention { return mention{To: page, Kind: mentionNames, Peer: named} }
-
-func newMention(to uint64, kind uint8, from *view, self uint64) mention {
-	return mention{To: to, Kind: kind, Peer: self, URL: from.URL, Line: from.number}
 }
 
 // relateLinks notes which URLs a page links to. Only whether there is a link matters, so one is enough.
@@ -127,7 +111,7 @@ func (f *Finder) relateLinks(v *view) {
 		to := hashOf(l.To)
 		if slot := &f.recent[(to+uint64(kind))%recentLinks]; *slot != to+uint64(kind) {
 			*slot = to + uint64(kind)
-			f.err = f.mentions.Add(newFlag(to, kind))
+			f.err = f.mentions.Add(mention{To: to, Kind: kind})
 		}
 	}
 }
@@ -244,16 +228,13 @@ func (j *joining) end() {
 	}
 	if is(subjectBroken) && (j.linked || j.reached || is(subjectLinked)) {
 		f.add(BrokenLink, j.URL, j.Line, j.Value)
-		f.targets.broken = append(f.targets.broken, j.Hash)
+		f.broken = append(f.broken, j.Hash)
 	}
 	if is(subjectMoved) && j.linked {
 		f.add(LinkToRedirect, j.URL, j.Line, j.Value)
-		f.targets.moved = append(f.targets.moved, j.Hash)
+		f.moved = append(f.moved, j.Hash)
 	}
 }
-
-// targets are the hashes of URLs whose linking pages are reported, in order.
-type targets struct{ broken, moved []uint64 }
 
 // Targets is how many URLs there are of which the pages that link to them are to be found by SeeLinks. It may be called
 // after Join.
@@ -261,7 +242,7 @@ func (f *Finder) Targets() int {
 	if !f.o.Links {
 		return 0
 	}
-	return len(f.targets.broken) + len(f.targets.moved)
+	return len(f.broken) + len(f.moved)
 }
 
 // SeeLinks notes the links of a page to targets. A page counts once for each, with the text of its first link.
@@ -274,9 +255,9 @@ func (f *Finder) SeeLinks(l *page.Line) error {
 			continue
 		}
 		to, code := hashOf(link.To), BrokenLink
-		if _, is := slices.BinarySearch(f.targets.broken, to); !is {
+		if _, is := slices.BinarySearch(f.broken, to); !is {
 			code = LinkToRedirect
-			if _, is := slices.BinarySearch(f.targets.moved, to); !is {
+			if _, is := slices.BinarySearch(f.moved, to); !is {
 				continue
 			}
 		}

@@ -16,12 +16,8 @@ type likeness struct {
 	Line      int64
 }
 
-func appendLikeness(dst []byte, l *likeness) []byte {
-	return extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, l.Sim, l.Text), l.URL), uint64(l.Line))
-}
-
-func readLikeness(r *extsort.Reader) likeness {
-	return likeness{r.Uint64(), r.Uint64(), r.Text(), int64(r.Uint64())}
+func (l *likeness) fields(r *extsort.Record) {
+	r.Uint64(&l.Sim).Uint64(&l.Text).Text(&l.URL).Int64(&l.Line)
 }
 
 // pair is that pages with the simhash Of are near a page.
@@ -31,11 +27,7 @@ type pair struct {
 	URL  string
 }
 
-func appendPair(dst []byte, p *pair) []byte {
-	return extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, p.Of), p.URL), p.Text)
-}
-
-func readPair(r *extsort.Reader) pair { return pair{Of: r.Uint64(), URL: r.Text(), Text: r.Uint64()} }
+func (p *pair) fields(r *extsort.Record) { r.Uint64(&p.Of).Text(&p.URL).Uint64(&p.Text) }
 
 // nearness finds pages whose simhashes differ in few bits, without comparing each with each: of two values that differ
 // in at most 3 bits, one of four parts is equal. So the values are sorted by each of four parts, and compared if they
@@ -49,11 +41,8 @@ type nearness struct {
 }
 
 func newNearness(o *Options) *nearness {
-	return &nearness{
-		o: o, pages: extsort.New(o.Sorts, appendLikeness, readLikeness),
-		again: extsort.New(o.Sorts, appendLikeness, readLikeness),
-		pairs: extsort.New(o.Sorts, appendPair, readPair),
-	}
+	return &nearness{o: o, pages: extsort.New(o.Sorts, (*likeness).fields),
+		again: extsort.New(o.Sorts, (*likeness).fields), pairs: extsort.New(o.Sorts, (*pair).fields)}
 }
 
 func (n *nearness) close() {
@@ -170,11 +159,7 @@ func newDivision(n *nearness, mask uint64) *division {
 		}
 		part := d.parts[i]
 		d.sorts[i] = extsort.New(n.o.Sorts.Part(len(d.sorts)),
-			func(dst []byte, l *likeness) []byte { return appendLikeness(extsort.AppendNumbers(dst, l.Sim&part), l) },
-			func(r *extsort.Reader) likeness {
-				r.Uint64()
-				return readLikeness(r)
-			})
+			func(l *likeness, r *extsort.Record) { l.fields(r.Key(l.Sim & part)) })
 	}
 	return d
 }

@@ -24,15 +24,8 @@ type finding struct {
 
 const noLine = -1
 
-func appendFinding(dst []byte, f *finding) []byte {
-	dst = append(extsort.AppendText(append(dst, byte(f.Code)), f.URL), f.Seq)
-	dst = extsort.AppendNumbers(extsort.AppendTexts(dst, f.Related), uint64(f.Line))
-	return extsort.AppendTexts(extsort.AppendText(dst, f.Value), f.Texts)
-}
-
-func readFinding(r *extsort.Reader) finding {
-	return finding{Code: Code(r.Byte()), URL: r.Text(), Seq: r.Byte(), Related: r.Texts(), Line: int64(r.Uint64()),
-		Value: r.Text(), Texts: r.Texts()}
+func (f *finding) fields(r *extsort.Record) {
+	r.Byte((*uint8)(&f.Code)).Text(&f.URL).Byte(&f.Seq).Texts(&f.Related).Int64(&f.Line).Text(&f.Value).Texts(&f.Texts)
 }
 
 // Entry is a line of problems.jsonl. An item with more related URLs than MaxRelated has several lines, one after the
@@ -61,11 +54,7 @@ type mark struct {
 	Code Code
 }
 
-func appendMark(dst []byte, m *mark) []byte {
-	return append(extsort.AppendNumbers(dst, uint64(m.Line)), byte(m.Code))
-}
-
-func readMark(r *extsort.Reader) mark { return mark{int64(r.Uint64()), Code(r.Byte())} }
+func (m *mark) fields(r *extsort.Record) { r.Int64(&m.Line).Byte((*uint8)(&m.Code)) }
 
 // Result are the problems of a site.
 type Result struct {
@@ -79,7 +68,7 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	if f.err != nil {
 		return nil, f.err
 	}
-	r := &Result{marks: extsort.New(f.o.Sorts, appendMark, readMark), same: f.same}
+	r := &Result{marks: extsort.New(f.o.Sorts, (*mark).fields), same: f.same}
 	problems := make([]Problem, numCodes)
 	w := items{r: r, problems: problems, each: each}
 	for _, d := range Table() {

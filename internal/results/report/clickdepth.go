@@ -28,49 +28,28 @@ type clickGraph struct {
 	n      uint32 // pages
 	starts []uint32
 	pages  *extsort.Sorter[node]
-	links  *extsort.Sorter[link]
+	links  *extsort.Sorter[node]
 	sorts  extsort.Space
 }
 
-// node is a page: the hash of its URL, and its place in the order of pages.
+// node is a page, by the hash of its URL, or a link from it to the URL with the hash.
 type node struct {
 	Hash uint64
-	ID   uint32
+	ID   uint32 // place in the order of pages; of a link, the highest bit is set if it is a redirect
 }
 
-func appendNode(dst []byte, n *node) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, n.Hash), n.ID)
-}
-
-func readNode(r *extsort.Reader) node { return node{r.Uint64(), r.Uint32()} }
-
-// link leads from a page to a URL. The highest bit of From is set if it is a redirect.
-type link struct {
-	To   uint64 // the hash of a URL
-	From uint32
-}
-
-func appendLink(dst []byte, l *link) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, l.To), l.From)
-}
-
-func readLink(r *extsort.Reader) link { return link{r.Uint64(), r.Uint32()} }
+func (n *node) fields(r *extsort.Record) { r.Uint64(&n.Hash).Uint32(&n.ID) }
 
 // edge leads from a page to a page. The highest bit of To is set if it is a redirect.
 type edge struct{ From, To uint32 }
 
-func appendEdge(dst []byte, e *edge) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, e.From), e.To)
-}
-
-func readEdge(r *extsort.Reader) edge { return edge{r.Uint32(), r.Uint32()} }
+func (e *edge) fields(r *extsort.Record) { r.Uint32(&e.From).Uint32(&e.To) }
 
 const redirectBit = 1 << 31
 
 func newClickGraph(sorts extsort.Space) *clickGraph {
 	each := sorts.Part(2)
-	return &clickGraph{sorts: each, pages: extsort.New(each, appendNode, readNode),
-		links: extsort.New(each, appendLink, readLink)}
+	return &clickGraph{sorts: each, pages: extsort.New(each, (*node).fields), links: extsort.New(each, (*node).fields)}
 }
 
 // Close removes the temporary files.
@@ -93,12 +72,12 @@ func (g *clickGraph) Add(l *page.Line) error {
 		return err
 	}
 	if l.RedirectTo != "" {
-		if err := g.links.Add(link{xxhash.Sum64String(l.RedirectTo), id | redirectBit}); err != nil {
+		if err := g.links.Add(node{xxhash.Sum64String(l.RedirectTo), id | redirectBit}); err != nil {
 			return err
 		}
 	}
 	for i := range l.Links {
-		if err := g.links.Add(link{xxhash.Sum64String(l.Links[i].To), id}); err != nil {
+		if err := g.links.Add(node{xxhash.Sum64String(l.Links[i].To), id}); err != nil {
 			return err
 		}
 	}
@@ -152,7 +131,7 @@ func (g *clickGraph) Depths(ctx context.Context) (depths []uint16, err error) {
 
 // adjacency writes the links between pages to files, by the page from which they lead.
 func (g *clickGraph) adjacency(ctx context.Context) (a *adjacency, err error) {
-	edges := extsort.New(g.sorts, appendEdge, readEdge)
+	edges := extsort.New(g.sorts, (*edge).fields)
 	defer edges.Close()
 	if err := g.join(ctx, edges.Add); err != nil {
 		return nil, err
@@ -185,19 +164,19 @@ func (g *clickGraph) join(ctx context.Context, yield func(edge) error) error {
 	if err != nil {
 		return err
 	}
-	g.links.Sort(ctx, func(l link, failed error) bool {
+	g.links.Sort(ctx, func(l node, failed error) bool {
 		if err = failed; err != nil {
 			return false
 		}
-		for more && at.Hash < l.To {
+		for more && at.Hash < l.Hash {
 			if at, err, more = nextPage(); err != nil {
 				return false
 			}
 		}
-		if !more || at.Hash != l.To {
+		if !more || at.Hash != l.Hash {
 			return true
 		}
-		err = yield(edge{l.From &^ redirectBit, at.ID | l.From&redirectBit})
+		err = yield(edge{l.ID &^ redirectBit, at.ID | l.ID&redirectBit})
 		return err == nil
 	})
 	return err

@@ -34,31 +34,13 @@ type redirect struct {
 	Rank             int64 // chains are listed in this order
 }
 
-func appendByHash(dst []byte, r *redirect) []byte {
-	return r.appendTexts(extsort.AppendNumbers(dst, r.Hash, uint64(r.Rank)))
-}
+func byHash(v *redirect, r *extsort.Record) { v.texts(r.Uint64(&v.Hash).Int64(&v.Rank)) }
 
-func readByHash(r *extsort.Reader) redirect {
-	return readTexts(r, redirect{Hash: r.Uint64(), Rank: int64(r.Uint64())})
-}
+func byRank(v *redirect, r *extsort.Record) { v.texts(r.Int64(&v.Rank).Uint64(&v.Hash)) }
 
-func appendByRank(dst []byte, r *redirect) []byte {
-	return r.appendTexts(extsort.AppendNumbers(dst, uint64(r.Rank), r.Hash))
-}
-
-func readByRank(r *extsort.Reader) redirect {
-	return readTexts(r, redirect{Rank: int64(r.Uint64()), Hash: r.Uint64()})
-}
-
-// appendTexts appends all but the numbers.
-func (r *redirect) appendTexts(dst []byte) []byte {
-	dst = extsort.AppendText(extsort.AppendText(extsort.AppendText(dst, r.URL), r.To), r.FoundOn)
-	return extsort.AppendBool(dst, r.Endless)
-}
-
-func readTexts(r *extsort.Reader, v redirect) redirect {
-	v.URL, v.To, v.FoundOn, v.Endless = r.Text(), r.Text(), r.Text(), r.Bool()
-	return v
+// texts is all but the numbers.
+func (v *redirect) texts(r *extsort.Record) {
+	r.Text(&v.URL).Text(&v.To).Text(&v.FoundOn).Bool(&v.Endless)
 }
 
 // The rank of a redirect is its place in the export. In a loop that nothing leads to, a URL by which the crawl entered
@@ -70,10 +52,8 @@ const (
 
 func newRedirects(sorts extsort.Space) *redirects {
 	each := sorts.Part(7) // those of redirects, and of two rounds
-	appendHash := func(dst []byte, hash *uint64) []byte { return extsort.AppendNumbers(dst, *hash) }
-	return &redirects{sorts: each, items: extsort.New(each, appendByHash, readByHash),
-		targets: extsort.New(each, appendHash, (*extsort.Reader).Uint64),
-		firsts:  extsort.New(each, appendByRank, readByRank)}
+	return &redirects{sorts: each, items: extsort.New(each, byHash), firsts: extsort.New(each, byRank),
+		targets: extsort.New(each, func(hash *uint64, r *extsort.Record) { r.Uint64(hash) })}
 }
 
 // close removes temporary files.
@@ -171,13 +151,8 @@ type hop struct {
 	Joined bool   // one of those that were looked at is led to by several redirects: something leads into the loop
 }
 
-// append appends a record that is ordered by Next.
-func (h *hop) append(dst []byte) []byte {
-	return appendByHash(extsort.AppendBool(extsort.AppendNumbers(dst, h.Next, uint64(h.Best)), h.Joined), &h.Item)
-}
-
-func readHop(r *extsort.Reader) hop {
-	return hop{Next: r.Uint64(), Best: int64(r.Uint64()), Joined: r.Bool(), Item: readByHash(r)}
+func byNext(h *hop, r *extsort.Record) {
+	byHash(&h.Item, r.Uint64(&h.Next).Int64(&h.Best).Bool(&h.Joined))
 }
 
 // round is the hops of all loops, in two orders. Each round looks twice as far ahead as the one before.
@@ -187,13 +162,8 @@ type round struct {
 }
 
 func newRound(r *redirects) *round {
-	byHash := extsort.New(r.sorts,
-		func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) },
-		func(in *extsort.Reader) hop {
-			in.Uint64()
-			return readHop(in)
-		})
-	return &round{r, byHash, extsort.New(r.sorts, func(dst []byte, h *hop) []byte { return h.append(dst) }, readHop)}
+	byItem := func(h *hop, r *extsort.Record) { byNext(h, r.Key(h.Item.Hash)) }
+	return &round{r, extsort.New(r.sorts, byItem), extsort.New(r.sorts, byNext)}
 }
 
 func (d *round) close() {

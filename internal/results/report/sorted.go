@@ -17,17 +17,13 @@ type entry struct {
 	value     []byte // of one that was sorted, it is valid until the next
 }
 
-func appendEntry(dst []byte, e *entry) []byte {
-	dst = extsort.AppendText(extsort.AppendText(dst, e.url.Host()), e.url.String())
-	return append(dst, e.value...)
-}
-
-// readEntry reads an entry without its partition.
-func readEntry(r *extsort.Reader) (e entry) {
-	r.SkipText()
-	e.url, _ = weburl.FromCanonical(r.Text())
-	e.value = r.Rest()
-	return e
+// fields is the record of an entry, without its partition.
+func (e *entry) fields(r *extsort.Record) {
+	url := e.url.String()
+	r.KeyText(e.url.Host()).Text(&url).Rest(&e.value)
+	if r.Reads() {
+		e.url, _ = weburl.FromCanonical(url)
+	}
 }
 
 // sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL
@@ -35,7 +31,7 @@ func readEntry(r *extsort.Reader) (e entry) {
 // sorted in memory, or, if that is too small, by merging sorted runs of a temporary file. A usual page takes 500 bytes.
 func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], space extsort.Space) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		s := extsort.New(space, appendEntry, readEntry)
+		s := extsort.New(space, (*entry).fields)
 		defer s.Close()
 		sorted := func(e entry, err error) bool {
 			if err != nil {
