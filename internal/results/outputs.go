@@ -59,9 +59,7 @@ func (o *Outputs) Finish(ctx context.Context, e *monitor.Ended) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := len(rep.Warnings)
-	pages := report.Crawl{Store: e.Store, Unnamed: e.Unnamed, Settings: e.Settings, Given: e.Given, Starts: e.Starts,
-		Dir: e.Dir}
-	if err := pages.Complete(ctx, rep); err != nil {
+	if err := (*report.Crawl)(e).Complete(ctx, rep); err != nil {
 		return err
 	}
 	for _, text := range rep.Warnings[known:] {

@@ -16,7 +16,7 @@ import (
 )
 
 // theseChanges are changes of pages, and after them an error if it is not nil.
-func theseChanges(failure error, urls ...string) Changes {
+func theseChanges(failure error, urls ...string) func(context.Context) iter.Seq2[*recrawl.Line, error] {
 	return func(context.Context) iter.Seq2[*recrawl.Line, error] {
 		return func(yield func(*recrawl.Line, error) bool) {
 			for _, url := range urls {

@@ -2,6 +2,7 @@ package pageindex
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -222,56 +223,30 @@ func (q *Query) key(row stored) uint64 {
 	return uint64(v) + 1
 }
 
-// smallest keeps the smallest keys of many: a heap with the largest of them at the top.
+// smallest keeps the smallest keys of many, by sorting them whenever there are twice as many as are wanted.
 type smallest struct {
 	limit int
-	heap  []key
+	keys  []key
+	full  bool // there are more than limit: worst is the largest that can be among the smallest
+	worst key
 }
 
 func (s *smallest) add(k key) {
-	if len(s.heap) < s.limit {
-		s.heap = append(s.heap, k)
-		for i := len(s.heap) - 1; i > 0; {
-			parent := (i - 1) / 2
-			if !s.heap[parent].less(s.heap[i]) {
-				return
-			}
-			s.heap[parent], s.heap[i] = s.heap[i], s.heap[parent]
-			i = parent
-		}
+	if s.full && !k.less(s.worst) {
 		return
 	}
-	if !k.less(s.heap[0]) {
-		return
-	}
-	s.heap[0] = k
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= len(s.heap) {
-			return
-		}
-		if child+1 < len(s.heap) && s.heap[child].less(s.heap[child+1]) {
-			child++
-		}
-		if !s.heap[i].less(s.heap[child]) {
-			return
-		}
-		s.heap[i], s.heap[child] = s.heap[child], s.heap[i]
-		i = child
+	if s.keys = append(s.keys, k); len(s.keys) == 2*s.limit {
+		s.worst, s.full = s.sorted()[s.limit-1], true
 	}
 }
 
+// sorted cuts off the keys that are too many.
 func (s *smallest) sorted() []key {
-	slices.SortFunc(s.heap, func(a, b key) int {
-		switch {
-		case a.less(b):
-			return -1
-		case b.less(a):
-			return 1
-		}
-		return 0
+	slices.SortFunc(s.keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.rank, b.rank))
 	})
-	return s.heap
+	s.keys = s.keys[:min(len(s.keys), s.limit)]
+	return s.keys
 }
 
 // cursor names the place after a key in the order of a query, and the sitemap.jsonl in which it is valid.

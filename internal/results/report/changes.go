@@ -14,7 +14,7 @@ import (
 )
 
 // Export writes the pages of a store, and the changes of its last generation.
-func Export(ctx context.Context, s Store, types []string, o export.Options) (*export.Result, error) {
+func Export(ctx context.Context, s *state.Store, types []string, o export.Options) (*export.Result, error) {
 	generation, err := page.Generation(s.Facts())
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func Export(ctx context.Context, s Store, types []string, o export.Options) (*ex
 
 // Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first.
 // Only those of one kind are read unless it is NoChange.
-func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
+func Changes(ctx context.Context, s *state.Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
 	return func(yield func(*recrawl.Line, error) bool) {
 		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), sortSpace(s).Part(4)) {
 			var l *recrawl.Line
@@ -46,7 +46,7 @@ func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.
 
 // changedPages are the changes, in the order of keys. Their values are the generation, four bytes, the change, one
 // byte, and the differences.
-func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[entry, error] {
+func changedPages(ctx context.Context, s *state.Store, since uint32, kind page.Change) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		for c, err := range s.Changes(ctx, since) {
 			if err == nil && kind != page.NoChange && page.Change(c.Change) != kind {
@@ -65,7 +65,7 @@ func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) 
 }
 
 // urlOf finds the URL of a change.
-func urlOf(ctx context.Context, s Store, c state.Change) (u weburl.URL, err error) {
+func urlOf(ctx context.Context, s *state.Store, c state.Change) (u weburl.URL, err error) {
 	p, known, err := s.Page(ctx, c.Key)
 	if err == nil && (!known || p.Link.URL.IsZero()) {
 		err = &state.CorruptError{What: "the state directory",

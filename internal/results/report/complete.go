@@ -9,9 +9,9 @@ import (
 	"iter"
 	"os"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
@@ -20,33 +20,9 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// A Store is the record of a crawl.
-type Store interface {
-	RawPages(ctx context.Context) iter.Seq2[state.RawPage, error]
-	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
-	Facts() map[string][]byte
-	Page(ctx context.Context, k weburl.Key) (state.Page, bool, error)
-	Sitemaps(ctx context.Context) iter.Seq2[state.Page, error]
-	ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]state.Sitemap, error)
-	Before(ctx context.Context, k weburl.Key, visit uint32) (state.Page, bool, error)
-	Host(ctx context.Context, h weburl.HostID) (frontier.HostFact, bool, error)
-	Counters() state.Counters
-	Hasher() weburl.Hasher
-	Dir() string
-}
-
-// Crawl is what outputs and report are made from.
-type Crawl struct {
-	Store    Store
-	Settings *config.Settings
-	// Unnamed means that sitemaps list more URLs than several machines of an earlier version could note.
-	Unnamed bool
-	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but
-	// limits, and no command.
-	Given  map[string]bool
-	Starts []datadir.Start
-	Dir    datadir.Dir
-}
+// Crawl is a crawl that has ended, of which outputs and report are made. If Given is not nil, the report is for a user
+// of a service.
+type Crawl monitor.Ended
 
 // Complete writes the pages to the files of the data directory, and adds to the report what they say.
 func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
@@ -245,7 +221,7 @@ func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 
 // Rewrite writes the outputs of a crawl that does not run again, but for its report. If its last run has not ended, or
 // was a recrawl that failed, it replaces nothing.
-func Rewrite(ctx context.Context, s Store, dir datadir.Dir) error {
+func Rewrite(ctx context.Context, s *state.Store, dir datadir.Dir) error {
 	status := page.Status(s.Facts()[page.FactStatus])
 	if status == page.Running || status == "" {
 		return fmt.Errorf("the last run in %s has not ended", dir)

@@ -15,7 +15,7 @@ type Figures struct {
 	// ResponseTimes are of all URLs that answered.
 	ResponseTimes *ResponseTimes `json:"response_times,omitempty"`
 	// Sections are the parts of the site, the largest first.
-	Sections *Sections `json:"sections,omitempty"`
+	Sections *List[Section] `json:"sections,omitempty"`
 	// Timeline says how many URLs were found and settled over time, in this generation.
 	Timeline *Timeline `json:"timeline,omitempty"`
 }
@@ -114,6 +114,6 @@ func countDepths(depths []uint16) *ClickDepths {
 }
 
 // sortSpace is the room that all sorts of one pass over the pages share: 96 MiB of memory.
-func sortSpace(s Store) extsort.Space {
+func sortSpace(s *state.Store) extsort.Space {
 	return extsort.Space{Dir: s.Dir(), Pattern: state.TempPattern, Bytes: 96 << 20}
 }

@@ -15,13 +15,13 @@ import (
 
 // Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with
 // outcomes settled that only the whole crawl can tell.
-func Pages(s Store, types []string) export.Source {
+func Pages(s *state.Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types) })
 	}
 }
 
-func readPages(ctx context.Context, s Store, types []string) iter.Seq2[*page.Line, error] {
+func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[*page.Line, error] {
 	return func(yield func(*page.Line, error) bool) {
 		var err error
 		p := newPageReader(s, types)
@@ -65,19 +65,19 @@ func checkCounts(recorded *state.Counters, found, finished uint64) error {
 
 // pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.
 type pageReader struct {
-	store   Store
+	store   *state.Store
 	types   []string
 	hasher  weburl.Hasher
 	host    weburl.HostID
 	known   bool
-	blocked bool // the present host is blocked
-	naming  naming
+	blocked bool                  // the present host is blocked
+	parents map[string]parentPage // by URL; bounded
 
 	generation uint32
 }
 
-func newPageReader(s Store, types []string) *pageReader {
-	return &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
+func newPageReader(s *state.Store, types []string) *pageReader {
+	return &pageReader{store: s, types: types, hasher: s.Hasher()}
 }
 
 func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
@@ -127,7 +127,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	line.InSitemap, line.Linked = p.namedBy(rec)
 	line.Indexable, line.IndexableReason = page.Indexable(line.URL.String(), outcome, status, &line.Facts, p.types)
 	var err error
-	line.Unlinked, err = p.naming.isUnlinked(ctx, rec)
+	line.Unlinked, err = p.isUnlinked(ctx, rec)
 	return line, err
 }
 

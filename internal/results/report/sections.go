@@ -9,13 +9,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Sections are parts of the site, the largest first.
-type Sections struct {
-	Total int64     `json:"total"`
-	Cut   int64     `json:"cut,omitempty"` // how many are not shown
-	Items []Section `json:"items"`
-}
-
 // Section is a part of the site: the URLs of one origin with the same first directory. URLs beside the directories
 // belong to the section of the root.
 type Section struct {
@@ -111,9 +104,9 @@ func compareSections(a, b Section) int {
 	return cmp.Or(cmp.Compare(b.URLs, a.URLs), strings.Compare(a.Section, b.Section))
 }
 
-func (s *sections) list() *Sections {
+func (s *sections) list() *List[Section] {
 	if s.total == 0 {
 		return nil
 	}
-	return &Sections{Total: s.total, Cut: s.total - int64(len(s.largest)), Items: s.largest}
+	return &List[Section]{Total: s.total, Cut: s.total - int64(len(s.largest)), Items: s.largest}
 }

@@ -72,7 +72,7 @@ func TestFiguresAgainstSimpleComputation(t *testing.T) {
 	}
 }
 
-func compareSectionsWithPages(t *testing.T, got *Sections, pages []*page.Line) {
+func compareSectionsWithPages(t *testing.T, got *List[Section], pages []*page.Line) {
 	t.Helper()
 	want, times := map[string]*Section{}, map[string][]int64{}
 	for _, l := range pages {

@@ -52,7 +52,7 @@ func sample(rows int, text func(int) string) *report.Report {
 	}
 	times := &report.ResponseTimes{Count: 960, P50: 120, P95: 2400, Max: 9000,
 		Buckets: []report.Bucket{{UpTo: 50, URLs: 100}, {UpTo: 1000, URLs: 800}, {URLs: 60}}}
-	sections := &report.Sections{Total: int64(rows) + 5, Cut: 5}
+	sections := &report.List[report.Section]{Total: int64(rows) + 5, Cut: 5}
 	timeline := &report.Timeline{Seconds: 60}
 	for i := range rows {
 		rep.Errors = append(rep.Errors, text(i))

@@ -132,7 +132,7 @@ func short(ms int64) string {
 const shownSections = 12
 
 // sectionLabel names a section by its path, if all sections are of one origin.
-func sectionLabel(s *report.Sections) func(string) string {
+func sectionLabel(s *report.List[report.Section]) func(string) string {
 	common := ""
 	for i, item := range s.Items {
 		origin := item.Section
@@ -155,7 +155,7 @@ func sectionLabel(s *report.Sections) func(string) string {
 	return func(name string) string { return strings.TrimPrefix(name, common) }
 }
 
-func sectionTimes(s *report.Sections) template.HTML {
+func sectionTimes(s *report.List[report.Section]) template.HTML {
 	c := &Bars{Caption: Caption{ID: "chart-section-times", Title: "Response time by section",
 		Desc:   "Median and 95th percentile of the response time in the largest sections of the site.",
 		Format: Millis},
@@ -170,7 +170,7 @@ func sectionTimes(s *report.Sections) template.HTML {
 	return c.HTML()
 }
 
-func sectionSizes(s *report.Sections) template.HTML {
+func sectionSizes(s *report.List[report.Section]) template.HTML {
 	c := &Bars{Caption: Caption{ID: "chart-sections", Title: "Largest sections",
 		Desc: "URLs in the largest sections of the site."}, First: "Section",
 		Series: []Series{{Name: "URLs", Tone: First}}}
