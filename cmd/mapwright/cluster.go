@@ -170,9 +170,7 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 		state += ", but no machine works on it: 'mapwright join' with the same --cluster goes on"
 	}
 	t.row("State", "%s", state)
-	for _, u := range s.StartURLs {
-		t.row("Start", "%s", u)
-	}
+	t.each("Start", s.StartURLs)
 	if more := s.StartURLCount - len(s.StartURLs); more > 0 {
 		t.row("", "and %s more", humanize.Comma(int64(more)))
 	}
@@ -181,9 +179,7 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	if s.Generation > 0 {
 		t.row("Generation", "%d", s.Generation)
 	}
-	t.row("Found", "%s", humanize.Comma(s.Found))
-	t.row("Done", "%s", humanize.Comma(s.Done))
-	t.row("Pending", "%s", humanize.Comma(s.Pending))
+	t.figures(s.Found, s.Done, s.Pending)
 	t.row("Outcomes", "%s", counts(s.Outcomes))
 	t.row("Received", "%s", humanize.IBytes(uint64(s.Bytes)))
 	if s.MaxURLs > 0 {
@@ -202,8 +198,8 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	if s.Unowned > 0 && s.State == cluster.Running {
 		t.row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
 	}
-	if next := clusterGoOn(s.Name, s.Reason); next != "" && s.State == cluster.Finished {
-		t.row("Go on with", "%s", next)
+	if s.State == cluster.Finished {
+		t.some("Go on with", clusterGoOn(s.Name, s.Reason))
 	}
 	if err := t.Flush(); err != nil || len(s.Machines) == 0 {
 		return err

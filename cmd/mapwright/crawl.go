@@ -148,13 +148,14 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 	show.log = log
 	outputs := &results.Outputs{}
 	o.Outputs, o.Log, o.Version, o.Metrics = outputs, log.Logger, version, crawl.NewMetrics()
-	watch, err := newWatch(o.Settings, o.Metrics, log.Logger)
+	var begun atomic.Pointer[monitor.Monitor]
+	endMetrics, err := serveMetrics(o.Settings, o.Metrics, log.Logger, &begun)
 	if err != nil {
 		return refusal(err)
 	}
 	o.Started = func(m *monitor.Monitor) {
 		advise(log.Logger, &o, warnings)
-		watch.monitor.Store(m)
+		begun.Store(m)
 		show.start(m, o.Dir, hintOf(&o))
 	}
 	shared, err := crawl.NewShared(crawl.ForOneCrawl(o.Settings))
@@ -178,7 +179,7 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 	defer stop()
 	err = running.Run(ctx)
 	show.stop()
-	watch.stop()
+	endMetrics()
 	switch {
 	case ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New(leftAtOnce(o.Dir))}

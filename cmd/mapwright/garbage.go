@@ -23,32 +23,25 @@ func gcPercent(live uint64) int {
 	return max(1, int(min(max(live, leastGarbage), mostGarbage)*100/live))
 }
 
-// A garbageTuner sets GOGC anew after each collection, by what that has found alive.
-type garbageTuner struct{ set int }
-
-// tuneGarbage bounds garbage until the process ends, unless the user has set GOGC.
+// tuneGarbage bounds garbage until the process ends, unless the user has set GOGC: it sets GOGC anew after each
+// collection, by what that has found alive.
 func tuneGarbage() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	t := &garbageTuner{gcPercent(0)}
-	debug.SetGCPercent(t.set)
-	t.await()
-}
-
-// await lets collected be called after the next collection, which finds dead what is made here.
-func (t *garbageTuner) await() {
-	type sentinel struct{ _ *sentinel }
-	runtime.AddCleanup(new(sentinel), (*garbageTuner).collected, t)
-}
-
-func (t *garbageTuner) collected() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	// Setting it stops all goroutines for a moment: not for nothing.
-	if want := gcPercent(live[0].Value.Uint64()); want < t.set*9/10 || want > t.set*11/10 {
-		debug.SetGCPercent(want)
-		t.set = want
+	set := gcPercent(0)
+	debug.SetGCPercent(set)
+	type sentinel struct{ _ *sentinel } // one is dead at the next collection
+	var collected func(struct{})
+	collected = func(struct{}) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		// Setting it stops all goroutines for a moment: not for nothing.
+		if want := gcPercent(live[0].Value.Uint64()); want < set*9/10 || want > set*11/10 {
+			debug.SetGCPercent(want)
+			set = want
+		}
+		runtime.AddCleanup(new(sentinel), collected, struct{}{})
 	}
-	t.await()
+	runtime.AddCleanup(new(sentinel), collected, struct{}{})
 }

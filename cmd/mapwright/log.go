@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,20 +52,30 @@ func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, err
 	}
-	l.Logger = slog.New(counting{logHandler(l, level, s.LogFormat), &l.warnings})
+	l.Logger = slog.New(logHandler(l, level, s.LogFormat, &l.warnings))
 	return l, nil
 }
 
-// logHandler writes lines in a format: json, or else text.
-func logHandler(out io.Writer, level slog.Level, format string) slog.Handler {
+// logHandler writes lines in a format: json, or else text. It counts those at warn and above.
+func logHandler(out io.Writer, level slog.Level, format string, warnings *atomic.Int64) slog.Handler {
+	show := roundDuration
 	if format == "json" {
-		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: durationInSeconds})
+		show = durationInSeconds
 	}
-	return slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration})
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if at, ok := a.Value.Any().(slog.Level); ok && a.Key == slog.LevelKey && at >= slog.LevelWarn {
+			warnings.Add(1)
+		}
+		return show(a)
+	}}
+	if format == "json" {
+		return slog.NewJSONHandler(out, o)
+	}
+	return slog.NewTextHandler(out, o)
 }
 
 // roundDuration shortens a duration for a text log: 4.005s instead of 4.004788993s.
-func roundDuration(_ []string, a slog.Attr) slog.Attr {
+func roundDuration(a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		unit := time.Millisecond
 		if a.Value.Duration().Abs() < 10*time.Millisecond {
@@ -78,7 +87,7 @@ func roundDuration(_ []string, a slog.Attr) slog.Attr {
 }
 
 // durationInSeconds makes a duration a number of seconds, and says so in its name. The library would write nanoseconds.
-func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
+func durationInSeconds(a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
 	}
@@ -148,28 +157,4 @@ func (l *runLog) close() {
 		_ = l.file.Close() // every line was written when it came
 		l.file, l.console = nil, l.stderr
 	}
-}
-
-// counting counts warnings on their way to a handler.
-type counting struct {
-	slog.Handler
-	warnings *atomic.Int64
-}
-
-// Handle implements [slog.Handler].
-func (c counting) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn {
-		c.warnings.Add(1)
-	}
-	return c.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements [slog.Handler].
-func (c counting) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return counting{c.Handler.WithAttrs(attrs), c.warnings}
-}
-
-// WithGroup implements [slog.Handler].
-func (c counting) WithGroup(name string) slog.Handler {
-	return counting{c.Handler.WithGroup(name), c.warnings}
 }

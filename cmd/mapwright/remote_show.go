@@ -277,35 +277,21 @@ func (r *remote) print(crawl *service.Crawl, err error) error {
 	}
 	t := newTable(r.out)
 	t.row("Crawl", "%s", crawl.ID)
-	if crawl.Name != "" {
-		t.row("Name", "%s", crawl.Name)
-	}
+	t.some("Name", crawl.Name)
 	t.row("State", "%s", crawlState(crawl))
 	if crawl.Waiting != nil {
 		t.row("Waiting", "%s", crawl.Waiting.Detail)
 	}
-	if crawl.Reason != "" {
-		t.row("Reason", "%s", crawl.Reason)
-	}
-	for _, text := range crawl.Errors {
-		t.row("Error", "%s", text)
-	}
-	for _, text := range crawl.Warnings {
-		t.row("Warning", "%s", text)
-	}
-	for _, u := range crawl.StartURLs {
-		t.row("Start", "%s", u)
-	}
+	t.some("Reason", crawl.Reason)
+	t.each("Error", crawl.Errors)
+	t.each("Warning", crawl.Warnings)
+	t.each("Start", crawl.StartURLs)
 	t.row("Profile", "%s", crawl.Profile)
-	t.row("Found", "%s", humanize.Comma(crawl.Found))
-	t.row("Done", "%s", humanize.Comma(crawl.Done))
-	t.row("Pending", "%s", humanize.Comma(crawl.Pending))
+	t.figures(crawl.Found, crawl.Done, crawl.Pending)
 	if len(crawl.Outcomes) > 0 {
 		t.row("Outcomes", "%s", counts(crawl.Outcomes))
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(max(0, crawl.Bytes))))
-	for _, u := range crawl.Limits {
-		t.row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
-	}
+	t.limits(crawl.Limits)
 	return t.Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
@@ -30,6 +31,34 @@ func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0,
 
 func (t table) row(name, format string, args ...any) {
 	fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+}
+
+// some writes a row unless its text is empty.
+func (t table) some(name, text string) {
+	if text != "" {
+		t.row(name, "%s", text)
+	}
+}
+
+// each writes a row for each text.
+func (t table) each(name string, texts []string) {
+	for _, text := range texts {
+		t.row(name, "%s", text)
+	}
+}
+
+// figures writes how far a crawl is.
+func (t table) figures(found, done, pending int64) {
+	t.row("Found", "%s", humanize.Comma(found))
+	t.row("Done", "%s", humanize.Comma(done))
+	t.row("Pending", "%s", humanize.Comma(pending))
+}
+
+// limits writes how much of the limits of a crawl is used.
+func (t table) limits(list []monitor.LimitUse) {
+	for _, u := range list {
+		t.row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
+	}
 }
 
 // list writes the first items under one name, and how many there are beside them.
@@ -73,9 +102,7 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
 	t.row("Files", "%s in %s", fileNames(rep.Files, rep.Sitemaps), dir)
-	if next := goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
-		t.row("Go on with", "%s", next)
-	}
+	t.some("Go on with", goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0))
 	if err := t.Flush(); err != nil {
 		return err
 	}

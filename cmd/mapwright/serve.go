@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -224,7 +225,7 @@ func (f *serveFlags) check() error {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		fault("flag --log-format: %q is not text or json", f.logFormat)
 	}
-	f.log = slog.New(logHandler(f.err, level, f.logFormat))
+	f.log = slog.New(logHandler(f.err, level, f.logFormat, new(atomic.Int64)))
 	if err := errors.Join(bad...); err != nil {
 		return usage("%w", err)
 	}

@@ -105,34 +105,24 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 		state = fmt.Sprintf("%s (%s)", l.State, l.Reason)
 	}
 	t.row("State", "%s", state)
-	for _, u := range l.StartURLs {
-		t.row("Start", "%s", u)
-	}
+	t.each("Start", l.StartURLs)
 	t.row("Profile", "%s", l.Profile)
 	if l.Generation > 0 {
 		t.row("Generation", "%d (%s)", l.Generation, words.Count(int64(l.Generation), "recrawl"))
 	}
-	t.row("Found", "%s", humanize.Comma(l.Found))
-	t.row("Done", "%s", humanize.Comma(l.Done))
-	t.row("Pending", "%s", humanize.Comma(l.Pending))
+	t.figures(l.Found, l.Done, l.Pending)
 	if l.PID != 0 {
 		t.row("In flight", "%d", l.InFlight)
 		t.row("Rate", "%.1f pages/s", l.PagesPerSec)
 	}
 	t.row("Outcomes", "%s", counts(l.Outcomes))
 	t.row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
-	for _, u := range l.Limits {
-		t.row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
-	}
-	if l.Waiting != "" {
-		t.row("Waiting", "%s", l.Waiting)
-	}
+	t.limits(l.Limits)
+	t.some("Waiting", l.Waiting)
 	printProblems(t, found)
 	if l.PID == 0 && l.Pending > 0 {
-		if next := goOn(dir.Command("resume"), l.State, l.Reason, l.Profile,
-			l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
-			t.row("Go on with", "%s", next)
-		}
+		t.some("Go on with", goOn(dir.Command("resume"), l.State, l.Reason, l.Profile,
+			l.Outcomes[page.HostBlocked.String()] > 0))
 	}
 	return t.Flush()
 }

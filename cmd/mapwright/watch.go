@@ -12,52 +12,39 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// watch serves the metrics of a crawl, if a setting asks for it.
-type watch struct {
-	server  *metrics.Server
-	monitor atomic.Pointer[monitor.Monitor] // written once, when the crawl begins
-	log     *slog.Logger
-}
-
-// newWatch listens before the crawl begins, so that an address that cannot be had is an error and not a surprise.
-func newWatch(s *config.Settings, m *metrics.Metrics, log *slog.Logger) (*watch, error) {
-	w := &watch{log: log}
+// serveMetrics serves the metrics of a crawl, if a setting asks for it, until stop. It listens before the crawl begins,
+// so that an address that cannot be had is an error and not a surprise. Running holds the crawl once it has begun.
+func serveMetrics(s *config.Settings, m *metrics.Metrics, log *slog.Logger,
+	running *atomic.Pointer[monitor.Monitor]) (stop func(), err error) {
 	if s.MetricsAddr == "" {
-		return w, nil
+		return func() {}, nil
 	}
-	var err error
-	if w.server, err = m.Serve(s.MetricsAddr, w.status, w.healthy); err != nil {
+	status := func() any {
+		live := &monitor.Live{SchemaVersion: monitor.StatusVersion, State: page.Running}
+		if m := running.Load(); m != nil {
+			live = m.Live()
+		}
+		text, err := json.Marshal(live)
+		if err != nil {
+			return live // the caller meets the same error and reports it
+		}
+		// users look at it in terminals, and parts of it come from servers
+		return json.RawMessage(page.AppendEscaped(nil, text))
+	}
+	healthy := func() error {
+		if running.Load() == nil {
+			return errors.New("the crawl has not begun")
+		}
+		return nil
+	}
+	server, err := m.Serve(s.MetricsAddr, status, healthy)
+	if err != nil {
 		return nil, err
 	}
-	log.Info("serving metrics", "address", "http://"+w.server.Addr())
-	return w, nil
-}
-
-func (w *watch) stop() {
-	if w.server == nil {
-		return
-	}
-	if err := w.server.Close(); err != nil {
-		w.log.Warn("cannot end the metrics server", "error", err)
-	}
-}
-
-func (w *watch) status() any {
-	live := &monitor.Live{SchemaVersion: monitor.StatusVersion, State: page.Running}
-	if m := w.monitor.Load(); m != nil {
-		live = m.Live()
-	}
-	text, err := json.Marshal(live)
-	if err != nil {
-		return live // the caller meets the same error and reports it
-	}
-	// users look at it in terminals, and parts of it come from servers
-	return json.RawMessage(page.AppendEscaped(nil, text))
-}
-
-func (w *watch) healthy() error {
-	if w.monitor.Load() == nil {
-		return errors.New("the crawl has not begun")
-	}
-	return nil
+	log.Info("serving metrics", "address", "http://"+server.Addr())
+	return func() {
+		if err := server.Close(); err != nil {
+			log.Warn("cannot end the metrics server", "error", err)
+		}
+	}, nil
 }
