@@ -74,28 +74,23 @@ func (s *site) visit(path string, now recrawl.Answer, links ...string) {
 		s.t.Fatalf("%s is not known: %v", path, err)
 	}
 	now.At = s.at
-	if now.Facts == nil {
-		now.Facts = &page.Facts{}
-	}
-	f := &frontier.Finish{Key: key, Visit: 1, Generation: s.generation, CheckedAt: s.at, Attempts: 1, Counted: true}
-	v := recrawl.Verdict{Outcome: now.Outcome, Status: now.Status, Facts: now.Facts, RedirectTo: now.Facts.RedirectTo}
+	visit, seen := uint32(1), frontier.Link{}.Before
+	v := recrawl.Verdict{Outcome: now.Outcome, Status: now.Status, Facts: &now.Facts, RedirectTo: now.Facts.RedirectTo}
 	if s.generation > 0 {
 		var before *recrawl.Known
 		if p.Finish != nil {
 			if before, err = recrawl.KnownFrom(p.Finish); err != nil {
 				s.t.Fatal(err)
 			}
-			f.Visit, f.Before = p.Finish.Visit+1, p.Finish.Summary()
+			visit, seen = p.Finish.Visit+1, p.Finish.Summary()
 			again := p.Link
-			again.Visit, again.Before = f.Visit, f.Before
+			again.Visit, again.Before = visit, seen
 			s.commit(frontier.Record{Visits: []frontier.Link{again}})
 		}
 		v = recrawl.Judge(before, &now)
 	}
-	if v.Facts != nil {
-		f.Facts = v.Facts.Append(nil)
-	}
-	v.Record(f)
+	f := v.Record(&now)
+	f.Key, f.Visit, f.Before, f.Generation, f.Attempts, f.Counted = key, visit, seen, s.generation, 1, true
 	r := frontier.Record{Finish: f}
 	for _, to := range links {
 		s.link(u, to, &r)
@@ -169,7 +164,7 @@ func text(hash uint64, change ...func(*page.Facts)) recrawl.Answer {
 	for _, c := range change {
 		c(f)
 	}
-	return recrawl.Answer{Outcome: page.OK, Status: 200, Facts: f}
+	return recrawl.Answer{Outcome: page.OK, Status: 200, Facts: *f}
 }
 
 func TestRecrawlOutputs(t *testing.T) {
@@ -203,7 +198,7 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.visit("changes", text(11, func(f *page.Facts) { f.Title = "U" }))
 	s.visit("gone", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
 	s.visit("moves", recrawl.Answer{Outcome: page.Redirect, Status: 301,
-		Facts: &page.Facts{RedirectTo: "https://x.test/changes"}})
+		Facts: page.Facts{RedirectTo: "https://x.test/changes"}})
 	s.visit("fails", recrawl.Answer{Outcome: page.HTTPError, Status: 503})
 	s.visit("unlinked", text(10))
 	s.visit("new", text(12))
