@@ -61,6 +61,11 @@ func (c *call) run(route route) (err error) {
 		if !c.caller.Has(route.scope) {
 			return c.outOfScope(route.scope)
 		}
+		if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && !c.caller.Has(service.ScopeAdmin) {
+			if wait, ok := c.limits.changes.take(c.caller.Account.ID); !ok {
+				return tooMany(c.w, wait)
+			}
+		}
 	}
 	if err := c.checkNames(); err != nil {
 		return err

@@ -20,6 +20,11 @@ const (
 	failuresBurst     = 30 // of them at once
 	mostLimiters      = 20_000
 
+	// Requests of an account that change something, in the long run and at once. Each leaves entries in the database,
+	// such as events, deliveries and the audit log, which stay for months and do not count as disk of the account.
+	changesPerSecond = 1
+	changesBurst     = 10_000
+
 	mostUnderway = 16              // requests of an account that are served at once
 	mostWaiting  = 64              // others of it that wait for their turn
 	turnTime     = 5 * time.Second // for which they wait
@@ -30,6 +35,7 @@ type rateLimits struct {
 	keys     limiters
 	accounts limiters
 	failures limiters
+	changes  limiters // of accounts; admins are not bound
 	underway underway
 }
 
@@ -45,11 +51,15 @@ func newRateLimits(perKey float64) *rateLimits {
 		}
 		return limiters{rate: r, burst: burst, all: map[string]*rate.Limiter{}}
 	}
-	return &rateLimits{
-		keys: of(r), accounts: of(min(rate.Inf, keysOfAccount*r)),
+	l := &rateLimits{
+		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
 		underway: underway{all: map[string]*turns{}},
 	}
+	if r != rate.Inf {
+		l.changes.rate, l.changes.burst = changesPerSecond, changesBurst
+	}
+	return l
 }
 
 // underway bounds the requests of each account that are served at once. Bodies and answers are whole in memory, and

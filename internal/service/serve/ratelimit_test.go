@@ -149,3 +149,57 @@ func TestRequestsUnderWay(t *testing.T) {
 		asking.Wait()
 	})
 }
+
+// The changes that an account makes are bounded in the long run, because each of them leaves entries in the database.
+// Reading is not bounded by that, other accounts are not, and neither are admins.
+func TestRateOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer svc.Close()
+		s, err := New(Options{Service: svc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+		secrets := map[string]string{}
+		for name, scope := range map[string]service.Scope{"a": service.ScopeWrite, "b": service.ScopeWrite,
+			"c": service.ScopeAdmin} {
+			account, err := svc.Accounts.Create(t.Context(), admin, service.Account{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			key, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{Account: name,
+				Scopes: []service.Scope{scope}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			secrets[name] = key.Secret
+			for name != "b" {
+				if _, ok := s.limits.changes.take(account.ID); !ok {
+					break
+				}
+			}
+		}
+		code := func(method, name string) int {
+			return ask(s, method, "/v1/crawls", func(r *http.Request) {
+				r.Header.Set("Authorization", "Bearer "+secrets[name])
+			}).Code
+		}
+		for _, c := range []struct {
+			method, name string
+			want         int
+		}{{"POST", "a", http.StatusTooManyRequests}, {"GET", "a", http.StatusOK},
+			{"POST", "b", http.StatusUnsupportedMediaType}, {"POST", "c", http.StatusUnsupportedMediaType}} {
+			if got := code(c.method, c.name); got != c.want {
+				t.Errorf("%s of %s: %d, want %d", c.method, c.name, got, c.want)
+			}
+		}
+		time.Sleep(time.Second)
+		if got := code("POST", "a"); got != http.StatusUnsupportedMediaType {
+			t.Errorf("a change after a second: %d", got)
+		}
+	})
+}
