@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -141,7 +142,10 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 
 func (s *Service) open(ctx context.Context) (err error) {
 	if !s.o.RecordsOnly {
-		if s.lock, err = disk.Acquire(s.o.Dir); err != nil {
+		if s.lock, err = disk.Acquire(s.o.Dir); errors.Is(err, syscall.ENOSPC) && db.ReleaseReserve(s.o.Dir) {
+			s.lock, err = disk.Acquire(s.o.Dir)
+		}
+		if err != nil {
 			return err
 		}
 		if s.shared, err = crawl.NewShared(s.o.shared()); err != nil {

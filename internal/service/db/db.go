@@ -45,8 +45,17 @@ const (
 	busyTimeout = 10 * time.Second // how long a connection waits for others
 )
 
-// Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program.
+// Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program. If
+// the disk is full, the reserve is released: SQLite makes files beside the database when it is opened.
 func Open(ctx context.Context, o Options) (*DB, error) {
+	d, err := openAll(ctx, o)
+	if isFull(err) && ReleaseReserve(o.Dir) {
+		return openAll(ctx, o)
+	}
+	return d, err
+}
+
+func openAll(ctx context.Context, o Options) (*DB, error) {
 	path := filepath.Join(o.Dir, Name)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	d := &DB{o: o, reserve: reserve{path: filepath.Join(o.Dir, reserveName)}}
@@ -209,10 +218,10 @@ func ignoreDone(err error) error {
 // Refill makes the reserve again when the disk has space. Call it now and then.
 func (d *DB) Refill() error { return d.reserve.fill() }
 
-// isFull says whether a transaction failed because the disk is full.
+// isFull says whether a transaction, or the opening of the database, failed because the disk is full.
 func isFull(err error) bool {
 	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL {
+	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
 		return true
 	}
 	return errors.Is(err, syscall.ENOSPC)

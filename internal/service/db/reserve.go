@@ -53,3 +53,6 @@ func (r *reserve) release() bool {
 	defer r.mu.Unlock()
 	return os.Remove(r.path) == nil
 }
+
+// ReleaseReserve releases the reserve of a data directory whose database is not open, and says whether there was one.
+func ReleaseReserve(dir string) bool { return os.Remove(filepath.Join(dir, reserveName)) == nil }

@@ -16,19 +16,40 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
+// onSmallDisk begins a command line that runs a shell's script with the rest of the line as its arguments, in a file
+// system of 420 MiB that is mounted at a directory.
+func onSmallDisk(t *testing.T, script string) func(dir string) []string {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux can mount a small file system")
+	}
+	under := func(script, dir string) []string {
+		return []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=420m tmpfs "$0" && ` + script, dir}
+	}
+	if out, err := exec.Command("unshare", under("true", t.TempDir())[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v %s", err, out)
+	}
+	return func(dir string) []string { return under(script, dir) }
+}
+
+// A server starts on a full disk, with the space of its reserve: its users need it to delete crawls.
+func TestStartOnAFullDisk(t *testing.T) {
+	small := t.TempDir()
+	dir := filepath.Join(small, "data")
+	under := onSmallDisk(t, `"$1" keys create --data-dir "$0/data" >"$0/key" && { dd if=/dev/zero of="$0/fill" bs=4k; `+
+		`test -e "$0/data/reserve" && exec "$@"; }`)
+	s := startUnder(t, under(small), dir, "--min-free", "0")
+	key := must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small, "key")))(t)
+	if _, err := s.client(strings.TrimSpace(string(key))).Submit(t.Context(),
+		service.Submission{StartURLs: []string{"http://site.example/"}}, ""); err != nil {
+		t.Errorf("a submission: %v", err)
+	}
+}
+
 // A disk that is really full in the middle of a crawl: the crawl pauses and says why, the database records it with the
 // space of its reserve, and the crawl goes on by itself when there is space again, with nothing lost and no page
 // counted twice.
 func TestDiskIsFull(t *testing.T) {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("only root on Linux can mount a small file system")
-	}
-	under := func(dir string) []string {
-		return []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=420m tmpfs "$0" && exec "$@"`, dir}
-	}
-	if out, err := exec.Command("unshare", append(under(t.TempDir())[1:], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v %s", err, out)
-	}
+	under := onSmallDisk(t, "exec \"$@\"")
 	const pages = 60
 	w := e2e.Serve(t, testweb.Config{Seed: 4, Pages: pages, PageSize: 2000, Links: 8})
 	small := t.TempDir()
