@@ -34,7 +34,7 @@ type dispatcher struct {
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
 	waits    map[string]Waiting // guarded by mu; of queued crawls, as of the last step
-	order    []place            // guarded by mu; of queued crawls, as of the last step; a step replaces it
+	order    []*entry           // guarded by mu; of queued crawls, as of the last step; a step replaces it
 	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
 	turned   bool               // guarded by mu; quotas have changed
 
@@ -226,7 +226,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		running[id] = t.running
 	}
 	var errs []error
-	waits, order := map[string]Waiting{}, []place{}
+	waits, order := map[string]Waiting{}, []*entry{}
 	wantsSlot := ""
 	for _, e := range inOrder(queued, running) {
 		t := accounts[e.account]
@@ -254,7 +254,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 				continue
 			}
 		}
-		order = append(order, place{e.id, e.account})
+		order = append(order, e)
 		wait.Position = len(order)
 		waits[e.id] = *wait
 	}
@@ -271,7 +271,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 const retryText = "it could not be started, which is tried again"
 
 // queue is the crawls that wait, in the order in which they start.
-func (d *dispatcher) queue() []place {
+func (d *dispatcher) queue() []*entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.order

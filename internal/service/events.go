@@ -14,16 +14,22 @@ import (
 
 // Events are the durable events. Their ids ascend in the order in which they were committed.
 type Events struct {
-	db     *db.DB
-	recent recentEvents
+	db *db.DB
 
 	mu    sync.Mutex
 	added chan struct{} // guarded by mu; closed and replaced when events are added
+
+	// The newest events, so that a new one is read from the database once and not by every client that waits for it.
+	changed atomic.Bool // there may be events in the database that are not here
+	recent  sync.Mutex
+	loaded  bool    // guarded by recent
+	before  int64   // guarded by recent; all events with higher ids are here
+	events  []Event // guarded by recent; oldest first
 }
 
 func newEvents(d *db.DB) *Events {
 	e := &Events{db: d, added: make(chan struct{})}
-	e.recent.changed.Store(true)
+	e.changed.Store(true)
 	return e
 }
 
@@ -35,7 +41,7 @@ func (e *Events) Added() <-chan struct{} {
 }
 
 func (e *Events) tell() {
-	e.recent.changed.Store(true)
+	e.changed.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.added)
@@ -45,7 +51,7 @@ func (e *Events) tell() {
 // Since returns the events that the filter selects, oldest first.
 func (e *Events) Since(ctx context.Context, f EventFilter) ([]Event, error) {
 	f.Limit = cmp.Or(f.Limit, 1000)
-	events, known, err := e.recent.since(ctx, e, &f)
+	events, known, err := e.recentSince(ctx, &f)
 	if known || err != nil {
 		return events, err
 	}
@@ -70,34 +76,23 @@ func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
 // recentMost is how many events are kept in memory at least, if there are so many. Twice as many are kept at most.
 const recentMost = 4096
 
-// recentEvents are the newest events, so that a new one is read from the database once and not by every client that
-// waits for it.
-type recentEvents struct {
-	changed atomic.Bool // there may be events in the database that are not here
-
-	mu     sync.Mutex
-	loaded bool    // guarded by mu
-	before int64   // guarded by mu; all events with higher ids are here
-	events []Event // guarded by mu; oldest first
-}
-
-// since returns the events that the filter selects, if all events after the one it names are known.
-func (r *recentEvents) since(ctx context.Context, e *Events, f *EventFilter) (found []Event, known bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.update(ctx, e); err != nil {
+// recentSince returns the events that the filter selects, if all events after the one it names are known.
+func (e *Events) recentSince(ctx context.Context, f *EventFilter) (found []Event, known bool, err error) {
+	e.recent.Lock()
+	defer e.recent.Unlock()
+	if err := e.updateLocked(ctx); err != nil {
 		return nil, false, err
 	}
-	if f.After < r.before {
+	if f.After < e.before {
 		return nil, false, nil
 	}
-	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event, id int64) int {
+	from, _ := slices.BinarySearchFunc(e.events, f.After+1, func(e Event, id int64) int {
 		return cmp.Compare(e.ID,
 			id)
 	})
 	found = []Event{}
-	for i := from; i < len(r.events) && len(found) < f.Limit; i++ {
-		if one := &r.events[i]; (f.Account == "" || one.Account == f.Account) &&
+	for i := from; i < len(e.events) && len(found) < f.Limit; i++ {
+		if one := &e.events[i]; (f.Account == "" || one.Account == f.Account) &&
 			(f.Crawl == "" || one.Crawl == f.Crawl) {
 			found = append(found, *one)
 		}
@@ -105,35 +100,35 @@ func (r *recentEvents) since(ctx context.Context, e *Events, f *EventFilter) (fo
 	return found, true, nil
 }
 
-// update takes in what was added.
-func (r *recentEvents) update(ctx context.Context, e *Events) (err error) {
-	if !r.changed.Swap(false) {
+// updateLocked takes in what was added.
+func (e *Events) updateLocked(ctx context.Context) (err error) {
+	if !e.changed.Swap(false) {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			r.changed.Store(true)
+			e.changed.Store(true)
 		}
 	}()
-	if !r.loaded {
-		if r.before, err = e.Last(ctx); err != nil {
+	if !e.loaded {
+		if e.before, err = e.Last(ctx); err != nil {
 			return err
 		}
-		r.loaded = true
+		e.loaded = true
 	}
 	for {
-		after := r.before
-		if n := len(r.events); n > 0 {
-			after = r.events[n-1].ID
+		after := e.before
+		if n := len(e.events); n > 0 {
+			after = e.events[n-1].ID
 		}
 		more, err := e.read(ctx, &EventFilter{After: after, Limit: recentMost})
 		if err != nil {
 			return err
 		}
-		r.events = append(r.events, more...)
-		if over := len(r.events) - recentMost; over > recentMost {
-			r.before = r.events[over-1].ID
-			r.events = slices.Clone(r.events[over:])
+		e.events = append(e.events, more...)
+		if over := len(e.events) - recentMost; over > recentMost {
+			e.before = e.events[over-1].ID
+			e.events = slices.Clone(e.events[over:])
 		}
 		if len(more) < recentMost {
 			return nil
@@ -157,18 +152,15 @@ func (tx *Tx) Record(e Event) error {
 // Now is the time of the transaction.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Audit is the log of who did what.
-type Audit struct{ db *db.DB }
-
-// List returns entries, newest first. Account selects those of one account's actors, if it is given; before is the
-// lowest id of the part of the list before, or 0.
-func (a *Audit) List(ctx context.Context, account string, before int64, limit int) ([]AuditEntry, error) {
+// AuditLog returns entries of the log of who did what, newest first. Account selects those of one account's actors, if
+// it is given; before is the lowest id of the part of the list before, or 0.
+func (a *Accounts) AuditLog(ctx context.Context, account string, before int64, limit int) ([]AuditEntry, error) {
 	query, args := "SELECT id, at, account, actor_key, actor_system, remote, action, object, data_json FROM audit "+
 		"WHERE (id < ? OR ? = 0)", []any{before, before}
 	if account != "" {
 		query, args = query+" AND account = ?", append(args, account)
 	}
-	return Collect(ctx, a.db.Read(), func(e *AuditEntry) []any {
+	return Collect(ctx, a.s.db.Read(), func(e *AuditEntry) []any {
 		return []any{&e.ID, &e.At, &e.Account, &e.Actor.Key, &e.Actor.System, &e.Remote, &e.Action, &e.Object, &e.Data}
 	}, query+" ORDER BY id DESC LIMIT ?", append(args, cmp.Or(limit, 100))...)
 }

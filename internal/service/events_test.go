@@ -54,7 +54,7 @@ func TestRecentEvents(t *testing.T) {
 			}
 		}
 	}
-	if n := len(ts.Events.recent.events); n == 0 || n > 2*recentMost {
+	if n := len(ts.Events.events); n == 0 || n > 2*recentMost {
 		t.Errorf("%d events are in memory", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,9 +26,6 @@ type entry struct {
 	disk                       int64 // bytes, as they are stored
 	safePlan                   bool  // set by the dispatcher
 }
-
-// place is a crawl in the queue.
-type place struct{ id, account string }
 
 // isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
 func (e *entry) isSafe() bool { return e.profile == string(config.Safe) || e.safePlan }
@@ -111,52 +109,24 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 // priority, then those of the account with the fewest running crawls, then by age. Each crawl that is chosen counts as
 // a running one of its account for the choice of the next.
 func inOrder(queued []*entry, running map[string]int) []*entry {
-	type line struct {
-		account string
-		entries []*entry // in the order of the account's own crawls
-	}
-	byOwn := func(a, b *entry) int {
-		return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority),
-			cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
-	}
-	lines := map[string]*line{}
+	slices.SortFunc(queued, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
+	})
+	count, before := maps.Clone(running), map[*entry]int{} // crawls of the account that run before the entry
 	for _, e := range queued {
-		if lines[e.account] == nil {
-			lines[e.account] = &line{account: e.account}
-		}
-		lines[e.account].entries = append(lines[e.account].entries, e)
+		before[e] = count[e.account]
+		count[e.account]++
 	}
-	count := map[string]int{}
-	var open []*line
-	for _, l := range lines {
-		slices.SortFunc(l.entries, byOwn)
-		count[l.account] = running[l.account]
-		open = append(open, l)
-	}
-	order := make([]*entry, 0, len(queued))
-	for len(open) > 0 {
-		best := slices.MinFunc(open, func(x, y *line) int {
-			a, b := x.entries[0], y.entries[0]
-			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority),
-				cmp.Compare(count[a.account], count[b.account]),
-				cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
-		})
-		order = append(order, best.entries[0])
-		count[best.account]++
-		if best.entries = best.entries[1:]; len(best.entries) == 0 {
-			open = slices.DeleteFunc(open, func(l *line) bool { return l == best })
-		}
-	}
-	return order
+	slices.SortStableFunc(queued, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(before[a], before[b]))
+	})
+	return queued
 }
 
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+// rank is the priority of a crawl, above all priorities if the crawl ran when the process ended.
+func (e *entry) rank() int {
+	if e.resumeFirst {
+		return maxPriority + 1 + e.priority
 	}
-	return 1
+	return e.priority
 }

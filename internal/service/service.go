@@ -116,7 +116,6 @@ type Service struct {
 	Crawls   *Crawls
 	Accounts *Accounts
 	Events   *Events
-	Audit    *Audit
 
 	o      Options
 	db     *db.DB
@@ -156,7 +155,6 @@ func (s *Service) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.Events = newEvents(s.db)
-	s.Audit = &Audit{s.db}
 	s.Accounts = &Accounts{s: s}
 	s.Crawls = newCrawls(s)
 	return s.Accounts.makeDefaults(ctx)

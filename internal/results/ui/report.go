@@ -19,8 +19,11 @@ import (
 // view is what the template shows.
 type view struct {
 	*report.Report
-	document
 	found
+	Policy                 string // Content-Security-Policy
+	Style                  template.CSS
+	Script                 template.JS
+	Title, Verdict, Tone   string
 	Messages               []message
 	Numbers                []headline
 	Outcomes               *Table
@@ -31,14 +34,6 @@ type view struct {
 	Hosts                  []titled
 	Settings, Starts       *Table
 	Machines               *Table // nil for a crawl of one machine
-}
-
-// document is the frame of the page.
-type document struct {
-	Policy               string // Content-Security-Policy
-	Style                template.CSS
-	Script               template.JS
-	Title, Verdict, Tone string
 }
 
 // message is a list of errors or warnings of the crawl.
@@ -64,8 +59,8 @@ func Render(rep *report.Report) ([]byte, error) {
 		return nil, err
 	}
 	style, script := StyleSheet(), SortScript()
-	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script),
-		Title: title(rep)}, found: findProblems(rep)}
+	v := &view{Report: rep, Style: template.CSS(style), Script: template.JS(script), Title: title(rep),
+		found: findProblems(rep)}
 	v.Policy = "default-src 'none'; style-src " + Source(style) + "; script-src " + Source(script) +
 		"; base-uri 'none'; form-action 'none'"
 	v.Verdict, v.Tone = Verdict(rep)

@@ -33,10 +33,8 @@ type Options struct {
 
 // Client talks to one server.
 type Client struct {
+	o    Options
 	base *url.URL
-	key  string
-	http *http.Client
-	lost func(error)
 }
 
 const (
@@ -54,20 +52,17 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("server %q is not an http or https URL", o.URL)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	c := &Client{base: base, key: o.Key, http: o.HTTP, lost: o.Lost}
-	if c.http == nil {
+	if o.HTTP == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = headerTime
-		c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
-			[]*http.Request) error {
-			return http.ErrUseLastResponse
-		}}
+		o.HTTP = &http.Client{Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return c, nil
+	return &Client{o, base}, nil
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() { c.o.HTTP.CloseIdleConnections() }
 
 // Error is the document of a request that the server refused.
 type Error struct{ service.Document }
@@ -134,10 +129,10 @@ func (c *Client) once(ctx context.Context, in call, body []byte) (_ *http.Respon
 	if in.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
+	if c.o.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
-	res, err := c.http.Do(req)
+	res, err := c.o.HTTP.Do(req)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -124,7 +124,7 @@ func TestEventsGoOn(t *testing.T) {
 		}
 	})
 	lost := 0
-	c.lost = func(error) { lost++ }
+	c.o.Lost = func(error) { lost++ }
 	var ids []int64
 	for event, err := range c.Events(t.Context(), "x", -1) {
 		if err != nil {

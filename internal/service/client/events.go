@@ -41,8 +41,8 @@ func (c *Client) Events(ctx context.Context, id string, last int64) iter.Seq2[se
 				yield(service.Event{}, err)
 				return
 			}
-			if c.lost != nil {
-				c.lost(err)
+			if c.o.Lost != nil {
+				c.o.Lost(err)
 			}
 			select {
 			case <-time.After(pause):

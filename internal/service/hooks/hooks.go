@@ -69,9 +69,7 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	fault := func(field, code, format string, args ...any) {
 		faults = append(faults, service.FieldError{Field: field, Code: code, Detail: fmt.Sprintf(format, args...)})
 	}
-	if in.Enabled != nil {
-		w.Enabled = *in.Enabled
-	}
+	service.Set(&w.Enabled, in.Enabled)
 	if in.URL != nil && *in.URL != w.URL {
 		w.URL = *in.URL
 		w.AllowPrivate = w.AllowPrivate && c.Has(service.ScopeAdmin) // it was allowed for another address

@@ -295,7 +295,7 @@ func TestDeny(t *testing.T) {
 		if crawl := f.await(denied); crawl.State != service.Complete || crawl.Outcomes["host_blocked"] != 0 {
 			t.Errorf("resumed after the host was allowed: %s (%s) with %v", crawl.State, crawl.Reason, crawl.Outcomes)
 		}
-		audit, err := f.Audit.List(t.Context(), "", 0, 0)
+		audit, err := f.Accounts.AuditLog(t.Context(), "", 0, 0)
 		if err != nil || len(audit) == 0 {
 			t.Errorf("%v, %v", audit, err)
 		}

@@ -439,7 +439,7 @@ func owners(t *testing.T) {
 	if err := f.Delete(t.Context(), f.caller, s.ID); err != nil {
 		t.Error(err)
 	}
-	audit, err := f.service.Audit.List(t.Context(), f.caller.Account.ID, 0, 0)
+	audit, err := f.service.Accounts.AuditLog(t.Context(), f.caller.Account.ID, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (c *call) listAudit() error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	entries, err := c.Service.Audit.List(c.ctx, "", int64(before), limit)
+	entries, err := c.Service.Accounts.AuditLog(c.ctx, "", int64(before), limit)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ const shownAudit = 50
 func (c *call) showAudit() error {
 	v := &auditView{frame: c.settingsFrame("audit", "Audit log")}
 	before, _ := strconv.ParseInt(c.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
-	entries, err := c.Service.Audit.List(c.ctx, "", before, shownAudit+1)
+	entries, err := c.Service.Accounts.AuditLog(c.ctx, "", before, shownAudit+1)
 	if err != nil {
 		return err
 	}

@@ -208,7 +208,6 @@ func (c *call) stream(one *stream) error {
 	h.Set("Content-Type", eventKind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // for nginx
-	out := &eventWriter{w: c.w, control: http.NewResponseController(c.w)}
 	from, missing, err := c.Service.Events.Gap(c.ctx,
 		service.EventFilter{Account: one.account, Crawl: one.crawl, After: after})
 	if err != nil {
@@ -220,7 +219,7 @@ func (c *call) stream(one *stream) error {
 		begin, after = gapText(one.crawl, after, from), from
 	}
 	c.endTurn()
-	if err := out.send(begin); err != nil {
+	if err := c.push(begin); err != nil {
 		return nil
 	}
 	beat := time.NewTicker(heartbeat)
@@ -229,7 +228,7 @@ func (c *call) stream(one *stream) error {
 	for due := true; ; {
 		if due {
 			changed = c.Service.Events.Added() // before reading, so that nothing is missed
-			if after, err = c.sendEvents(one, out, after); err != nil {
+			if after, err = c.sendEvents(one, after); err != nil {
 				return c.ended(err)
 			}
 			due = false
@@ -238,14 +237,14 @@ func (c *call) stream(one *stream) error {
 		case <-changed:
 			due = true
 		case <-one.sampled:
-			if err := out.send(one.take()); err != nil {
+			if err := c.push(one.take()); err != nil {
 				return nil
 			}
 		case <-beat.C:
 			if _, err := c.Server.caller(c.r, &c.cred); err != nil {
 				return nil // the key was revoked
 			}
-			if err := out.send([]byte(": \n\n")); err != nil {
+			if err := c.push([]byte(": \n\n")); err != nil {
 				return nil
 			}
 		case <-c.draining:
@@ -282,7 +281,7 @@ func (c *call) after() (int64, error) {
 type errGone struct{ error }
 
 // sendEvents sends the durable events that the client does not have, and returns the id of the last one.
-func (c *call) sendEvents(one *stream, out *eventWriter, after int64) (int64, error) {
+func (c *call) sendEvents(one *stream, after int64) (int64, error) {
 	for {
 		events, err := c.Service.Events.Since(c.ctx,
 			service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
@@ -299,7 +298,7 @@ func (c *call) sendEvents(one *stream, out *eventWriter, after int64) (int64, er
 			after = event.ID
 		}
 		if len(events) > 0 {
-			if err := out.send(text); err != nil {
+			if err := c.push(text); err != nil {
 				return after, errGone{err}
 			}
 		}
@@ -317,16 +316,12 @@ func (c *call) ended(err error) error {
 	return nil
 }
 
-// eventWriter writes to a client that may be slow.
-type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (o *eventWriter) send(text []byte) error {
-	_ = o.control.SetWriteDeadline(time.Now().Add(eventTime)) // not supported by recorders of tests
-	if _, err := o.w.Write(text); err != nil {
+// push sends a part of a stream to a client that may be slow.
+func (c *call) push(text []byte) error {
+	control := http.NewResponseController(c.w)
+	_ = control.SetWriteDeadline(time.Now().Add(eventTime)) // not supported by recorders of tests
+	if _, err := c.w.Write(text); err != nil {
 		return err
 	}
-	return o.control.Flush()
+	return control.Flush()
 }

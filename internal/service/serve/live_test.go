@@ -143,7 +143,7 @@ func TestHostileTexts(t *testing.T) {
 	pages.Rows = []pageRow{pageRowOf(&pageLine{URL: "http://h.test/" + long, Outcome: "ok", Title: long}, false)}
 	one := &pageView{crawlFrame: frame, URL: "http://h.test/" + long}
 	line := page.NewTable().AppendJSON(nil, &page.Line{URL: weburl.MustCanonical(one.URL), Error: long, Facts: page.Facts{Title: long, RedirectTo: "javascript:alert(1)"}, Robots: &page.LineRobots{Rule: long}})
-	if err := one.add(pageFacts{line: line, redirects: []hop{{url: "javascript:alert(1)"}}}); err != nil {
+	if err := one.add(pageFacts{line: line, redirects: []hop{{URL: "javascript:alert(1)"}}}); err != nil {
 		t.Fatal(err)
 	}
 	one.In, one.Out = &linkTable{&frame, &links{Total: 1, Items: []link{{URL: long, Text: long, Rel: long}}}, "In"}, &linkTable{&frame, &links{}, "Out"}

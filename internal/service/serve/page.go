@@ -21,7 +21,7 @@ import (
 // pageFacts are what a crawl knows of one URL.
 type pageFacts struct {
 	line      []byte // of sitemap.jsonl, with what the index knows beyond it; nil if the crawl has no record of the URL
-	redirects []hop
+	redirects []hop  // where it leads, one after the other
 	in, out   *links // nil if the crawl kept no links
 }
 
@@ -90,7 +90,7 @@ func (c *call) getPage() error {
 		Out       *links   `json:"links_out,omitempty"`
 	}{In: p.in, Out: p.out}
 	for _, hop := range p.redirects {
-		extra.Redirects = append(extra.Redirects, hop.url)
+		extra.Redirects = append(extra.Redirects, hop.URL)
 	}
 	more, err := json.Marshal(extra)
 	if err != nil {
@@ -106,8 +106,8 @@ type pageView struct {
 	Line      pageLine
 	Outcome   ui.Cell
 	Problems  []problems.Definition
-	Facts     *ui.Table  // every recorded fact
-	Redirects []hopRow   // where it leads, one after the other
+	Facts     *ui.Table // every recorded fact
+	Redirects []hop
 	In, Out   *linkTable // nil if links were not recorded
 }
 
@@ -117,6 +117,7 @@ type pageLine struct {
 	Title           string           `json:"title"`
 	Outcome         string           `json:"outcome"`
 	StatusCode      int              `json:"status_code"`
+	RedirectTo      string           `json:"redirect_to"`
 	Error           string           `json:"error"`
 	Depth           int              `json:"depth"`
 	Indexable       bool             `json:"indexable"`
@@ -148,9 +149,6 @@ type linkTable struct {
 	Title string
 }
 
-// hopRow is where a redirect leads, and what became of it.
-type hopRow struct{ URL, Text string }
-
 func (c *call) showPage(crawl *service.Crawl) error {
 	u, err := weburl.Parse(c.r.URL.Query().Get("url"))
 	if err != nil {
@@ -180,17 +178,7 @@ func (v *pageView) add(p pageFacts) (err error) {
 	if v.Facts, err = v.facts(p.line); err != nil {
 		return err
 	}
-	for _, h := range p.redirects {
-		row := hopRow{URL: h.url}
-		if h.line != nil {
-			var at pageLine
-			if err := json.Unmarshal(h.line, &at); err != nil {
-				return err
-			}
-			row.Text = strings.ReplaceAll(at.Outcome, "_", " ") + " " + statusText(at.StatusCode)
-		}
-		v.Redirects = append(v.Redirects, row)
-	}
+	v.Redirects = p.redirects
 	if p.in != nil {
 		v.In = &linkTable{&v.crawlFrame, p.in, "Links to this page"}
 		v.Out = &linkTable{&v.crawlFrame, p.out, "Links of this page"}
@@ -252,31 +240,33 @@ func recordedFinder(ctx context.Context, recorded *service.Recorded) finder {
 	}
 }
 
-// hop is a URL that a redirect leads to. Its line is nil if the crawl has no record of it.
-type hop struct {
-	url  string
-	line []byte
-}
+// hop is where a redirect leads, and what became of it; the text is empty if the crawl has no record of the URL.
+type hop struct{ URL, Text string }
 
 // redirectsOf are the URLs that the redirects of a page lead to, one after the other. A loop ends with the URL that
 // closes it.
 func redirectsOf(url string, line []byte, find finder) (hops []hop, err error) {
 	seen := map[string]bool{url: true}
-	for len(hops) < mostHops && line != nil {
-		var at struct {
-			RedirectTo string `json:"redirect_to"`
+	for line != nil {
+		var at pageLine
+		if err := json.Unmarshal(line, &at); err != nil {
+			return nil, err
 		}
-		if err := json.Unmarshal(line, &at); err != nil || at.RedirectTo == "" {
-			return hops, err
+		if n := len(hops); n > 0 {
+			last := &hops[n-1]
+			last.Text = strings.ReplaceAll(at.Outcome, "_", " ") + " " + statusText(at.StatusCode)
+			if n == mostHops || seen[last.URL] {
+				break
+			}
+			seen[last.URL] = true
 		}
+		if at.RedirectTo == "" {
+			break
+		}
+		hops = append(hops, hop{URL: at.RedirectTo})
 		if line, err = find(at.RedirectTo); err != nil {
 			return nil, err
 		}
-		hops = append(hops, hop{at.RedirectTo, line})
-		if seen[at.RedirectTo] {
-			break
-		}
-		seen[at.RedirectTo] = true
 	}
 	return hops, nil
 }

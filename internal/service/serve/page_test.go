@@ -57,7 +57,7 @@ func TestRedirects(t *testing.T) {
 		hops, err := redirectsOf(url, line, find)
 		var got []string
 		for _, h := range hops {
-			got = append(got, h.url)
+			got = append(got, h.URL)
 		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", url, got, err, want)
