@@ -97,9 +97,7 @@ func (b *Builder) add(l *page.Line, line []byte) error {
 	if b.header.rows == math.MaxUint32 || len(line) > maxLine {
 		return fmt.Errorf("%s: too many pages, or too long a line", l.URL)
 	}
-	r := rowOf(l)
-	r.Offset, r.Length, r.urlAt = int64(b.header.source.size), int64(len(line)), int64(b.header.urlBytes)
-	b.buf = r.append(b.buf[:0])
+	b.buf = appendRow(b.buf[:0], l, b.header.source.size, uint32(len(line)), b.header.urlBytes)
 	if _, err := b.out.Write(b.buf); err != nil {
 		return err
 	}

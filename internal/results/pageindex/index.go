@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // Index is an open index with its sitemap.jsonl. Both stay as they are when an export replaces the files. It is safe
@@ -127,14 +128,18 @@ func (x *Index) KnowsProblems() bool    { return x.header.known&knowsProblems !=
 
 // Hit is a page that was found.
 type Hit struct {
-	Row
-	URL string
+	URL        string
+	ClickDepth int32 // -1 if not known
+	Problems   problems.Set
+
+	offset int64  // of its line in sitemap.jsonl
+	length uint32 // of that line, with the line feed
 }
 
 // Line reads the page's line of sitemap.jsonl, with the line feed.
 func (x *Index) Line(h *Hit) ([]byte, error) {
-	line := make([]byte, h.Length)
-	if _, err := x.lines.ReadAt(line, h.Offset); err != nil {
+	line := make([]byte, h.length)
+	if _, err := x.lines.ReadAt(line, h.offset); err != nil {
 		return nil, fmt.Errorf("read sitemap.jsonl: %w", err)
 	}
 	return line, nil
@@ -156,10 +161,7 @@ func (x *Index) Scan(ctx context.Context, f *Filter, yield func(*Hit) bool) erro
 	if err != nil {
 		return err
 	}
-	return x.each(ctx, match, func(_ uint32, row stored, url []byte) bool {
-		return yield(&Hit{row.row(),
-			string(url)})
-	}, true)
+	return x.each(ctx, match, func(_ uint32, row stored, url []byte) bool { return yield(new(row.hit(url))) }, true)
 }
 
 // each calls yield with each row that matches. URLs are read if the filter or yield needs them.

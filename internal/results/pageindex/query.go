@@ -179,7 +179,7 @@ func (x *Index) hit(id uint32) (Hit, error) {
 	if _, err := x.file.ReadAt(url, headerSize+int64(x.header.rows)*rowSize+int64(begin)); err != nil {
 		return Hit{}, fmt.Errorf("read the page index: %w", err)
 	}
-	return Hit{stored(rows).row(), string(url)}, nil
+	return stored(rows).hit(url), nil
 }
 
 // key is the place of a page in the order of a query: the smaller comes first.
@@ -380,8 +380,7 @@ func (f *Filter) Lines() (passes func(*page.Line) bool, err error) {
 	}
 	var row, url []byte
 	return func(l *page.Line) bool {
-		r := rowOf(l)
-		row, url = r.append(row[:0]), append(url[:0], l.URL.String()...)
+		row, url = appendRow(row[:0], l, 0, 0, 0), append(url[:0], l.URL.String()...)
 		if !m.row(row) || !m.url(url) {
 			return false
 		}

@@ -9,28 +9,6 @@ import (
 	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
-// Row is what the index has of a page.
-type Row struct {
-	Offset     int64 // of its line in sitemap.jsonl
-	Length     int64 // of that line, with the line feed
-	Problems   problems.Set
-	Bytes      int64 // content_length; -1 if not known
-	Millis     int64 // response_time_ms; -1 if not known
-	CheckedAt  time.Time
-	Rank       uint32 // its place in the order of host names and URLs
-	Status     uint16 // 0 if there was no answer
-	Depth      uint16
-	ClickDepth int32 // -1 if not known
-	Generation uint16
-	Outcome    page.Outcome
-	Change     page.Change
-	Indexable  bool
-	Unlinked   bool
-	Stale      bool
-
-	urlAt int64
-}
-
 // rowSize is the size of a row in the file.
 const rowSize = 64
 
@@ -46,7 +24,7 @@ const (
 const (
 	flagIndexable = 1 << iota
 	flagUnlinked
-	flagStale
+	_ // stale, which no filter asks for
 )
 
 // Places of fields within a row.
@@ -68,59 +46,46 @@ const (
 	atChange     = 62
 )
 
-// rowOf reads what the index has of a line, but its place in the files.
-func rowOf(l *page.Line) Row {
-	r := Row{Bytes: -1, Millis: -1, ClickDepth: -1, CheckedAt: l.CheckedAt.Time, Status: uint16(l.StatusCode),
-		Depth:      uint16(min(l.Depth, math.MaxUint16)),
-		Generation: uint16(min(l.Generation, math.MaxUint16)), Indexable: l.Indexable, Unlinked: l.Unlinked,
-		Stale: l.Stale > 0}
-	if l.ContentLength != nil {
-		r.Bytes = *l.ContentLength
-	}
-	if l.ResponseTime != nil {
-		r.Millis = min(time.Duration(*l.ResponseTime).Milliseconds(), noMillis-1)
-	}
-	r.Outcome, _ = page.ParseOutcome(l.Outcome)
-	for _, c := range page.Changes() {
-		if c.String() == l.Change {
-			r.Change = c
-		}
-	}
-	return r
-}
-
-// append writes the row. Rank, ClickDepth and Problems are written later.
-func (r *Row) append(b []byte) []byte {
+// appendRow appends the row of a page, but its rank, click depth and problems, which are written later. Its line has
+// the given place in sitemap.jsonl, and its URL the given place behind the rows.
+func appendRow(b []byte, l *page.Line, offset uint64, length uint32, urlAt uint64) []byte {
 	size, ms, checked := uint64(noBytes), uint32(noMillis), int64(math.MinInt64)
-	if r.Bytes >= 0 {
-		size = uint64(r.Bytes)
+	if l.ContentLength != nil && *l.ContentLength >= 0 {
+		size = uint64(*l.ContentLength)
 	}
-	if r.Millis >= 0 {
-		ms = uint32(r.Millis)
+	if l.ResponseTime != nil && *l.ResponseTime >= 0 {
+		ms = uint32(min(time.Duration(*l.ResponseTime).Milliseconds(), noMillis-1))
 	}
-	if !r.CheckedAt.IsZero() {
-		checked = r.CheckedAt.UnixMilli()
+	if !l.CheckedAt.IsZero() {
+		checked = l.CheckedAt.UnixMilli()
 	}
 	flags := byte(0)
-	for i, set := range []bool{r.Indexable, r.Unlinked, r.Stale} {
+	for i, set := range []bool{l.Indexable, l.Unlinked, l.Stale > 0} {
 		if set {
 			flags |= 1 << i
 		}
 	}
+	outcome, _ := page.ParseOutcome(l.Outcome)
+	change := page.NoChange
+	for _, c := range page.Changes() {
+		if c.String() == l.Change {
+			change = c
+		}
+	}
 	le := binary.LittleEndian
-	b = le.AppendUint64(b, uint64(r.Offset))
+	b = le.AppendUint64(b, offset)
 	b = le.AppendUint64(b, 0)
 	b = le.AppendUint64(b, size)
-	b = le.AppendUint64(b, uint64(r.urlAt))
+	b = le.AppendUint64(b, urlAt)
 	b = le.AppendUint64(b, uint64(checked))
-	b = le.AppendUint32(b, uint32(r.Length))
+	b = le.AppendUint32(b, length)
 	b = le.AppendUint32(b, ms)
 	b = le.AppendUint32(b, 0)
-	b = le.AppendUint16(b, r.Status)
-	b = le.AppendUint16(b, r.Depth)
+	b = le.AppendUint16(b, uint16(l.StatusCode))
+	b = le.AppendUint16(b, uint16(min(l.Depth, math.MaxUint16)))
 	b = le.AppendUint16(b, NoDepth)
-	b = le.AppendUint16(b, r.Generation)
-	return append(b, byte(r.Outcome), flags, byte(r.Change), 0)
+	b = le.AppendUint16(b, uint16(min(l.Generation, math.MaxUint16)))
+	return append(b, byte(outcome), flags, byte(change), 0)
 }
 
 // stored is a row in the form of the file.
@@ -153,19 +118,8 @@ func (s stored) millis() int64 {
 	return -1
 }
 
-// row reads all fields.
-func (s stored) row() Row {
-	r := Row{
-		Offset: int64(binary.LittleEndian.Uint64(s[atOffset:])),
-		Length: int64(binary.LittleEndian.Uint32(s[atLength:])), Problems: s.problems(), Bytes: s.bytes(),
-		Millis: s.millis(), Rank: s.rank(),
-		Status: s.status(), Depth: s.depth(), ClickDepth: s.clickDepth(), Generation: s.generation(),
-		Outcome: s.outcome(), Change: s.change(),
-		Indexable: s.has(flagIndexable), Unlinked: s.has(flagUnlinked), Stale: s.has(flagStale),
-		urlAt: int64(binary.LittleEndian.Uint64(s[atURL:])),
-	}
-	if at := int64(binary.LittleEndian.Uint64(s[atChecked:])); at != math.MinInt64 {
-		r.CheckedAt = time.UnixMilli(at).UTC()
-	}
-	return r
+// hit is the page of the row.
+func (s stored) hit(url []byte) Hit {
+	return Hit{URL: string(url), ClickDepth: s.clickDepth(), Problems: s.problems(),
+		offset: int64(binary.LittleEndian.Uint64(s[atOffset:])), length: binary.LittleEndian.Uint32(s[atLength:])}
 }
