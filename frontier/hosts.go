@@ -27,12 +27,15 @@ type host struct {
 	tickets int64 // page tickets taken, under MaxURLsPerHost
 	counted int64 // finished pages that took one, likewise
 
-	name   hostName
+	nameText memory.Ref // in the arena of the table
+	nameSize uint8      // 0 while the name is unknown
+
 	flags  hostFlags
 	why    reason
 	active int32 // the index of its activeState, -1 if the host is parked
 
-	domain hostDomain
+	domain             int32 // the index of its domain
+	nextHost, prevHost int32 // of the domain; -1 at the ends
 
 	leases        uint32 // all kinds, until Done is through
 	pageLeases    uint32
@@ -131,18 +134,6 @@ func (t *hostTable) deny(id weburl.HostID) {
 	t.denied[id] = true
 }
 
-// A hostName is a host's name in the arena of its table.
-type hostName struct {
-	text memory.Ref
-	size uint8 // 0 while the name is unknown
-}
-
-// A hostDomain is a host's place in the list of its domain's hosts.
-type hostDomain struct {
-	index      int32 // of the domain
-	next, prev int32 // hosts; -1 at the ends
-}
-
 func newHostTable() hostTable {
 	return hostTable{byID: map[weburl.HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}},
 		gone: map[weburl.HostID]Cursor{}}
@@ -197,8 +188,8 @@ func (t *hostTable) remove(i int32) {
 	t.leave(h)
 	t.whys[h.why]--
 	delete(t.byID, h.id)
-	if h.name.size > 0 {
-		t.names.Free(h.name.text)
+	if h.nameSize > 0 {
+		t.names.Free(h.nameText)
 	}
 	t.records.Free(i)
 }
@@ -238,31 +229,31 @@ func (t *hostTable) setWhy(h *host, why reason) {
 
 // name is a host's name, or nil while it is unknown. It must not be written to.
 func (t *hostTable) name(h *host) []byte {
-	if h.name.size == 0 {
+	if h.nameSize == 0 {
 		return nil
 	}
-	return t.names.At(h.name.text)[:h.name.size]
+	return t.names.At(h.nameText)[:h.nameSize]
 }
 
 // setName sets a host's name, if it is not known yet.
 func (t *hostTable) setName(h *host, name string) {
-	if name == "" || h.name.size > 0 {
+	if name == "" || h.nameSize > 0 {
 		return
 	}
-	h.name.text = t.names.Alloc(len(name))
-	h.name.size = uint8(copy(t.names.At(h.name.text), name[:min(len(name), MaxHost)]))
+	h.nameText = t.names.Alloc(len(name))
+	h.nameSize = uint8(copy(t.names.At(h.nameText), name[:min(len(name), MaxHost)]))
 }
 
 // domain is the domain of a host.
-func (t *hostTable) domain(h *host) *domain { return t.domains.at(h.domain.index) }
+func (t *hostTable) domain(h *host) *domain { return t.domains.at(h.domain) }
 
 // join puts a new host into the list of its registrable domain.
 func (t *hostTable) join(i int32, h *host, name string) {
 	index := t.domains.ensure(xxhash.Sum64String(weburl.RegistrableDomain(name)))
 	d := t.domains.at(index)
-	h.domain = hostDomain{index: index, next: d.hosts, prev: -1}
+	h.domain, h.nextHost, h.prevHost = index, d.hosts, -1
 	if d.hosts >= 0 {
-		t.at(d.hosts).domain.prev = i
+		t.at(d.hosts).prevHost = i
 	}
 	d.hosts = i
 	if d.abandoned {
@@ -272,16 +263,15 @@ func (t *hostTable) join(i int32, h *host, name string) {
 
 // leave takes a host out of the list of its domain.
 func (t *hostTable) leave(h *host) {
-	at := h.domain
-	if at.prev >= 0 {
-		t.at(at.prev).domain.next = at.next
+	if h.prevHost >= 0 {
+		t.at(h.prevHost).nextHost = h.nextHost
 	} else {
-		t.domain(h).hosts = at.next
+		t.domain(h).hosts = h.nextHost
 	}
-	if at.next >= 0 {
-		t.at(at.next).domain.prev = at.prev
+	if h.nextHost >= 0 {
+		t.at(h.nextHost).prevHost = h.prevHost
 	}
-	t.domains.release(at.index)
+	t.domains.release(h.domain)
 }
 
 // siblings goes through the hosts of a domain.
@@ -292,7 +282,7 @@ func (t *hostTable) siblings(d *domain) iter.Seq2[int32, *host] {
 			if !yield(i, h) {
 				return
 			}
-			i = h.domain.next
+			i = h.nextHost
 		}
 	}
 }

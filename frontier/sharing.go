@@ -76,7 +76,7 @@ func (sh *sharing) plan(i int32, h *host, at int64, why reason, now int64) (int6
 	}
 	handle := sh.of(i)
 	if handle == nil {
-		if !wants || h.name.size == 0 {
+		if !wants || h.nameSize == 0 {
 			return at, why
 		}
 		handle = sh.join(i, h)

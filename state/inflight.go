@@ -80,9 +80,9 @@ func decodeInFlight(b []byte) (e inflightEntry, ok bool) {
 }
 
 // SetInFlight notes which page or sitemap a worker reads from now on, in case the process ends: the link's Key, Visit
-// and Sitemap; nil means that it reads nothing. A worker is a number below Options.Workers. The note holds until the link is finished in this visit, the
-// worker's next call, or a clean end. It is not for a store with a SharedJournal, whose directory is not opened again:
-// there a [frontier.Record] says it. It must not be called after Close.
+// and Sitemap; nil means that it reads nothing. A worker is a number below Options.Workers. The note holds until the
+// link is finished in this visit, the worker's next call, or a clean end. It is not for a store with a SharedJournal,
+// whose directory is not opened again: there a [frontier.Record] says it. It must not be called after Close.
 func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) {
 	entry := s.inflight[worker*inflightSize : (worker+1)*inflightSize]
 	if l == nil {

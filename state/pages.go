@@ -211,7 +211,7 @@ func (q *queries) ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]Sitema
 	list := make([]Sitemap, len(keys))
 	err := q.flush(ctx)
 	if err == nil {
-		err = q.read(func(txn *badger.Txn) (err error) {
+		err = q.read(ctx, func(txn *badger.Txn) (err error) {
 			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamVoucher}})
 			defer it.Close()
 			for i, k := range keys {
@@ -288,14 +288,11 @@ func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, e
 	return func(yield func(Change, error) bool) {
 		from := []byte{record.FamChange}
 		for from != nil {
-			err := ctx.Err()
 			var list []Change
-			if err == nil {
-				err = q.read(func(txn *badger.Txn) (err error) {
-					list, from, err = someChanges(txn, from, since)
-					return err
-				})
-			}
+			err := q.read(ctx, func(txn *badger.Txn) (err error) {
+				list, from, err = someChanges(txn, from, since)
+				return err
+			})
 			for _, c := range list {
 				if !yield(c, nil) {
 					return

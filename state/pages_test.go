@@ -186,7 +186,7 @@ func TestRawPage(t *testing.T) {
 	}
 	for _, fetchAhead := range []bool{false, true} {
 		var some rawPages
-		err := s.read(func(txn *badger.Txn) error {
+		err := s.read(context.Background(), func(txn *badger.Txn) error {
 			return some.read(newPageMerge(txn, false, fetchAhead), weburl.Key{}, true)
 		})
 		if got, failed := RawPage(some.buf).Decode(); err != nil || failed != nil || !reflect.DeepEqual(got, want) {

@@ -122,13 +122,10 @@ func (q *queries) Backlogs(ctx context.Context, first, last uint8) iter.Seq2[fro
 		}
 		r := backlogReader{from: []byte{record.FamQueue, first}}
 		for more := true; more; {
-			err := ctx.Err()
-			if err == nil {
-				err = q.read(func(txn *badger.Txn) (err error) {
-					more, err = r.read(txn)
-					return err
-				})
-			}
+			err := q.read(ctx, func(txn *badger.Txn) (err error) {
+				more, err = r.read(txn)
+				return err
+			})
 			if err != nil {
 				yield(frontier.Backlog{}, fmt.Errorf("read queues: %w", err))
 				return
@@ -368,8 +365,11 @@ func (q *queries) readNewest(fn func(*badger.Txn) error) error {
 	})
 }
 
-// read calls fn with a transaction of its own.
-func (q *queries) read(fn func(*badger.Txn) error) error {
+// read calls fn with a transaction of its own, unless ctx has ended.
+func (q *queries) read(ctx context.Context, fn func(*badger.Txn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	return q.use(func() error {
 		txn := q.view.db.NewTransaction(false)
 		defer txn.Discard()

@@ -113,7 +113,7 @@ func each(ctx context.Context, q *queries, from weburl.Key, including bool, last
 				yield(nil, err)
 				return
 			}
-			err := q.read(func(txn *badger.Txn) error {
+			err := q.read(ctx, func(txn *badger.Txn) error {
 				_, size := q.view.db.Size()
 				return some.read(newPageMerge(txn, sitemaps, size >= fetchAhead), after, first)
 			})

@@ -26,13 +26,10 @@ func (q *queries) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]by
 		from := append([]byte{}, start...)
 		var chunk [][]byte
 		for {
-			err := ctx.Err()
-			if err == nil {
-				err = q.read(func(txn *badger.Txn) error {
-					chunk = someKeys(txn, prefix, from, chunk[:0])
-					return nil
-				})
-			}
+			err := q.read(ctx, func(txn *badger.Txn) error {
+				chunk = someKeys(txn, prefix, from, chunk[:0])
+				return nil
+			})
 			if err != nil {
 				yield(nil, err)
 				return

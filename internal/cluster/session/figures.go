@@ -30,7 +30,7 @@ func (s *Session) Figures() Figures {
 	j := s.journal
 	f.Owned = j.owns()
 	j.mu.Lock()
-	f.Batches, f.Sent, f.ReadBytes = j.batch, j.sent, j.replays.bytes
+	f.Batches, f.Sent, f.ReadBytes = j.batch, j.sent, j.bytesRead
 	j.mu.Unlock()
 	f.Tally = s.Tally()
 	snap, _ := s.latest()
@@ -66,8 +66,8 @@ func (s *Session) Tally() cluster.Tally {
 	if j.pages != nil {
 		t.Pages += uint64(j.pages())
 	}
-	t.Batch, t.Replaying = j.stats.SyncMean, uint32(len(j.replays.reading))
-	for p := range j.replays.reading {
+	t.Batch, t.Replaying = j.stats.SyncMean, uint32(len(j.reading))
+	for p := range j.reading {
 		if snap != nil {
 			t.RowsLeft += max(snap.Parts[p].Head.Seq, j.seen[p].Seq) - j.seen[p].Seq
 		}

@@ -34,11 +34,13 @@ type Journal struct {
 	owned     map[uint8]*ownedPart              // guarded by mu
 	seen      [cluster.Partitions]cluster.Place // guarded by mu; up to where the view has each log
 	received  []frontier.Mark                   // guarded by mu; on their way to the engine
-	pending   pending                           // guarded by mu
+	released  []string                          // guarded by mu; tokens that the next batch releases
+	extended  []string                          // guarded by mu; scope extensions that go with the next batch
 	stats     state.JournalStats                // guarded by mu
 	sent      uint64                            // guarded by mu; hand-overs in all batches
 	takeovers uint64                            // guarded by mu; partitions claimed whose last owner did not close them
-	replays   replays                           // guarded by mu
+	reading   map[uint8]bool                    // guarded by mu; partitions whose logs are being read
+	bytesRead uint64                            // guarded by mu; of all rows that were read
 	counters  func(p uint8) state.Counters      // guarded by mu; of the view, as far as it is applied; nil before Work
 	pages     func() int64                      // guarded by mu; fetched by this session; nil before Work
 }
@@ -54,17 +56,6 @@ type ownedPart struct {
 	closing *cluster.PartStatus // goes with the row that closes it
 }
 
-// replays is what is read of logs.
-type replays struct {
-	reading map[uint8]bool // partitions that are being read
-	bytes   uint64         // of all rows that were read
-}
-
-// pending goes with the next batch.
-type pending struct {
-	hold, release, scope []string
-}
-
 func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fail func(error)) (*Journal, error) {
 	codec, err := cluster.NewRowCodec()
 	if err != nil {
@@ -72,7 +63,7 @@ func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fa
 	}
 	return &Journal{
 		ctx: ctx, calls: c, session: s, run: run, codec: codec, fail: fail, committing: make(chan struct{}, 1),
-		owned: map[uint8]*ownedPart{}, replays: replays{reading: map[uint8]bool{}},
+		owned: map[uint8]*ownedPart{}, reading: map[uint8]bool{},
 	}, nil
 }
 
@@ -185,7 +176,7 @@ func setCounters(s *cluster.PartStatus, c state.Counters) {
 
 // nextLocked begins the next batch with what waits for one.
 func (j *Journal) nextLocked() *cluster.Batch {
-	return &cluster.Batch{Number: j.batch + 1, Hold: j.pending.hold, Release: j.pending.release, Scope: j.pending.scope}
+	return &cluster.Batch{Number: j.batch + 1, Release: j.released, Scope: j.extended}
 }
 
 // commit sends a batch until the engine has answered. The caller holds committing.
@@ -198,7 +189,7 @@ func (j *Journal) commit(b *cluster.Batch) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.batch, j.pending = b.Number, j.pending.after(b)
+	j.batch, j.released, j.extended = b.Number, j.released[len(b.Release):], j.extended[len(b.Scope):]
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		own := j.owned[w.Partition]
@@ -218,11 +209,6 @@ func (j *Journal) commit(b *cluster.Batch) error {
 	}
 	j.stats.SyncMean += (took - j.stats.SyncMean) / 8
 	return nil
-}
-
-// after is what is still pending when a batch is committed.
-func (p pending) after(b *cluster.Batch) pending {
-	return pending{hold: p.hold[len(b.Hold):], release: p.release[len(b.Release):], scope: p.scope[len(b.Scope):]}
 }
 
 // expect notes a mark that is about to be recorded.
@@ -250,7 +236,7 @@ func (j *Journal) underway() []frontier.Mark {
 func (j *Journal) release(token string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.pending.release = append(j.pending.release, token)
+	j.released = append(j.released, token)
 }
 
 // Extend has a scope extension committed with the next batch, before or with what the caller
@@ -258,7 +244,7 @@ func (j *Journal) release(token string) {
 func (j *Journal) Extend(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.pending.scope = append(j.pending.scope, target)
+	j.extended = append(j.extended, target)
 }
 
 // setClosing says what the row that closes a partition says of it.
@@ -296,7 +282,7 @@ func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (id
 		}
 	}
 	j.mu.Unlock()
-	if len(batch.Writes)+len(batch.Hold)+len(batch.Release)+len(batch.Scope) == 0 {
+	if len(batch.Writes)+len(batch.Release)+len(batch.Scope) == 0 {
 		return idle, nil
 	}
 	return idle, j.commit(batch)
@@ -381,12 +367,12 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 	if own != nil {
 		head = own.head
 	}
-	j.replays.reading[p] = true
+	j.reading[p] = true
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		delete(j.replays.reading, p)
+		delete(j.reading, p)
 	}()
 	var rec []byte
 	for own == nil || at != head {
@@ -423,7 +409,7 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 		}
 		j.mu.Lock()
 		j.seen[p] = at
-		j.replays.bytes += uint64(size)
+		j.bytesRead += uint64(size)
 		j.mu.Unlock()
 	}
 	return nil
