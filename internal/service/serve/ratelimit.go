@@ -25,9 +25,8 @@ const (
 	changesPerSecond = 1
 	changesBurst     = 10_000
 
-	mostUnderway = 16              // requests of an account that are served at once
-	mostWaiting  = 64              // others of it that wait for their turn
-	turnTime     = 5 * time.Second // for which they wait
+	mostUnderway = 16               // requests of an account that are served at once
+	turnTime     = 10 * time.Second // for which others of it wait
 )
 
 // rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
@@ -66,8 +65,9 @@ func newRateLimits(perKey float64) *rateLimits {
 // some answers take long to make: without a bound, an account whose clients are slow or many could take all memory and
 // all processors.
 type underway struct {
-	mu  sync.Mutex
-	all map[string]*turns // guarded by mu; by account. Admins make accounts, so it needs no bound
+	waiting int // requests of an account that may wait for their turn
+	mu      sync.Mutex
+	all     map[string]*turns // guarded by mu; by account. Admins make accounts, so it needs no bound
 }
 
 // turns are the requests of one account.
@@ -82,7 +82,7 @@ func (u *underway) enter(ctx context.Context, account string) (end func(), ok bo
 	u.mu.Lock()
 	t := u.all[account]
 	if t == nil {
-		t = &turns{make(chan struct{}, mostUnderway+mostWaiting), make(chan struct{}, mostUnderway)}
+		t = &turns{make(chan struct{}, mostUnderway+u.waiting), make(chan struct{}, mostUnderway)}
 		u.all[account] = t
 	}
 	u.mu.Unlock()

@@ -81,6 +81,10 @@ func TestLimitersAreBounded(t *testing.T) {
 // others of the account wait for a bounded time, those of another account do not wait, and streams keep no turn.
 func TestRequestsUnderWay(t *testing.T) {
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
+		synctest.Wait()        // the stream has begun
+		const mostWaiting = 64 // fewer than the rate limit allows at once
+		clear(s.limits.underway.all)
+		s.limits.underway.waiting = mostWaiting
 		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
 		if _, err := s.Service.Accounts.Create(t.Context(), admin, service.Account{Name: "other"}); err != nil {
 			t.Fatal(err)

@@ -91,6 +91,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey),
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
 		assets: newAssets()}
+	s.limits.underway.waiting = o.Connections / shareOfClient
 	if u := o.PublicURL; u != nil {
 		s.names = append(s.names, u.Hostname())
 		s.base = strings.TrimSuffix(path.Clean("/"+u.Path), "/")
