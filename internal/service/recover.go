@@ -65,6 +65,9 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
 				counters[r.ID] = &c
 			}
+			if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else it is what it needs to go on
+				r.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
+			}
 		}
 	}
 	err = s.Write(ctx, func(tx *Tx) error {

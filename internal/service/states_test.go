@@ -470,8 +470,8 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 	ts.end()
 }
 
-// After a kill a crawl shows what its store has, before it runs again: also one whose row was never written while it
-// ran, and one that waits because the server ended too often.
+// After a kill a crawl shows what its store has, and the disk that it takes then, before it runs again: also one whose
+// row was never written while it ran, and one that waits because the server ended too often.
 func TestCountsAfterAKill(t *testing.T) {
 	for _, ends := range []int{1, uncleanEnds} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
@@ -490,8 +490,18 @@ func TestCountsAfterAKill(t *testing.T) {
 			child.await(done(25))
 			child.kill()
 			again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			const peak = 1 << 40 // what was stored while it ran
+			if err := again.Write(t.Context(), func(tx *Tx) error {
+				return tx.Change("UPDATE crawl SET disk_bytes = ? WHERE id = ?", int64(peak), id)
+			}); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := again.recover(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if u, err := again.Accounts.Usage(t.Context(), DefaultAccount); err != nil ||
+				u.Disk.Used >= peak || u.Disk.Used < sizeOf(again.crawlDir(id)) {
+				t.Errorf("%d bytes of disk are used, %d are on it, %v", u.Disk.Used, sizeOf(again.crawlDir(id)), err)
 			}
 			c := again.get(id)
 			if c.Done < 25 || c.PagesCounted < 25 || c.Found != c.Done+c.Pending || c.Outcomes["ok"] != c.Done {
