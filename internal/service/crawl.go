@@ -30,7 +30,10 @@ type Crawl struct {
 	Priority      int            `json:"priority"` // 0 to 9; higher ones run first
 	Schedule      string         `json:"schedule,omitempty"`
 
-	Times
+	CreatedAt page.Time `json:"created_at"`
+	StartedAt page.Time `json:"started_at,omitzero"` // of this generation
+	EndedAt   page.Time `json:"ended_at,omitzero"`
+	ExpiresAt page.Time `json:"expires_at,omitzero"` // when retention deletes it
 	Result
 	Progress
 
@@ -80,14 +83,6 @@ func (c *Crawl) setCancelled(now time.Time) {
 	c.State, c.Desired, c.Waiting = Cancelled, DesiredCancel, nil
 	c.Result = Result{Status: page.Cancelled, Success: new(bool), Reason: reason, Warnings: c.Warnings}
 	c.EndedAt = page.Time{Time: now}
-}
-
-// Times are when things happened to a crawl.
-type Times struct {
-	CreatedAt page.Time `json:"created_at"`
-	StartedAt page.Time `json:"started_at,omitzero"` // of this generation
-	EndedAt   page.Time `json:"ended_at,omitzero"`
-	ExpiresAt page.Time `json:"expires_at,omitzero"` // when retention deletes it
 }
 
 // Result is how a generation of a crawl ended.

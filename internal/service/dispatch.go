@@ -167,7 +167,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 	for _, e := range entries {
 		e.safePlan = slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
 		if r, t := d.runner(e.id), accounts[e.account]; r != nil && t.plan.DiskBytes > 0 {
-			t.disk += max(0, r.size.measure(string(r.dir), now)-e.disk) // what it has written since its size was stored
+			t.disk += max(0, r.measure(now)-e.disk) // what it has written since its size was stored
 		}
 	}
 	return d.advance(ctx, entries, accounts, now)
@@ -308,7 +308,7 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 			return err
 		}
 		row.State, row.Waiting = Pausing, why
-		row.disk = cmp.Or(r.size.bytes.Load(), row.disk)
+		row.disk = cmp.Or(r.size.Load(), row.disk)
 		return row.move(tx, by, CrawlPausing, map[string]any{"state": Pausing, "waiting": why})
 	})
 	if err == nil {

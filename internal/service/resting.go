@@ -19,37 +19,28 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Recorded reads the pages of a crawl from its store, whether the crawl runs or not; for crawls that have written no
-// files yet. The caller has read the crawl before.
-func (c *Crawls) Recorded(id string) *Recorded { return &Recorded{c, id} }
-
-// Recorded are the pages that a crawl has recorded, in the order of their keys. They are read by the crawl if it runs,
-// else from its store, which is opened.
-type Recorded struct {
-	c  *Crawls
-	id string
-}
-
 // searchTime is how long one search reads.
 const searchTime = time.Second
 
-// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a
-// second: a filter that few pages pass does not read a whole store for one request.
-func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next weburl.Key, more bool,
-	err error) {
+// RecordedPages are pages of a crawl that a search selects, in the order of their keys; see [report.Find]. They are
+// read by the crawl if it runs, else from its store, which is opened: for crawls that have written no files yet. The
+// caller has read the crawl before. Unless the search says when it ends, that is after a second: a filter that few
+// pages pass does not read a whole store for one request.
+func (c *Crawls) RecordedPages(ctx context.Context, id string, search report.Search) (lines []*page.Line,
+	next weburl.Key, more bool, err error) {
 	if search.Until.IsZero() {
 		search.Until = time.Now().Add(searchTime)
 	}
-	err = r.read(ctx, func(s *state.Store, types []string) (err error) {
+	err = c.read(ctx, id, func(s *state.Store, types []string) (err error) {
 		lines, next, more, err = report.Find(ctx, s, types, search)
 		return err
 	})
 	return lines, next, more, err
 }
 
-// Page is one page, nil if there is none; see [report.One].
-func (r *Recorded) Page(ctx context.Context, u weburl.URL) (line *page.Line, err error) {
-	err = r.read(ctx, func(s *state.Store, types []string) (err error) {
+// RecordedPage is one page, read likewise; nil if there is none; see [report.One].
+func (c *Crawls) RecordedPage(ctx context.Context, id string, u weburl.URL) (line *page.Line, err error) {
+	err = c.read(ctx, id, func(s *state.Store, types []string) (err error) {
 		line, err = report.One(ctx, s, types, u)
 		return err
 	})
@@ -79,13 +70,13 @@ const (
 
 // read calls the function with the store and the content types of XML sitemaps. The store is that of the running crawl,
 // or is opened.
-func (r *Recorded) read(ctx context.Context, read func(*state.Store, []string) error) error {
+func (c *Crawls) read(ctx context.Context, id string, read func(*state.Store, []string) error) error {
 	for range mostMoves {
 		var err error
-		if run := r.c.dispatch.runner(r.id); run != nil {
+		if run := c.dispatch.runner(id); run != nil {
 			err = run.current().Read(ctx, read)
 		} else {
-			err = r.readResting(ctx, read)
+			err = c.readResting(ctx, id, read)
 		}
 		if !errors.Is(err, crawl.ErrNotRunning) {
 			return err
@@ -100,12 +91,12 @@ func (r *Recorded) read(ctx context.Context, read func(*state.Store, []string) e
 }
 
 // readResting calls see with the store of a crawl that does not run. A crawl that has no store has no pages.
-func (r *Recorded) readResting(ctx context.Context, see func(*state.Store, []string) error) error {
-	row, err := getRow(ctx, r.c.s.db.Read(), "", r.id)
+func (c *Crawls) readResting(ctx context.Context, id string, see func(*state.Store, []string) error) error {
+	row, err := getRow(ctx, c.s.db.Read(), "", id)
 	if err != nil {
 		return err
 	}
-	err = r.c.dispatch.resting.read(ctx, r.id, r.c.DataDir(r.id).State(),
+	err = c.dispatch.resting.read(ctx, id, c.DataDir(id).State(),
 		func(_ context.Context, s *state.Store) error { return see(s, row.stored["xml-types"]) })
 	switch {
 	case errors.Is(err, state.ErrNotExist):

@@ -21,7 +21,7 @@ func recorded(ts *testService, id string) (n int, err error) {
 	var after weburl.Key
 	seen := map[string]bool{}
 	for {
-		lines, next, more, err := ts.Crawls.Recorded(id).Pages(ts.t.Context(), report.Search{After: after, Most: 7})
+		lines, next, more, err := ts.Crawls.RecordedPages(ts.t.Context(), id, report.Search{After: after, Most: 7})
 		if isUnavailable(err) { // on a busy machine a start or an end takes longer than a reader waits
 			continue
 		}
@@ -63,7 +63,7 @@ func TestRecordedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := ts.Crawls.Recorded(c.ID).Page(t.Context(), u); err != nil || line == nil || line.StatusCode != 200 {
+	if line, err := ts.Crawls.RecordedPage(t.Context(), c.ID, u); err != nil || line == nil || line.StatusCode != 200 {
 		t.Errorf("the start page of a paused crawl: %+v, %v", line, err)
 	}
 
@@ -127,7 +127,7 @@ func TestSearchOfRecordedPages(t *testing.T) {
 		Until: time.Now().Add(-time.Hour)}
 	var found []string
 	for parts := int64(1); ; parts++ {
-		lines, next, more, err := ts.Crawls.Recorded(c.ID).Pages(t.Context(), search)
+		lines, next, more, err := ts.Crawls.RecordedPages(t.Context(), c.ID, search)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,10 +171,10 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 			}
 			return true
 		}
-		lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(),
+		lines, _, _, err := ts.Crawls.RecordedPages(t.Context(), id,
 			report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
 		for isUnavailable(err) { // its end is recorded, and its run has not yet gone
-			lines, _, _, err = ts.Crawls.Recorded(id).Pages(t.Context(),
+			lines, _, _, err = ts.Crawls.RecordedPages(t.Context(), id,
 				report.Search{Most: 7, Passes: look, Until: time.Now().Add(time.Hour)})
 		}
 		if err != nil || len(lines) != 2 || open == 0 || open > mostResting {

@@ -37,9 +37,10 @@ type runner struct {
 	dir     datadir.Dir
 	log     *os.File
 	began   time.Time
-	isTrial bool        // of the dispatcher's goroutine alone
-	isOpen  atomic.Bool // the store has taken what it takes of the disk; written by hasBegun
-	size    dirSize
+	isTrial bool         // of the dispatcher's goroutine alone
+	isOpen  atomic.Bool  // the store has taken what it takes of the disk; written by hasBegun
+	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
+	sizedAt time.Time    // of the dispatcher's goroutine alone; when it was measured
 	// editing is held while the crawl takes the settings of its row over, so that of two edits the later one holds.
 	editing sync.Mutex
 
@@ -456,7 +457,7 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 	}
 	row.take(live)
 	err = tx.Change("UPDATE crawl SET elapsed_ms = ?, progress_json = ?, disk_bytes = ? WHERE id = ?",
-		row.elapsed.Milliseconds(), row.Progress, cmp.Or(r.size.bytes.Load(), row.disk), row.ID)
+		row.elapsed.Milliseconds(), row.Progress, cmp.Or(r.size.Load(), row.disk), row.ID)
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
 
@@ -534,7 +535,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		}
 		row.disk, row.trial = size, noTrial
 		if why != nil && why.Code == WaitPlan {
-			row.disk = max(size, r.size.bytes.Load()) // what it needs to go on; at rest it may need less
+			row.disk = max(size, r.size.Load()) // what it needs to go on; at rest it may need less
 		}
 		if live != nil {
 			row.take(live)
@@ -727,19 +728,13 @@ func (c *Crawls) reportFile(id string, generation uint32) string {
 // measureEvery is how often the directory of a running crawl is measured.
 const measureEvery = time.Second
 
-// dirSize is how many bytes the directory of a running crawl had when it was last measured.
-type dirSize struct {
-	bytes atomic.Int64 // 0 if they were not counted; written by measure
-	at    time.Time    // of the dispatcher alone
-}
-
-// measure counts the bytes of a directory, unless that was done just now.
-func (s *dirSize) measure(dir string, now time.Time) int64 {
-	if now.Sub(s.at) >= measureEvery {
-		s.at = now
-		s.bytes.Store(sizeOf(dir))
+// measure counts the bytes of the crawl's directory, unless that was done just now.
+func (r *runner) measure(now time.Time) int64 {
+	if now.Sub(r.sizedAt) >= measureEvery {
+		r.sizedAt = now
+		r.size.Store(sizeOf(string(r.dir)))
 	}
-	return s.bytes.Load()
+	return r.size.Load()
 }
 
 // sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted.

@@ -136,7 +136,7 @@ func TestCancelOnAFullDisk(t *testing.T) {
 				}
 				disk.free.Store(4 << 30)
 				time.Sleep(2 * time.Second)
-				if lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 5}); err != nil ||
+				if lines, _, _, err := ts.Crawls.RecordedPages(t.Context(), id, report.Search{Most: 5}); err != nil ||
 					len(lines) != 5 {
 					t.Errorf("%d pages can be read, %v", len(lines), err)
 				}

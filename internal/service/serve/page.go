@@ -31,7 +31,7 @@ func (c *call) pageOf(crawl *service.Crawl, url string, linksTime time.Duration)
 	find := c.indexFinder(dir)
 	p.line, err = find(url)
 	if missing(err) {
-		find = recordedFinder(ctx, c.Service.Crawls.Recorded(crawl.ID))
+		find = recordedFinder(ctx, c.Service.Crawls, crawl.ID)
 		p.line, err = find(url)
 	}
 	if err != nil || p.line == nil {
@@ -229,10 +229,10 @@ const (
 type finder func(url string) ([]byte, error)
 
 // recordedFinder finds pages in the store of a crawl that has written no files.
-func recordedFinder(ctx context.Context, recorded *service.Recorded) finder {
+func recordedFinder(ctx context.Context, crawls *service.Crawls, id string) finder {
 	table := page.NewTable()
 	return func(url string) ([]byte, error) {
-		line, err := recorded.Page(ctx, weburl.MustCanonical(url))
+		line, err := crawls.RecordedPage(ctx, id, weburl.MustCanonical(url))
 		if err != nil || line == nil {
 			return nil, err
 		}

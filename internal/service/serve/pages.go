@@ -81,7 +81,7 @@ func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList,
 			return nil, pageindex.ErrCursor
 		}
 	}
-	lines, last, more, err := c.Service.Crawls.Recorded(crawl.ID).Pages(ctx, search)
+	lines, last, more, err := c.Service.Crawls.RecordedPages(ctx, crawl.ID, search)
 	if more {
 		list.NextCursor = base64.RawURLEncoding.EncodeToString(last.Append(nil))
 	}

@@ -17,7 +17,7 @@ type webhooksView struct {
 	frame
 	Rows []service.Webhook
 	Made *service.Webhook // just made: its secret is shown once
-	Log  *deliveryLog     // of one of them; nil if none is asked for
+	Log  []deliveryRow    // the last deliveries of one of them; nil if none is asked for
 	Form *webhookForm     // of a new one, or of one to be changed
 }
 
@@ -71,12 +71,6 @@ func webhookFormOf(form url.Values) *webhookForm {
 	return f
 }
 
-// deliveryLog are the last deliveries of a webhook.
-type deliveryLog struct {
-	Webhook string
-	Rows    []deliveryRow
-}
-
 // deliveryRow is a delivery.
 type deliveryRow struct {
 	service.Delivery
@@ -108,14 +102,14 @@ func (c *call) renderWebhooks(status int, v *webhooksView) (err error) {
 		if err != nil {
 			return err
 		}
-		v.Log = &deliveryLog{Webhook: id}
+		v.Log = []deliveryRow{}
 		for _, d := range list.Items {
 			tone := map[service.DeliveryState]string{service.Delivered: "good", service.DeliveryFailed: "bad"}[d.State]
 			again := "Send again"
 			if d.State == service.DeliveryPending {
 				again = "Send now"
 			}
-			v.Log.Rows = append(v.Log.Rows, deliveryRow{d, ui.Badge(string(d.State), tone, 0), again})
+			v.Log = append(v.Log, deliveryRow{d, ui.Badge(string(d.State), tone, 0), again})
 		}
 	}
 	return c.render(status, "webhooks", v)
