@@ -44,7 +44,7 @@ func (w *memoryWeb) appendURL(b []byte, n int) []byte {
 	return append(b, ".html"...)
 }
 
-// Do implements crawl.Fetcher.
+// Do implements fetch.Fetcher.
 func (w *memoryWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
 	if r.Wire != nil {
 		if err := r.Wire.Start(); err != nil {

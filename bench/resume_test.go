@@ -204,7 +204,7 @@ type firstRequest struct {
 	once    sync.Once
 }
 
-// Do implements crawl.Fetcher. It does not return.
+// Do implements fetch.Fetcher. It does not return.
 func (f *firstRequest) Do(context.Context, fetch.Request) (*fetch.Response, error) {
 	f.once.Do(func() {
 		took := time.Since(f.began)

@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -199,7 +198,7 @@ const sourceSockets = 8
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled
 // hosts: the extra headers, which may be secrets, and the private addresses that start URLs name. If the user chose the
 // address of the index (usual is the default), the index may have an address that is not public, on its port.
-func (r *run) sourceFetcher(base, usual string) (f seeding.Fetcher, stop func(), err error) {
+func (r *run) sourceFetcher(base, usual string) (f fetch.Fetcher, stop func(), err error) {
 	at, err := weburl.Parse(base)
 	if err != nil {
 		return nil, nil, err

@@ -35,7 +35,7 @@ import (
 type testCluster struct {
 	*testing.T
 	web      *memoryWeb
-	fetcher  Fetcher // instead of a client of the web, if it is not nil
+	fetcher  fetch.Fetcher // instead of a client of the web, if it is not nil
 	engine   *memory.Engine
 	settings *config.Settings
 	crawl    cluster.Crawl
@@ -687,7 +687,7 @@ func TestClusterResume(t *testing.T) {
 
 // panicOnce panics when it is asked for a URL for the first time.
 type panicOnce struct {
-	Fetcher
+	fetch.Fetcher
 	url  string
 	once sync.Once
 }

@@ -53,7 +53,7 @@ func (l *denyList) set(hosts []string) error {
 // A denyingFetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap errDenied
 // then, but for those of a Response's Reader, which are of the kind Canceled: the next request tells.
 type denyingFetcher struct {
-	Fetcher
+	fetch.Fetcher
 	hosts *denyList
 }
 

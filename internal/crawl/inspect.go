@@ -73,7 +73,7 @@ func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) 
 
 // FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a
 // crawl would record the failure; the error is about a fetch that was cancelled.
-func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u weburl.URL) (*Inspected, error) {
+func FetchPage(ctx context.Context, s *config.Settings, f fetch.Fetcher, u weburl.URL) (*Inspected, error) {
 	in := &Inspected{URL: u, Length: -1}
 	if !s.IgnoreRobots {
 		in.Robots = askedOnce(ctx, s, f)
@@ -102,7 +102,7 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u weburl.URL)
 const maxInspectedOrigins = 8
 
 // askedOnce finds the robots.txt of URLs, and asks each origin once.
-func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(weburl.URL) *robotscache.Answer {
+func askedOnce(ctx context.Context, s *config.Settings, f fetch.Fetcher) func(weburl.URL) *robotscache.Answer {
 	known := map[string]*robotscache.Answer{}
 	return func(u weburl.URL) *robotscache.Answer {
 		a := known[u.Origin()]

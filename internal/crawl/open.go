@@ -318,12 +318,6 @@ const (
 	factTime = "2006-01-02T15:04:05.000000000Z" // times in facts, in UTC; in order as texts
 )
 
-// runFact is one fact about the crawl as a whole.
-func runFact(s *state.Store, name string) ([]byte, bool) {
-	value, ok := s.Facts()[name]
-	return value, ok
-}
-
 // recordStart notes that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the
 // next generation, in the same record. Reader stands for how the run reads pages.
 func recordStart(store *state.Store, o *Options, reader string) error {
@@ -443,11 +437,10 @@ var ErrNotAgain = errors.New("cannot be crawled again")
 // would find nothing to do. A safe crawl that reached its page cap has had all the pages that it may have, and a
 // recrawl would go on with it.
 func checkFinished(store *state.Store, o *Options, generation uint32) error {
-	value, _ := runFact(store, page.FactStatus)
-	reason, _ := runFact(store, page.FactReason)
-	status, why := page.Status(value), ""
+	facts, why := store.Facts(), ""
+	status := page.Status(facts[page.FactStatus])
 	switch {
-	case status == page.Partial && strings.HasPrefix(string(reason), safetyPages):
+	case status == page.Partial && strings.HasPrefix(string(facts[page.FactReason]), safetyPages):
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == page.Complete, status == page.Partial:
 		return nil
@@ -465,21 +458,19 @@ func checkFinished(store *state.Store, o *Options, generation uint32) error {
 // so that this one goes on in its place: hosts that were given up stay so. It is asked before this run records that it
 // is under way.
 func isContinued(store *state.Store) bool {
-	status, _ := runFact(store, page.FactStatus)
-	return began(store) > 0 && (page.Status(status) == page.Running || store.Recovery().Unclean)
+	status := page.Status(store.Facts()[page.FactStatus])
+	return began(store) > 0 && (status == page.Running || store.Recovery().Unclean)
 }
 
 // began is the run that tried all hosts again, and that this one continues or is. It is 0 before that is recorded.
 func began(store *state.Store) uint64 {
-	value, _ := runFact(store, factBegan)
-	number, _ := strconv.ParseUint(string(value), 10, 64)
+	number, _ := strconv.ParseUint(string(store.Facts()[factBegan]), 10, 64)
 	return number
 }
 
 // textsBegan is the run since which pages are read as this run reads them; 0 in a crawl of several machines.
 func textsBegan(store *state.Store) uint64 {
-	value, _ := runFact(store, factTexts)
-	_, run, _ := strings.Cut(string(value), " ")
+	_, run, _ := strings.Cut(string(store.Facts()[factTexts]), " ")
 	number, _ := strconv.ParseUint(run, 10, 64)
 	return number
 }
@@ -491,16 +482,12 @@ func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, st
 	for _, start := range starts {
 		urls = append(urls, start.URL)
 	}
-	var added []string
 	for name := range store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok {
-			added = append(added, target)
-		}
-	}
-	for _, a := range added {
-		if u, err := weburl.Parse(a); err == nil {
-			urls = append(urls, u)
-			startHosts[u.Host()] = true
+			if u, err := weburl.Parse(target); err == nil {
+				urls = append(urls, u)
+				startHosts[u.Host()] = true
+			}
 		}
 	}
 	return scope.New(s, urls)

@@ -20,13 +20,6 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// Fetcher is what the crawl needs of a fetcher: one lease, one call. An implementation may archive or render pages, and
-// may make more than one request in a call. It calls Start of the request's Wire before the first byte of each request,
-// and sends nothing if that returns an error: Do then returns a *fetch.Error of the kind Canceled.
-type Fetcher interface {
-	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
-}
-
 // Outputs makes the files and the report of a crawl. The methods may be called at the same time.
 type Outputs interface {
 	// Check returns datadir.ErrNotOurs if Finish would replace a file that Mapwright did not write.
@@ -56,8 +49,8 @@ type Options struct {
 	// Warnings are for the report: what happened before the run, such as the end of an earlier session.
 	Warnings []string
 
-	Fetcher Fetcher // nil means one of the crawl's own, by the settings
-	LogFS   wal.FS  // where the store's log lives; nil means the operating system
+	Fetcher fetch.Fetcher // nil means one of the crawl's own, by the settings
+	LogFS   wal.FS        // where the store's log lives; nil means the operating system
 	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
 	FreeBytes func(dir string) (int64, error)
 

@@ -14,7 +14,7 @@ import (
 
 // tellingFetcher tells when a page has arrived.
 type tellingFetcher struct {
-	Fetcher
+	fetch.Fetcher
 	url  string
 	done chan struct{}
 }

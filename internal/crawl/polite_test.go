@@ -190,7 +190,7 @@ func untilRequests(t *testing.T, web *memoryWeb, requests int64, o Options) {
 // wireClock sees when requests go out. Each is noted before the frontier hears of it, and the next is leased only
 // after; so no noise of the machine can make a gap shorter here, and none is allowed to be.
 type wireClock struct {
-	Fetcher
+	fetch.Fetcher
 	least map[string]time.Duration // by host
 
 	mu    sync.Mutex

@@ -262,7 +262,7 @@ func TestRecrawlsSeeWhatChanged(t *testing.T) {
 
 // stoppingFetcher calls stop at a request.
 type stoppingFetcher struct {
-	Fetcher
+	fetch.Fetcher
 	left atomic.Int64 // requests until then
 	stop func()
 }

@@ -13,7 +13,7 @@ import (
 
 // lateRobots lets the first requests for a robots.txt time out.
 type lateRobots struct {
-	Fetcher
+	fetch.Fetcher
 	late atomic.Int64 // how many are left
 }
 

@@ -45,7 +45,7 @@ type run struct {
 	frontier *frontier.Frontier
 	hasher   weburl.Hasher // of the store's seed
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
-	fetcher  Fetcher
+	fetcher  fetch.Fetcher
 	parser   *parser.Parser
 	scope    *scope.Scope
 	history  scope.History // of the rules by which links are left out
@@ -147,15 +147,13 @@ func (r *run) close() error { return errors.Join(r.frontier.Close(), r.store.Clo
 
 // figures are what the monitor shows beside what frontier and store count.
 func (r *run) figures() monitor.Figures {
-	phase, parsing := r.phase.Load(), r.parsing
+	phase := r.phase.Load()
 	f := monitor.Figures{
 		Phase: phase.phase, Note: phase.note, Began: r.clock.began(), Elapsed: r.clock.elapsed(),
 		Pages: r.tally.fetched(), Bytes: r.tally.bytes.Load(),
-		Workers:     monitor.ControlUse{Most: r.settings.MaxWorkers},
-		Parsing:     monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
-		ParserWaits: parsing.waited(),
+		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers},
+		Parsing: r.parsing.use(), ParserWaits: r.parsing.waits.Load(), Generation: r.visits.Generation(),
 	}
-	f.Generation = r.visits.Generation()
 	if r.sweeper != nil {
 		tally := &r.tally
 		f.Outcomes, f.Conditional, f.NotModified = &[32]int64{}, tally.conditional.Load(), tally.notModified.Load()

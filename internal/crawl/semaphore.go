@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
 
 // semaphore bounds how many goroutines do something at the same time.
@@ -31,8 +33,9 @@ func (s *semaphore) acquire(ctx context.Context) error {
 	}
 }
 
-func (s *semaphore) release()      { <-s.room }
-func (s *semaphore) used() int     { return len(s.room) }
-func (s *semaphore) limit() int    { return cap(s.room) }
-func (s *semaphore) waiting() int  { return int(s.queued.Load()) }
-func (s *semaphore) waited() int64 { return s.waits.Load() }
+func (s *semaphore) release() { <-s.room }
+
+// use is how much of it is in use.
+func (s *semaphore) use() monitor.ControlUse {
+	return monitor.ControlUse{Limit: cap(s.room), InUse: len(s.room), Waiting: int(s.queued.Load())}
+}

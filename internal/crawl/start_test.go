@@ -14,7 +14,7 @@ import (
 
 // refusingFetcher refuses the start of the first requests for every URL.
 type refusingFetcher struct {
-	Fetcher
+	fetch.Fetcher
 	times int // for each URL
 
 	mu      sync.Mutex

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/disk"
@@ -51,7 +52,7 @@ type Options struct {
 	// Observe, when not nil, is called with what each transaction that writes has taken.
 	Observe func(time.Duration)
 	// Fetcher, when not nil, makes the requests of all crawls.
-	Fetcher crawl.Fetcher
+	Fetcher fetch.Fetcher
 	// SlotDir is the directory of the slot of safe crawls. Empty means that of the machine.
 	SlotDir string
 	// FreeBytes, when not nil, is asked instead of the system how much of the disk is free.

@@ -91,7 +91,7 @@ func (a *Answer) CrawlDelay() time.Duration {
 // Fetch asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it
 // is an assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a
 // host has to allow.
-func Fetch(ctx context.Context, f Fetcher, origin, token string, strict bool) (*Answer, error) {
+func Fetch(ctx context.Context, f fetch.Fetcher, origin, token string, strict bool) (*Answer, error) {
 	reader := Reader{Token: token, Strict: strict}
 	u, err := weburl.Parse(origin + Path)
 	if err != nil {
@@ -152,7 +152,7 @@ func Failed(status int) frontier.OriginFact {
 
 // Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask
 // next. The response is closed, and nil with an error. Hop counts the redirects before.
-func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL,
+func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL,
 	*fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1,
 		Wire: wire, NewConn: true})
@@ -180,11 +180,6 @@ func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.W
 	}
 	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
 	return fact, weburl.URL{}, resp, nil
-}
-
-// A Fetcher makes one request. *fetch.Client is one.
-type Fetcher interface {
-	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
 // Cache keeps what origins answered: parsed answers in memory up to a bound, all of them as served in the store.

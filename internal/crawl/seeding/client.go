@@ -32,7 +32,7 @@ var errShape = errors.New("not an answer of the documented form")
 // A client asks one service, one question at a time.
 type client struct {
 	base    weburl.URL // address of the service
-	fetcher Fetcher
+	fetcher fetch.Fetcher
 	limits  limits
 	last    time.Time // start of the last request
 }
@@ -50,7 +50,7 @@ type limits struct {
 const maxWait = 2 * time.Minute
 
 // newClient makes a client of the service at an address. Paths are put behind it.
-func newClient(base string, f Fetcher) (*client, error) {
+func newClient(base string, f fetch.Fetcher) (*client, error) {
 	u, err := weburl.Parse(base)
 	if err == nil && u.Query() != "" {
 		err = errors.New("must not have a query")

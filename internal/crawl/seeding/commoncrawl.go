@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // commonCrawl finds the pages of a domain in the newest index of Common Crawl.
@@ -29,7 +30,7 @@ const pageBatch = 256
 const maxLine = 1 << 20
 
 // newCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
-func newCommonCrawl(base string, f Fetcher) (*commonCrawl, error) {
+func newCommonCrawl(base string, f fetch.Fetcher) (*commonCrawl, error) {
 	c, err := newClient(base, f)
 	return &commonCrawl{c}, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // collinfo is the list of indexes in the form of Common Crawl's, here with the newest in the middle.
@@ -26,7 +27,7 @@ func row(url, status string) string {
 
 // captureIndex serves a Common Crawl whose pages are given. Its list names the public server's addresses, or its own.
 func captureIndex(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string,
-	Fetcher, *[]string) {
+	fetch.Fetcher, *[]string) {
 	t.Helper()
 	asked := new([]string)
 	base, f := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Names tells which host names exist.
@@ -34,7 +35,7 @@ const maxNames = 500_000
 const maxRow = 4 << 20
 
 // newCTLog asks the search at base, such as https://crt.sh, and hands over only names that exist.
-func newCTLog(base string, names Names, f Fetcher) (*ctLog, error) {
+func newCTLog(base string, names Names, f fetch.Fetcher) (*ctLog, error) {
 	c, err := newClient(base, f)
 	return &ctLog{c, names}, err
 }

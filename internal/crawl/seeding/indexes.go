@@ -17,6 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -60,17 +61,17 @@ type findURLs func(ctx context.Context, domain string, sink sinkFunc) (summary, 
 // stands for 0.
 const factSeeded = "seed "
 
-// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index
+// NewIndexes are the indexes that the settings name. Nothing is asked yet. fetch.Fetcher makes the client that asks an index
 // at an address, of which usual is the default, and what closes the client.
-func NewIndexes(s *config.Settings, fetcher func(base, usual string) (Fetcher, func(), error)) (*Indexes, error) {
+func NewIndexes(s *config.Settings, fetcher func(base, usual string) (fetch.Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)
 	for _, i := range []struct {
 		code        uint8
 		base, usual string // its address, of the setting NAME-base-url
-		open        func(base string, f Fetcher) (findURLs, error)
+		open        func(base string, f fetch.Fetcher) (findURLs, error)
 	}{
-		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, f Fetcher) (findURLs, error) {
+		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, f fetch.Fetcher) (findURLs, error) {
 			hosts, err := newNames(s)
 			if err != nil {
 				return nil, err
@@ -79,7 +80,7 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (Fetcher, f
 			return ct.URLs, err
 		}},
 		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL,
-			func(base string, f Fetcher) (findURLs, error) {
+			func(base string, f fetch.Fetcher) (findURLs, error) {
 				cc, err := newCommonCrawl(base, f)
 				return cc.URLs, err
 			}},

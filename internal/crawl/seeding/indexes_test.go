@@ -93,7 +93,7 @@ func TestEverySourceHasOneName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	none := func(string, string) (Fetcher, func(), error) { return &fetch.Client{}, func() {}, nil }
+	none := func(string, string) (fetch.Fetcher, func(), error) { return &fetch.Client{}, func() {}, nil }
 	x, err := NewIndexes(s, none)
 	if err != nil {
 		t.Fatal(err)

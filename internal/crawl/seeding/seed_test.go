@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve answers on loopback and returns the address, and a client to ask it with.
-func serve(t *testing.T, h http.HandlerFunc) (string, Fetcher) {
+func serve(t *testing.T, h http.HandlerFunc) (string, fetch.Fetcher) {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
@@ -35,7 +35,7 @@ func serve(t *testing.T, h http.HandlerFunc) (string, Fetcher) {
 }
 
 // hastyCT makes a source that does not pause.
-func hastyCT(t *testing.T, base string, n Names, f Fetcher) *ctLog {
+func hastyCT(t *testing.T, base string, n Names, f fetch.Fetcher) *ctLog {
 	t.Helper()
 	s, err := newCTLog(base, n, f)
 	if err != nil {
@@ -46,7 +46,7 @@ func hastyCT(t *testing.T, base string, n Names, f Fetcher) *ctLog {
 }
 
 // hastyCommonCrawl makes a source that does not pause.
-func hastyCommonCrawl(t *testing.T, base string, f Fetcher) *commonCrawl {
+func hastyCommonCrawl(t *testing.T, base string, f fetch.Fetcher) *commonCrawl {
 	t.Helper()
 	s, err := newCommonCrawl(base, f)
 	if err != nil {

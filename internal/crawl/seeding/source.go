@@ -5,13 +5,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/web/fetch"
 )
-
-// A Fetcher makes one request. *fetch.Client is one.
-type Fetcher interface {
-	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
-}
 
 // A sinkFunc takes what a source found. It must not keep the slice. Its error ends the source and is returned.
 type sinkFunc func(ctx context.Context, urls []weburl.URL) error

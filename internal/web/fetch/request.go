@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,6 +44,13 @@ type Wire interface {
 	//
 	// Start must not block. The time that it takes is part of the request's.
 	Start() error
+}
+
+// A Fetcher makes one request, or more than one if it archives or renders pages. *Client is one. It calls Start of the
+// request's Wire before the first byte of each request, and sends nothing if that returns an error: Do then returns an
+// *Error of the kind Canceled.
+type Fetcher interface {
+	Do(ctx context.Context, r Request) (*Response, error)
 }
 
 // A Request is one GET.
