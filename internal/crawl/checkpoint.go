@@ -20,7 +20,7 @@ import (
 
 // resetFolds forgets all evidence.
 func (r *run) resetFolds() {
-	r.traps, r.linkage = traps.New(traps.DefaultRules(r.settings.Traps), r.store.Seed()), &linkage{}
+	r.traps, r.linkage = traps.New(r.settings.Traps, r.store.Seed()), &linkage{}
 }
 
 // saveTraps writes what traps have learned.

@@ -140,7 +140,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		return nil, err
 	}
 	var pg parser.Page
-	known := traps.New(traps.DefaultRules(s.Traps), 0)
+	known := traps.New(s.Traps, 0)
 	f := &recrawl.Answer{Status: in.Status, Outcome: outcomeOf(in.Status, in.Location), At: time.Now()}
 	f.Facts = headerFacts(in.Header, in.Type, in.Length, f.At)
 	if in.Err != nil {

@@ -58,10 +58,9 @@ func TestRangesAreAccepted(t *testing.T) {
 
 // What config says of the settings that became constants is what the constants are.
 func TestConstantsOfRemovedSettings(t *testing.T) {
-	r := traps.DefaultRules(true)
 	for name, value := range map[string]int{
-		"max-url-length": traps.MaxURLLength, "trap-repeats": r.Repeats, "trap-params": r.Params,
-		"trap-variants": r.Variants, "trap-reorders": r.Reorders, "trap-values": r.Values, "trap-barren": r.Barren,
+		"max-url-length": traps.MaxURLLength, "trap-repeats": traps.MaxRepeats, "trap-params": traps.MaxParams,
+		"trap-variants": traps.MaxVariants, "trap-reorders": traps.MaxReorders, "trap-values": traps.MinValues, "trap-barren": traps.MaxBarren,
 	} {
 		if said, want := config.Removed(name)+",", fmt.Sprintf("always %d,", value); !strings.Contains(said, want) {
 			t.Errorf("%s: %q, want %q", name, said, want)

@@ -9,7 +9,7 @@ import (
 
 // BenchmarkPage is what an ordinary page costs: it is judged, read with a new text, and has one new link.
 func BenchmarkPage(b *testing.B) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	page, found := link(b, "/shop/list/page-17.html?cat=3&page=4"), make([]*frontier.Link, 1024)
 	for i := range found {
 		found[i] = link(b, fmt.Sprintf("/shop/list/page-%d.html?cat=3&page=5", i))

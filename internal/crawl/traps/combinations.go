@@ -109,23 +109,23 @@ func (q *combo) words() []uint64 {
 }
 
 // judge says whether a query is one too many.
-func (c *combinations) judge(q *combo, variants, reorders int) bool {
+func (c *combinations) judge(q *combo, variants int) bool {
 	p, ok := c.paths.get(q.path)
 	if !ok {
 		return false
 	}
-	full := reorders > 0 && int(p.reordered) >= reorders
+	full := int(p.reordered) >= MaxReorders
 	if before, known := c.sets.get(q.set); known {
 		return full && before != q.query && !c.queries.has(q.set^q.query)
 	}
-	if variants == 0 || q.count < 3 { // fewer are paging and simple filters, which grow no faster than the site
+	if q.count < 3 { // fewer are paging and simple filters, which grow no faster than the site
 		return false
 	}
 	if p.pairs*fewValues > p.sets {
 		return int(p.sets) >= variants*endlessValues
 	}
 	if full {
-		variants = min(variants, reorders*orderedSets)
+		variants = min(variants, MaxReorders*orderedSets)
 	}
 	return int(p.sets) >= variants
 }

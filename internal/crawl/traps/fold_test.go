@@ -12,7 +12,7 @@ import (
 
 // history is the evidence of a crawl with sessions, sequences and combinations.
 func history(t testing.TB, rng *rand.Rand) []frontier.Evidence {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	var all []frontier.Evidence
 	// rests of a path segment, more than are all looked at; a few show two values and two texts
 	for i := range 2 * manyRests {
@@ -55,7 +55,7 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	all := history(t, rng)
-	whole := New(DefaultRules(true), 1)
+	whole := New(true, 1)
 	for _, e := range all {
 		whole.Fold(e)
 	}
@@ -66,11 +66,11 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 	want := snapshot(t, whole)
 	for range 10 {
 		at := rng.IntN(len(all))
-		before := New(DefaultRules(true), 1)
+		before := New(true, 1)
 		for _, e := range all[:at] {
 			before.Fold(e)
 		}
-		after := New(DefaultRules(true), 1)
+		after := New(true, 1)
 		if err := after.Restore(bytes.NewReader(snapshot(t, before))); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 // However much evidence there is, the state has a bound.
 func TestFoldIsBounded(t *testing.T) {
 	long.Test(t)
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := 10_000_000
 	if raceEnabled {
@@ -118,7 +118,7 @@ func TestFoldIsBounded(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	for _, e := range history(f, rand.New(rand.NewPCG(3, 4)))[:20] {
 		traps.Fold(e)
 	}
@@ -128,7 +128,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		traps := New(DefaultRules(true), 1)
+		traps := New(true, 1)
 		if err := traps.Restore(bytes.NewReader(b)); err != nil {
 			if n := traps.params.rests.len() + traps.params.claims.len() + traps.seqs.pages.len() +
 				traps.combos.sets.len() + traps.texts.newer.Len(); n > 0 {

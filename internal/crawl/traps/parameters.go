@@ -17,7 +17,6 @@ import (
 // different, which may be counters of visits or tables, they say nothing. A component has no effect if
 // pages agree on many paths, with many values and many texts, and hardly any differ.
 type parameters struct {
-	values   int               // see Rules
 	rests    fifo[observation] // by component and rest
 	seen     fifo[uint32]      // by component: how many rests were put in, up to manyRests
 	subjects fifo[*subject]    // components of which pages agreed or differed
@@ -76,9 +75,9 @@ const (
 	maxFailures = 3
 )
 
-func newParameters(values int) parameters {
+func newParameters() parameters {
 	return parameters{
-		values, newFIFO[observation](maxRests), newFIFO[uint32](maxSeen), newFIFO[*subject](maxSubjects),
+		newFIFO[observation](maxRests), newFIFO[uint32](maxSeen), newFIFO[*subject](maxSubjects),
 		newFIFO[claim](maxClaims),
 	}
 }
@@ -141,15 +140,15 @@ func (p *parameters) observe(id, rest, path uint64, now observation) bool {
 	}
 	addTo(&s.paths, path, ineffectivePaths)
 	addTo(&s.texts, now.text, onePathTexts)
-	addTo(&s.values, o.value, p.values)
-	addTo(&s.values, now.value, p.values)
-	return p.values > 0 && s.isIneffective(p.values)
+	addTo(&s.values, o.value, MinValues)
+	addTo(&s.values, now.value, MinValues)
+	return s.isIneffective()
 }
 
-func (s *subject) isIneffective(values int) bool {
+func (s *subject) isIneffective() bool {
 	many := len(s.paths) >= ineffectivePaths && len(s.texts) >= ineffectiveTexts || len(s.texts) >= onePathTexts &&
 		s.agree >= onePathTexts
-	return many && len(s.values) >= values && s.differ*agreePerDiffer < s.agree
+	return many && len(s.values) >= MinValues && s.differ*agreePerDiffer < s.agree
 }
 
 // addTo adds to a small set, which stops at a bound.
@@ -163,7 +162,7 @@ func addTo(set *[]uint64, v uint64, most int) {
 // false if there is none. It takes no lock, and hashes nothing while there is no such component.
 func (t *Traps) restOf(u weburl.URL) (rest, id uint64, ok bool) {
 	suspected := t.ineffective.Load()
-	if suspected.len() == 0 {
+	if !t.on || suspected.len() == 0 {
 		return 0, 0, false
 	}
 	var buf [maxComponents]component

@@ -61,13 +61,13 @@ func (s *sequences) observe(host, page, kind uint64) {
 	}
 }
 
-// limit is how many pages in a row of a host may repeat a text, where most is allowed in general. There is
-// none as long as such pages lead to new texts often enough: then they are lists, and not endless. A tree of
-// such pages grows exponentially: the more there were, the fewer are allowed.
-func (s *sequences) limit(host uint64, most int) int {
+// limit is how many pages in a row of a host may repeat a text. There is no limit as long as such pages lead to new
+// texts often enough: then they are lists, and not endless. A tree of such pages grows exponentially: the more there
+// were, the fewer are allowed.
+func (s *sequences) limit(host uint64) int {
 	h, ok := s.hosts.get(host)
 	if !ok {
-		return most
+		return MaxBarren
 	}
 	switch {
 	case h.fruitful*barrenPerFruitful >= h.barren:
@@ -75,9 +75,9 @@ func (s *sequences) limit(host uint64, most int) int {
 	case h.barren >= 500:
 		return 0
 	case h.barren >= 250:
-		return min(most, 3)
+		return 3
 	case h.barren >= 100:
-		return min(most, 10)
+		return 10
 	}
-	return most
+	return MaxBarren
 }

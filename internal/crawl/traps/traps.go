@@ -21,26 +21,16 @@ const (
 	Sequence     = "endless_sequence"
 )
 
-// MaxURLLength is the number of bytes from which on a longer URL is a trap, whatever the rules.
-const MaxURLLength = 2048
-
-// Rules are the thresholds. Zero switches a rule off.
-type Rules struct {
-	Repeats  int // of a path segment
-	Params   int // of a query
-	Variants int // combinations of parameters of one path
-	Reorders int // queries of one path that are others in another order
-	Values   int // of a parameter that show the same pages, on several paths
-	Barren   int // pages in a row that repeat a known text
-}
-
-// DefaultRules are the thresholds of a crawl, or no rules if on is false.
-func DefaultRules(on bool) Rules {
-	if !on {
-		return Rules{}
-	}
-	return Rules{Repeats: 4, Params: 20, Variants: 20_000, Reorders: 100, Values: 48, Barren: 100}
-}
+// The thresholds. MaxURLLength holds although the rules are off.
+const (
+	MaxURLLength = 2048
+	MaxRepeats   = 4      // of a path segment
+	MaxParams    = 20     // of a query
+	MaxVariants  = 20_000 // combinations of parameters of one path
+	MaxReorders  = 100    // queries of one path that are others in another order
+	MinValues    = 48     // of a parameter that show the same pages, on several paths
+	MaxBarren    = 100    // pages in a row that repeat a known text
+)
 
 // Kinds of evidence. FORMAT.md of package state lists them.
 const (
@@ -57,8 +47,9 @@ const (
 // What it knows of pages is a fold: every change is evidence, which is applied at once and recorded with
 // the page or link that it follows from. [Traps.Begin] and [Traps.End] stand around both.
 type Traps struct {
-	rules Rules
-	hash  hasher
+	on       bool // otherwise only MaxURLLength holds
+	variants int  // MaxVariants, but in tests
+	hash     hasher
 
 	pending sync.RWMutex // held for reading from when evidence is applied until it is committed
 
@@ -85,14 +76,14 @@ const (
 )
 
 // New makes one that knows nothing yet. The seed is that of the crawl.
-func New(rules Rules, seed uint64) *Traps {
-	t := &Traps{rules: rules, hash: hasher(seed)}
+func New(on bool, seed uint64) *Traps {
+	t := &Traps{on: on, variants: MaxVariants, hash: hasher(seed)}
 	t.reset()
 	return t
 }
 
 func (t *Traps) reset() {
-	t.texts, t.params, t.seqs, t.combos = newTexts(), newParameters(t.rules.Values), newSequences(), newCombinations()
+	t.texts, t.params, t.seqs, t.combos = newTexts(), newParameters(), newSequences(), newCombinations()
 	none := newFIFO[struct{}](maxIneffective)
 	t.ineffective.Store(&none)
 	t.listed, t.counts = newFIFO[struct{}](maxListings), newFIFO[uint32](maxListers)
@@ -104,7 +95,7 @@ func (t *Traps) ForgetTexts() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	claims := t.params.claims
-	t.texts, t.params, t.seqs = newTexts(), newParameters(t.rules.Values), newSequences()
+	t.texts, t.params, t.seqs = newTexts(), newParameters(), newSequences()
 	t.params.claims = claims
 }
 
@@ -127,9 +118,12 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 	if trap := t.static(l.URL); trap != "" {
 		return Decision{Trap: trap}, e
 	}
+	if !t.on {
+		return Decision{}, e
+	}
 	combo, combined := t.hash.comboOf(l.URL)
 	rest, component, claims := t.restOf(l.URL)
-	repeats := l.Repeats > 0 && t.rules.Barren > 0 && !listed
+	repeats := l.Repeats > 0 && !listed
 	if !combined && !claims && !repeats {
 		return Decision{}, e
 	}
@@ -156,12 +150,12 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 		if !t.seqs.pages.has(pageKey(host, parent, barrenPage)) {
 			e = t.apply(e, sequenceEvidence(partition, host, parent, barrenPage))
 		}
-		if int(l.Repeats) > t.seqs.limit(host, t.rules.Barren) {
+		if int(l.Repeats) > t.seqs.limit(host) {
 			return t.list(Sequence, host, url, partition, e)
 		}
 	}
 	if combined {
-		if t.combos.judge(&combo, t.rules.Variants, t.rules.Reorders) {
+		if t.combos.judge(&combo, t.variants) {
 			return t.list(Combinations, combo.path, url, partition, e)
 		}
 		e = t.apply(e, query)
@@ -177,9 +171,9 @@ func (t *Traps) static(u weburl.URL) string {
 	switch {
 	case len(u.String()) > MaxURLLength:
 		return Length
-	case t.rules.Repeats > 0 && repeats(u.Path(), t.rules.Repeats):
+	case t.on && repeats(u.Path(), MaxRepeats):
 		return Repeats
-	case t.rules.Params > 0 && runawayParams(u.Query(), t.rules.Params):
+	case t.on && runawayParams(u.Query(), MaxParams):
 		return Params
 	}
 	return ""
@@ -199,18 +193,18 @@ func (t *Traps) list(
 // Lease judges a URL again that was queued, because much may have been learned since, and returns the trap that
 // it is, or "".
 func (t *Traps) Lease(l *frontier.Link, listed bool) string {
-	if listed {
+	if listed || !t.on {
 		return ""
 	}
 	rest, _, claims := t.restOf(l.URL)
-	repeats := l.Repeats > 0 && t.rules.Barren > 0
+	repeats := l.Repeats > 0
 	if !claims && !repeats {
 		return ""
 	}
 	host, url := t.hash.sum(l.URL.Host()), t.hash.sum(l.URL.String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if repeats && int(l.Repeats) > t.seqs.limit(host, t.rules.Barren) {
+	if repeats && int(l.Repeats) > t.seqs.limit(host) {
 		return Sequence
 	}
 	if c, claimed := t.params.claims.get(rest); claims && claimed && !c.mayClaim(url, l.Repeats) {
@@ -258,7 +252,7 @@ func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evide
 func (t *Traps) Read(
 	l *frontier.Link, text, words uint64, e []frontier.Evidence,
 ) (repeats uint8, _ []frontier.Evidence) {
-	if t.rules.Barren == 0 && t.rules.Values == 0 {
+	if !t.on {
 		return 0, e
 	}
 	partition, host := l.Key.Host.Partition(), l.URL.Host()
@@ -288,7 +282,7 @@ func (t *Traps) Read(
 
 // components appends the components that a page may say something about.
 func (t *Traps) components(list []component, l *frontier.Link) []component {
-	if t.rules.Values == 0 || l.Visit > 1 {
+	if l.Visit > 1 {
 		return list
 	}
 	suspected, s := t.ineffective.Load(), l.URL.String()

@@ -52,16 +52,15 @@ func TestStaticRules(t *testing.T) {
 		{"/p?color=red&color=blue&color=green&size=m", ""},
 		{"/list?page=5000", ""},
 	} {
-		if got := check(t, New(DefaultRules(true), 1), c.path); got != c.want {
+		if got := check(t, New(true, 1), c.path); got != c.want {
 			t.Errorf("%.60s: %q, want %q", c.path, got, c.want)
 		}
 	}
 }
 
 func TestParameterCombinationsRunAway(t *testing.T) {
-	rules := DefaultRules(true)
-	rules.Variants = 5000
-	traps := New(rules, 1)
+	traps := New(true, 1)
+	traps.variants = 5000
 	trapped := 0
 	for i := range 6000 {
 		if check(t, traps, fmt.Sprintf("/s?a=%d&b=%d&c=%d", i%20, i/20%20, i/400)) != "" {
@@ -85,7 +84,7 @@ func TestParameterCombinationsRunAway(t *testing.T) {
 
 // One query in every order: after some, the others are a trap, and no combination is lost by it.
 func TestReorderedParameters(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	judge := func(a, b, c int) string { return check(t, traps, fmt.Sprintf("/s?p%d=%d&p%d=%d&z=1", a, c, b, c)) }
 	trapped := 0
 	for c := range 20 {
@@ -100,7 +99,7 @@ func TestReorderedParameters(t *testing.T) {
 			}
 		}
 	}
-	if want := 20*10 - DefaultRules(true).Reorders; trapped != want {
+	if want := 20*10 - MaxReorders; trapped != want {
 		t.Errorf("%d re-orderings are traps, want %d", trapped, want)
 	}
 	if judge(0, 1, 0) != "" {
@@ -110,9 +109,8 @@ func TestReorderedParameters(t *testing.T) {
 
 // Only so many traps of one path go on record.
 func TestTrapsAreListedUpToABound(t *testing.T) {
-	rules := DefaultRules(true)
-	rules.Variants = 100
-	traps := New(rules, 1)
+	traps := New(true, 1)
+	traps.variants = 100
 	listed, skipped := 0, 0
 	for i := range 1000 {
 		v, _ := traps.Admit(link(t, fmt.Sprintf("/s?a=%d&b=%d&c=%d&d=%d", i%6, i/6%6, i/36%6, i/216)), false, nil)
@@ -138,7 +136,7 @@ func read(t testing.TB, traps *Traps, path string, text uint64) uint8 {
 // ineffective shows pages on several paths, each with many values of a parameter, until further values are a trap.
 func ineffective(t testing.TB, traps *Traps) {
 	t.Helper()
-	for i := range 10 * DefaultRules(true).Values {
+	for i := range 10 * MinValues {
 		page := i % 7
 		read(t, traps, fmt.Sprintf("/page-%d?sid=v%d", page, i), uint64(page)+1)
 	}
@@ -149,7 +147,7 @@ func ineffective(t testing.TB, traps *Traps) {
 
 // After a parameter is known to have no effect, each page is still fetched once.
 func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	ineffective(t, traps)
 	for _, c := range []struct{ path, want string }{
 		{"/new?sid=1", ""}, {"/new?sid=2", Ineffective}, {"/new?sid=1", ""}, {"/new?sid=3&a=1", ""},
@@ -198,7 +196,7 @@ func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
 
 // The one with fewer repeats stands for a page: the other may become a trap by them.
 func TestFewerRepeatsTakeAClaim(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	ineffective(t, traps)
 	far := link(t, "/new?sid=1")
 	far.Repeats = 5
@@ -249,7 +247,7 @@ func TestParametersWithAnEffect(t *testing.T) {
 			read(t, traps, fmt.Sprintf("/p-%d?id=%d", v%9, v), text)
 		},
 	} {
-		traps := New(DefaultRules(true), 1)
+		traps := New(true, 1)
 		for v := range 2000 {
 			show(traps, v)
 		}
@@ -263,7 +261,7 @@ func TestParametersWithAnEffect(t *testing.T) {
 // segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to
 // have no effect Without the texts, pages are new again, and what has no effect stays so.
 func TestForgetTexts(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	ineffective(t, traps)
 	before := read(t, traps, "/a", 77)
 	traps.ForgetTexts()
@@ -280,7 +278,7 @@ func TestForgetTexts(t *testing.T) {
 
 // later, that is recognised nevertheless.
 func TestManyRestsAreSampled(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	const pages = 10_000
 	var evidence []frontier.Evidence
 	for i := range pages {
@@ -308,7 +306,7 @@ func TestManyRestsAreSampled(t *testing.T) {
 }
 
 func TestCountersDoNotHideParameters(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	for v := range 2000 {
 		page := v % 40
 		text := uint64(page) + 1
@@ -324,7 +322,7 @@ func TestCountersDoNotHideParameters(t *testing.T) {
 
 // Links of pages that repeat a text, one found on the other, are traps after a while.
 func TestSequences(t *testing.T) {
-	traps := New(DefaultRules(true), 1)
+	traps := New(true, 1)
 	repeats, n := uint8(0), 0
 	for ; n < 1000; n++ {
 		l := link(t, fmt.Sprintf("/p-%d", n))
@@ -337,7 +335,7 @@ func TestSequences(t *testing.T) {
 		}
 		repeats, _ = traps.Read(l, 7, 7, nil)
 	}
-	if want := DefaultRules(true).Barren + 2; n > want {
+	if want := MaxBarren + 2; n > want {
 		t.Errorf("%d pages were admitted, want at most %d", n, want)
 	}
 }
@@ -373,7 +371,7 @@ func TestComponents(t *testing.T) {
 // no effect.
 func TestOrdinaryURLsTakeNoLock(t *testing.T) {
 	for _, suspected := range []bool{false, true} {
-		traps := New(DefaultRules(true), 1)
+		traps := New(true, 1)
 		if suspected {
 			ineffective(t, traps)
 		}

@@ -63,7 +63,7 @@ func New(o Options) (*Client, error) {
 	s := &shared{network: n, buffers: newBuffers(o.MaxMemory), routes: make(map[*route]bool)}
 	n.sockets.idle = s.closeIdle
 	s.pool = http1.NewPool(http1.PoolOptions{
-		MaxIdlePerHost: o.MaxIdlePerHost, MaxIdle: o.MaxIdle, IdleTimeout: o.IdleTimeout,
+		MaxIdlePerHost: o.MaxIdlePerHost, MaxIdle: o.MaxIdle, IdleTimeout: idleTimeout,
 		Elsewhere: func() int { return int(n.handed.Load()) },
 	})
 	return s.newClient(o)
@@ -76,11 +76,7 @@ func New(o Options) (*Client, error) {
 func (c *Client) For(o Options) (*Client, error) {
 	s := &c.opts
 	o.MaxInflight, o.MaxIdlePerHost, o.MaxSockets, o.MaxIdle = s.MaxInflight, s.MaxIdlePerHost, s.MaxSockets, s.MaxIdle
-	o.ConnectTimeout, o.TLSTimeout, o.IdleTimeout = s.ConnectTimeout, s.TLSTimeout, s.IdleTimeout
-	o.MaxHeader, o.MaxMemory = s.MaxHeader, s.MaxMemory
-	o.Resolver, o.DNSTimeout, o.DNSTTL, o.DNSNegativeTTL, o.DNSSize = s.Resolver, s.DNSTimeout, s.DNSTTL,
-		s.DNSNegativeTTL, s.DNSSize
-	o.Dial = s.Dial
+	o.MaxMemory, o.Resolver, o.Dial = s.MaxMemory, s.Resolver, s.Dial
 	o.setDefaults()
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("fetch options: %w", err)
@@ -111,13 +107,11 @@ func (s *shared) newClient(o Options) (*Client, error) {
 
 func newDialer(o Options, n *network) *dialer {
 	d := &dialer{
-		network:        n,
-		dns:            newDNSCache(o, n.sockets),
-		resolve:        o.Resolve,
-		allowPrivate:   o.AllowPrivate,
-		allowed:        make(map[hostPort]bool),
-		connectTimeout: o.ConnectTimeout,
-		tlsTimeout:     o.TLSTimeout,
+		network:      n,
+		dns:          newDNSCache(o, n.sockets),
+		resolve:      o.Resolve,
+		allowPrivate: o.AllowPrivate,
+		allowed:      make(map[hostPort]bool),
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
 			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
@@ -279,30 +273,5 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Stats are counts. Those of DNS are the Client's own; the others are of all Clients that
-// share sockets.
-type Stats struct {
-	// Conns is how many connections are open now, idle ones included. Each is a file
-	// descriptor.
-	Conns int64
-	// MaxIdle is how many of them may be idle.
-	MaxIdle int
-	// Dials and Refused count connections made and connections that the address
-	// guard refused.
-	Dials, Refused int64
-	// DNSHits and DNSMisses count names that were in the cache and were not.
-	DNSHits, DNSMisses int64
-}
-
-// Stats returns the counts as they are now.
-func (c *Client) Stats() Stats {
-	d := c.dialer
-	return Stats{
-		Conns:     d.conns.Load(),
-		MaxIdle:   c.opts.MaxIdle,
-		Dials:     d.dials.Load(),
-		Refused:   d.refused.Load(),
-		DNSHits:   d.dns.hits.Load(),
-		DNSMisses: d.dns.misses.Load(),
-	}
-}
+// Conns is how many connections are open now, of all Clients that share sockets, and how many of them may be idle.
+func (c *Client) Conns() (open, idle int64) { return c.dialer.conns.Load(), int64(c.opts.MaxIdle) }

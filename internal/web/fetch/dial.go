@@ -28,14 +28,12 @@ type network struct {
 type dialer struct {
 	*network
 
-	dns            *dnsCache
-	resolve        []Resolve
-	allowPrivate   bool
-	allowed        map[hostPort]bool // what need not be public
-	proxy          string            // host:port of the proxy, or ""
-	connectTimeout time.Duration
-	tlsTimeout     time.Duration
-	tls            *tls.Config
+	dns          *dnsCache
+	resolve      []Resolve
+	allowPrivate bool
+	allowed      map[hostPort]bool // what need not be public
+	proxy        string            // host:port of the proxy, or ""
+	tls          *tls.Config
 
 	// ctx ends when the Client is closed: net/http's dials outlive the requests
 	// that asked for them, ours do not.
@@ -104,7 +102,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		cfg.NextProtos = []string{"http/1.1"}
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, d.tlsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
 	defer cancel()
 	conn := tls.Client(raw, cfg)
 	err = conn.HandshakeContext(ctx)
@@ -133,7 +131,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, err
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, d.connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := t.race(ctx, network)
 	if err != nil && isFileLimit(err) {

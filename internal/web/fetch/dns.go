@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,16 +15,11 @@ import (
 type dnsCache struct {
 	resolver Resolver
 	sockets  *sockets
-	timeout  time.Duration
-	ttl      time.Duration
-	negative time.Duration
-	size     int
+	ttl      time.Duration // dnsTTL, but in tests
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // lookups
-
-	hits, misses atomic.Int64 // written by lookup
 
 	mu      sync.Mutex
 	entries map[string]*list.Element // guarded by mu; values are *dnsEntry
@@ -46,10 +40,7 @@ func newDNSCache(o Options, s *sockets) *dnsCache {
 	c := &dnsCache{
 		resolver: o.Resolver,
 		sockets:  s,
-		timeout:  o.DNSTimeout,
-		ttl:      o.DNSTTL,
-		negative: o.DNSNegativeTTL,
-		size:     o.DNSSize,
+		ttl:      dnsTTL,
 		entries:  make(map[string]*list.Element),
 		recent:   list.New(),
 	}
@@ -84,29 +75,20 @@ func (c *dnsCache) entry(host string) *dnsEntry {
 		e := el.Value.(*dnsEntry)
 		if !e.stale() {
 			c.recent.MoveToFront(el)
-			c.hits.Add(1)
 			return e
 		}
 		c.removeLocked(el)
 	}
-	for c.recent.Len() >= c.size {
+	for c.recent.Len() >= dnsSize {
 		c.removeLocked(c.recent.Back())
 	}
 	e := &dnsEntry{host: host, done: make(chan struct{})}
 	c.entries[host] = c.recent.PushFront(e)
-	c.misses.Add(1)
 	c.wg.Go(func() { c.resolve(e) })
 	return e
 }
 
-func (e *dnsEntry) stale() bool {
-	select {
-	case <-e.done:
-		return !time.Now().Before(e.expires)
-	default:
-		return false
-	}
-}
+func (e *dnsEntry) stale() bool { return e.finished() && !time.Now().Before(e.expires) }
 
 func (c *dnsCache) removeLocked(el *list.Element) {
 	delete(c.entries, el.Value.(*dnsEntry).host)
@@ -134,7 +116,7 @@ func (e *dnsEntry) finished() bool {
 }
 
 func (c *dnsCache) resolve(e *dnsEntry) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, dnsTimeout)
 	defer cancel()
 	addrs, err := c.ask(ctx, e.host)
 	if err == nil && len(addrs) == 0 {
@@ -179,7 +161,7 @@ func (c *dnsCache) keep(err error) time.Duration {
 	case isOurs(err):
 		return 0
 	case dns.IsNotFound:
-		return c.negative
+		return dnsNegativeTTL
 	}
-	return c.negative / 6
+	return dnsNegativeTTL / 6
 }

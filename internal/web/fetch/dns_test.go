@@ -97,7 +97,7 @@ func TestDNSTimes(t *testing.T) {
 
 func TestDNSBoundedAndForgetful(t *testing.T) {
 	asked := map[string]int{}
-	c := newTestCache(t, Options{DNSSize: 10, Resolver: fakeResolver(func(_ context.Context, host string) ([]netip.Addr,
+	c := newTestCache(t, Options{Resolver: fakeResolver(func(_ context.Context, host string) ([]netip.Addr,
 		error) {
 		asked[host]++
 		return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
@@ -108,11 +108,11 @@ func TestDNSBoundedAndForgetful(t *testing.T) {
 		}
 	}
 	ask("kept.example")
-	for i := range 100 {
+	for i := range dnsSize + 100 {
 		ask(fmt.Sprintf("h%d.example", i))
 		ask("kept.example")
 	}
-	if len(c.entries) != 10 || c.recent.Len() != 10 {
+	if len(c.entries) != dnsSize || c.recent.Len() != dnsSize {
 		t.Errorf("%d names and %d in order, want 10", len(c.entries), c.recent.Len())
 	}
 	if asked["kept.example"] != 1 {
@@ -148,15 +148,14 @@ func TestDNSForgetsDeadAddresses(t *testing.T) {
 
 func TestDNSTimeoutOption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, Options{DNSTimeout: 3 * time.Second,
-			Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})})
+		c := newClient(t, Options{Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})})
 		start := time.Now()
 		_, err := get(t, c, "http://a.example/")
-		if KindOf(err) != DNSError || time.Since(start) != 3*time.Second {
-			t.Errorf("%v after %v, want a DNS error after 3s", err, time.Since(start))
+		if KindOf(err) != DNSError || time.Since(start) != dnsTimeout {
+			t.Errorf("%v after %v, want a DNS error after 10s", err, time.Since(start))
 		}
 	})
 }

@@ -147,7 +147,8 @@ func TestRebinding(t *testing.T) {
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	})
-	c := newClient(t, Options{Resolver: resolver, DNSTTL: time.Nanosecond, AllowHosts: []string{}})
+	c := newClient(t, Options{Resolver: resolver, AllowHosts: []string{}})
+	c.dialer.dns.ttl = time.Nanosecond
 	guarded := c.dialer.guarded
 	c.dialer.guarded = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		if strings.HasPrefix(addr, "8.8.8.8:") { // no test connects to another address

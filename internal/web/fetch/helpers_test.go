@@ -172,3 +172,23 @@ func pipeTo(t testing.TB, c *Client, serve func(net.Conn)) {
 	c.dialer.guarded, c.dialer.open = d, d
 	t.Cleanup(func() { c.closeIdle(); wg.Wait() })
 }
+
+// Stats are counts of all Clients that share sockets.
+type Stats struct {
+	// Conns is how many connections are open now, idle ones included. Each is a file
+	// descriptor.
+	Conns int64
+	// Dials and Refused count connections made and connections that the address
+	// guard refused.
+	Dials, Refused int64
+}
+
+// Stats returns the counts as they are now.
+func (c *Client) Stats() Stats {
+	d := c.dialer
+	return Stats{
+		Conns:   d.conns.Load(),
+		Dials:   d.dials.Load(),
+		Refused: d.refused.Load(),
+	}
+}

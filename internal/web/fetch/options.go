@@ -16,6 +16,21 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
+// Limits of every Client.
+const (
+	connectTimeout = 10 * time.Second // of the TCP connection, over all addresses of a host
+	tlsTimeout     = 10 * time.Second // of the TLS handshake
+	idleTimeout    = 90 * time.Second // after which an idle connection is closed
+	maxHeader      = 256 << 10        // bytes of a response's headers
+	dnsTimeout     = 10 * time.Second // of one name
+	dnsSize        = 1 << 16          // names that a Client remembers
+
+	// dnsTTL is how long addresses are kept: Go's resolver does not tell the time to live in the answer itself.
+	dnsTTL = 5 * time.Minute
+	// dnsNegativeTTL is how long it is remembered that a name does not exist; other failures, a sixth of it.
+	dnsNegativeTTL = 30 * time.Second
+)
+
 // noMinRate as Options.MinRate sets no least rate for bodies. The other time-outs hold.
 const noMinRate = -1
 
@@ -94,19 +109,6 @@ type Options struct {
 	// is less.
 	MaxIdle int
 
-	// ConnectTimeout is for the TCP connection, over all addresses of a host. Zero
-	// means 10 s.
-	ConnectTimeout time.Duration
-
-	// TLSTimeout is for the TLS handshake. Zero means 10 s.
-	TLSTimeout time.Duration
-
-	// IdleTimeout is how long an idle connection is kept. Zero means 90 s.
-	IdleTimeout time.Duration
-
-	// MaxHeader is the limit of a response's headers in bytes. Zero means 256 KiB.
-	MaxHeader int64
-
 	// MaxMemory is how many bytes bodies over 1 MiB and the windows of decoders may
 	// hold together; further ones wait. One call at a time may exceed it. Zero means
 	// 256 MiB.
@@ -114,20 +116,6 @@ type Options struct {
 
 	// Resolver asks DNS. Nil means the system's servers, asked by Go's own resolver.
 	Resolver Resolver
-
-	// DNSTimeout is for one name. Zero means 10 s.
-	DNSTimeout time.Duration
-
-	// DNSTTL is how long addresses are kept. The time to live in the answer itself
-	// is not known: Go's resolver does not tell. Zero means 5 minutes.
-	DNSTTL time.Duration
-
-	// DNSNegativeTTL is how long it is remembered that a name does not exist. Other
-	// failures are remembered for a sixth of it. Zero means 30 s.
-	DNSNegativeTTL time.Duration
-
-	// DNSSize is how many names each Client remembers. Zero means 65,536.
-	DNSSize int
 
 	// Dial connects to an address instead of the operating system, and without the
 	// check of the address. It is for tests that serve in memory. Nil means TCP.
@@ -177,18 +165,10 @@ func (o *Options) setDefaults() {
 		o.MaxIdle = idleFor(o.MaxSockets, o.MaxInflight)
 	}
 	o.Timeout = cmp.Or(o.Timeout, 20*time.Second)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
-	o.TLSTimeout = cmp.Or(o.TLSTimeout, 10*time.Second)
 	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, o.Timeout*3/4)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, 90*time.Second)
 	o.MinRate = cmp.Or(o.MinRate, 128)
 	o.MaxBody = cmp.Or(o.MaxBody, 10<<20)
-	o.MaxHeader = cmp.Or(o.MaxHeader, 256<<10)
 	o.MaxMemory = cmp.Or(o.MaxMemory, 256<<20)
-	o.DNSTimeout = cmp.Or(o.DNSTimeout, 10*time.Second)
-	o.DNSTTL = cmp.Or(o.DNSTTL, 5*time.Minute)
-	o.DNSNegativeTTL = cmp.Or(o.DNSNegativeTTL, 30*time.Second)
-	o.DNSSize = cmp.Or(o.DNSSize, 1<<16)
 	if o.Resolver == nil {
 		o.Resolver = newSystemResolver()
 	}
@@ -210,9 +190,7 @@ func (o *Options) validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"timeout", o.Timeout}, {"connect timeout", o.ConnectTimeout}, {"TLS timeout", o.TLSTimeout},
-		{"header timeout", o.HeaderTimeout}, {"idle timeout", o.IdleTimeout}, {"DNS timeout", o.DNSTimeout},
-		{"DNS TTL", o.DNSTTL}, {"DNS negative TTL", o.DNSNegativeTTL},
+		{"timeout", o.Timeout}, {"header timeout", o.HeaderTimeout},
 	} {
 		if d.value < 0 {
 			fail("%s %v: must not be negative", d.name, d.value)
@@ -224,8 +202,7 @@ func (o *Options) validate() error {
 	}{
 		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)},
 		{"max idle", int64(o.MaxIdle)}, {"max sockets", int64(o.MaxSockets)},
-		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max memory", o.MaxMemory},
-		{"DNS size", int64(o.DNSSize)},
+		{"max body", o.MaxBody}, {"max memory", o.MaxMemory},
 	} {
 		if n.value < 1 {
 			fail("%s %d: must be positive", n.name, n.value)

@@ -5,19 +5,18 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestOptionsNameEveryFault(t *testing.T) {
 	_, err := New(Options{
-		UserAgent: "a\nb", Timeout: -1, DNSTTL: -time.Second, MaxBody: -1, MaxInflight: -2, MinRate: -7,
+		UserAgent: "a\nb", Timeout: -1, MaxBody: -1, MaxInflight: -2, MinRate: -7,
 		Header: http.Header{"bad name": {"x"}, "X": {"bad\rvalue"}}, Proxy: &url.URL{Scheme: "ftp"},
 		Resolve: []Resolve{{Host: "x"}},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"user agent", "timeout", "DNS TTL", "max body", "max inflight", "min rate",
+	for _, want := range []string{"user agent", "timeout", "max body", "max inflight", "min rate",
 		`"bad name"`, "header X", "proxy scheme", `resolve "x"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in: %v", want, err)

@@ -34,7 +34,7 @@ type route struct {
 
 func newRoute(o Options, d *dialer, s *shared) *route {
 	r := &route{dialer: d}
-	r.http1 = http1.New(s.pool, http1.Options{Dial: r.dial, MaxHeader: o.MaxHeader})
+	r.http1 = http1.New(s.pool, http1.Options{Dial: r.dial, MaxHeader: maxHeader})
 	if !o.NoHTTP2 {
 		r.protocols = newProtocols(o.MaxIdle + o.MaxInflight)
 	}
@@ -50,12 +50,12 @@ func newTransport(o Options, s *shared, r *route) *http.Transport {
 		DialContext:            d.dial,
 		DialTLSContext:         r.dialTLS,
 		TLSClientConfig:        d.tls.Clone(), // net/http changes it
-		TLSHandshakeTimeout:    o.TLSTimeout,  // behind a proxy
+		TLSHandshakeTimeout:    tlsTimeout,    // behind a proxy
 		DisableCompression:     true,
 		MaxIdleConns:           o.MaxIdle,
 		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
-		IdleConnTimeout:        o.IdleTimeout,
-		MaxResponseHeaderBytes: o.MaxHeader,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
 		// An idle connection keeps its buffers. Requests are small.
 		WriteBufferSize: 1 << 10,
 		ReadBufferSize:  16 << 10,
