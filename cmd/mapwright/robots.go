@@ -101,14 +101,11 @@ func newRobots(root *command) *cobra.Command {
 
 func decide(u weburl.URL, a *robotscache.Answer) *robotsDecision {
 	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high", assumption: a.Assumption()}
-	if a.Unknown {
-		d.Error = a.Why
-	}
-	ev, match := a.Check(u)
-	d.Allowed, d.Rule, d.Line = ev.Allowed, match.Rule, match.Line
+	match := a.Match(u)
+	d.Allowed, d.Rule, d.Line = match.Allowed, match.Rule, match.Line
 	d.Sitemaps = append(d.Sitemaps, a.Sitemaps...)
-	if ev.Low {
-		d.Confidence = "low"
+	if a.Unknown {
+		d.Confidence, d.Error = "low", a.Why
 	}
 	if a.Rules != nil {
 		d.Group = a.Rules.Group()

@@ -149,7 +149,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	out := &Inspection{Links: []InspectedLink{}}
 	if in.Robots != nil {
 		a := in.Robots(in.URL)
-		f.Facts.Robots, _ = a.Check(in.URL)
+		f.Facts.Robots = a.Check(in.URL)
 		out.Assumption = a.Assumption()
 		if !f.Facts.Robots.Allowed {
 			f.Outcome = page.BlockedByRobots

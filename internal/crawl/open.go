@@ -138,9 +138,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r.robots = robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent),
-		Strict: settings.RobotsStrict}, r.shared.robotsMemory,
-		robotscache.Generation{Number: generation, Began: generationBegan})
+	r.robots = robotscache.New(store, settings, r.shared.robotsMemory, generation, generationBegan)
 	r.resetFolds()
 	if r.frontier, err = r.newFrontier(); err != nil {
 		return err

@@ -213,8 +213,7 @@ func (w *run) robotsEvidence(ctx context.Context, u weburl.URL) (page.Robots, er
 		// none.
 		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
 	}
-	ev, _ := a.Check(u)
-	return ev, nil
+	return a.Check(u), nil
 }
 
 // requestSitemaps requests the sitemaps of a start's origin in a crawl that ignores robots.txt.

@@ -38,8 +38,8 @@ func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence
 		now = time.Now()
 	}
 	if known := r.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
-		ev, _ := known.Check(l.URL)
-		f := &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(), Facts: page.Facts{Robots: ev}}
+		f := &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now()}
+		f.Facts.Robots = known.Check(l.URL)
 		verdict := r.visits.First().Judge(f)
 		l.Finish = verdict.Record(f)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/web/robots"
@@ -60,12 +61,10 @@ func (a *Answer) Assumption() string {
 }
 
 // Check is the evidence for one URL of the origin.
-func (a *Answer) Check(u weburl.URL) (ev page.Robots, m robots.Match) {
-	m = a.Match(u)
-	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown,
-		CheckedAt: time.Now()}
-	ev.CrawlDelay = a.CrawlDelay()
-	return ev, m
+func (a *Answer) Check(u weburl.URL) page.Robots {
+	m := a.Match(u)
+	return page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown,
+		CheckedAt: time.Now(), CrawlDelay: a.CrawlDelay()}
 }
 
 // maxRule bounds what is recorded of a rule with each URL, in bytes. A line of robots.txt may have 16 KiB, and decide
@@ -92,7 +91,7 @@ func (a *Answer) CrawlDelay() time.Duration {
 // is an assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a
 // host has to allow.
 func Fetch(ctx context.Context, f fetch.Fetcher, origin, token string, strict bool) (*Answer, error) {
-	reader := Reader{Token: token, Strict: strict}
+	reader := Cache{token: token, strict: strict}
 	u, err := weburl.Parse(origin + Path)
 	if err != nil {
 		fact := Failed(0)
@@ -117,24 +116,18 @@ func Fetch(ctx context.Context, f fetch.Fetcher, origin, token string, strict bo
 	}
 }
 
-// Reader computes what a robots.txt means for this crawler.
-type Reader struct {
-	Token  string
-	Strict bool // a robots.txt that could not be fetched disallows everything
-}
-
 // answer is what the fact says to us.
-func (r Reader) answer(fact *frontier.OriginFact) *Answer {
+func (k *Cache) answer(fact *frontier.OriginFact) *Answer {
 	a := &Answer{Why: statusText(fact.Status), Expires: fact.Expires}
 	switch fact.State {
 	case frontier.OriginAnswered:
 		file := robots.Parse(fact.Body)
-		a.Rules = file.Agent(r.Token)
+		a.Rules = file.Agent(k.token)
 		for _, s := range file.Sitemaps() {
 			a.Sitemaps = append(a.Sitemaps, strings.Clone(s)) // it is a part of the whole file
 		}
 	case frontier.OriginFailed:
-		a.Unknown, a.Deny, a.Silent = true, r.Strict, fact.Status == 0
+		a.Unknown, a.Deny, a.Silent = true, k.strict, fact.Status == 0
 	}
 	return a
 }
@@ -152,8 +145,8 @@ func Failed(status int) frontier.OriginFact {
 
 // Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask
 // next. The response is closed, and nil with an error. Hop counts the redirects before.
-func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL,
-	*fetch.Response, error) {
+func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int,
+	wire fetch.Wire) (frontier.OriginFact, weburl.URL, *fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1,
 		Wire: wire, NewConn: true})
 	if err != nil {
@@ -186,10 +179,12 @@ func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int, wire f
 type Cache struct {
 	store  *state.Store
 	hasher weburl.Hasher
-	reader Reader
 	memory int // bound of size
 
-	generation Generation
+	token      string    // of this crawler in robots.txt
+	strict     bool      // a robots.txt that could not be fetched disallows everything
+	generation uint32    // of the crawl
+	began      time.Time // when it began: answers from before do not count; zero in the first crawl
 
 	updating sync.Mutex // held while a fact is read, changed and committed
 
@@ -202,16 +197,11 @@ type Cache struct {
 // file, and 10 to 60 ms for one of 500 KiB.
 const DefaultMemory = 32 << 20
 
-// Generation is a crawl or a recrawl. A recrawl asks for every robots.txt again: answers from before it began do not
-// count.
-type Generation struct {
-	Number uint32
-	Began  time.Time // zero in the first crawl
-}
-
-// New makes a cache over a store, for a crawl in a generation. Memory bounds its parsed answers, in bytes.
-func New(s *state.Store, r Reader, memory int, generation Generation) *Cache {
-	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation,
+// New makes a cache over a store, for a crawl in a generation that began at a moment. Memory bounds its parsed answers,
+// in bytes.
+func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time) *Cache {
+	return &Cache{store: s, hasher: s.Hasher(), token: robots.ProductToken(settings.UserAgent),
+		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began,
 		known: map[string]*Answer{}}
 }
 
@@ -241,7 +231,7 @@ func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
 // IsValid reports whether a fact has an answer that still counts.
 func (k *Cache) IsValid(fact *frontier.OriginFact) bool {
 	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires) &&
-		!fact.Fetched.Before(k.generation.Began)
+		!fact.Fetched.Before(k.began)
 }
 
 // OrEarlier is an answer, or the one that a recrawl has from before it began if robots.txt could not be fetched now and
@@ -294,7 +284,7 @@ func (k *Cache) Update(ctx context.Context, origin string, answer frontier.Origi
 		fact = answer
 	}
 	if requested {
-		fact.SitemapsRequested, fact.SitemapsGeneration = true, k.generation.Number
+		fact.SitemapsRequested, fact.SitemapsGeneration = true, k.generation
 	}
 	_, err = k.store.Commit(frontier.Record{Origins: []frontier.OriginFact{fact}})
 	return fact, err
@@ -302,7 +292,7 @@ func (k *Cache) Update(ctx context.Context, origin string, answer frontier.Origi
 
 // Remember parses an answer and takes it into memory.
 func (k *Cache) Remember(fact *frontier.OriginFact) *Answer {
-	a := k.reader.answer(fact)
+	a := k.answer(fact)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old := k.known[fact.Origin]; old != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -23,7 +24,7 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k := New(s, Reader{Token: "mapwright"}, DefaultMemory, Generation{})
+	k := New(s, &config.Settings{UserAgent: "mapwright"}, DefaultMemory, 0, time.Time{})
 	const origin = "https://a.test"
 	for i := range 500 {
 		first, err := k.Fact(t.Context(), origin)
@@ -60,7 +61,7 @@ func TestRecrawlAsksAgain(t *testing.T) {
 	began := time.Now()
 	before := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Fetched: began.Add(-time.Hour),
 		Expires: began.Add(23 * time.Hour), Body: []byte("x")}
-	first, again := &Cache{}, &Cache{generation: Generation{Number: 1, Began: began}}
+	first, again := &Cache{}, &Cache{generation: 1, began: began}
 	if !first.IsValid(&before) || again.IsValid(&before) {
 		t.Error("the answer from before does not count in the crawl, or counts in the recrawl")
 	}

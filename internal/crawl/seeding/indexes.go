@@ -61,8 +61,8 @@ type findURLs func(ctx context.Context, domain string, sink sinkFunc) (summary, 
 // stands for 0.
 const factSeeded = "seed "
 
-// NewIndexes are the indexes that the settings name. Nothing is asked yet. fetch.Fetcher makes the client that asks an index
-// at an address, of which usual is the default, and what closes the client.
+// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an
+// index at an address, of which usual is the default, and what closes the client.
 func NewIndexes(s *config.Settings, fetcher func(base, usual string) (fetch.Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)

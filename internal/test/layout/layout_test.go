@@ -68,7 +68,7 @@ var allowedImports = map[string][]string{
 		"internal/datadir", "internal/crawl/scope", "internal/results/export", "internal/extsort", "internal/page",
 		"internal/results/pageindex", "internal/results/problems",
 		"internal/crawl/monitor", "internal/crawl/recrawl", "frontier/weburl", "internal/words", "state"},
-	"internal/crawl/robotscache": {"frontier", "internal/web/fetch", "internal/page", "internal/web/robots",
+	"internal/crawl/robotscache": {"frontier", "internal/config", "internal/web/fetch", "internal/page", "internal/web/robots",
 		"frontier/weburl", "internal/words", "state"},
 	"internal/crawl/scope": {"frontier", "internal/config", "internal/crawl/traps", "internal/page", "frontier/weburl", "state"},
 	"internal/crawl/seeding": {"frontier", "internal/config", "internal/datadir", "internal/crawl/gate",

@@ -49,9 +49,6 @@ type shared struct {
 // New makes a Client. It opens nothing yet.
 func New(o Options) (*Client, error) {
 	o.setDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("fetch options: %w", err)
-	}
 	n := &network{
 		sockets: &sockets{free: semaphore.NewWeighted(int64(o.MaxSockets))},
 		guarded: &net.Dialer{Control: Guard},
@@ -77,14 +74,14 @@ func (c *Client) For(o Options) (*Client, error) {
 	s := &c.opts
 	o.MaxInflight, o.MaxIdlePerHost, o.MaxSockets, o.MaxIdle = s.MaxInflight, s.MaxIdlePerHost, s.MaxSockets, s.MaxIdle
 	o.MaxMemory, o.Resolver, o.Dial = s.MaxMemory, s.Resolver, s.Dial
-	o.setDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("fetch options: %w", err)
-	}
 	return c.shared.newClient(o)
 }
 
 func (s *shared) newClient(o Options) (*Client, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("fetch options: %w", err)
+	}
 	c := &Client{opts: o, shared: s}
 	var err error
 	if c.public, err = newModeHeaders(o, o.Header); err != nil {

@@ -157,8 +157,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 
 // A target is what a host and port come down to.
 type target struct {
-	sockets *sockets
-	conns   *atomic.Int64 // the number of connections open now
+	*network
 	dialer  tcpDialer
 	addrs   []netip.Addr
 	port    uint16
@@ -166,7 +165,7 @@ type target struct {
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{sockets: d.sockets, conns: &d.conns, dialer: d.guarded, port: port}
+	t := target{network: d.network, dialer: d.guarded, port: port}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || addr == d.proxy {
 		t.dialer = d.open
 	}
@@ -199,7 +198,7 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 		return nil, err
 	}
 	t.conns.Add(1)
-	return &countedConn{Conn: conn, sockets: t.sockets, open: t.conns}, nil
+	return &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}, nil
 }
 
 // A countedConn knows when it is closed.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,8 +74,7 @@ func TestRace(t *testing.T) {
 				var mu sync.Mutex
 				var open []string // guarded by mu
 				const free = 8
-				var conns atomic.Int64
-				tg := target{port: 80, sockets: &sockets{free: semaphore.NewWeighted(free)}, conns: &conns}
+				tg := target{port: 80, network: &network{sockets: &sockets{free: semaphore.NewWeighted(free)}}}
 				for _, h := range tt.hosts {
 					tg.addrs = append(tg.addrs, netip.MustParseAddr(h.addr))
 				}
@@ -110,8 +108,8 @@ func TestRace(t *testing.T) {
 				if (err == nil) != (tt.wins != "") || err == nil && fmt.Sprint(open) != "["+tt.wins+"]" {
 					t.Errorf("%v open, %v; want %q", open, err, tt.wins)
 				}
-				if left := free - conns.Load(); !tg.sockets.free.TryAcquire(left) || tg.sockets.tryTake() {
-					t.Errorf("%d connections are open, but not %d sockets are free", conns.Load(), left)
+				if left := free - tg.conns.Load(); !tg.sockets.free.TryAcquire(left) || tg.sockets.tryTake() {
+					t.Errorf("%d connections are open, but not %d sockets are free", tg.conns.Load(), left)
 				}
 			})
 		})
