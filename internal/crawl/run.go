@@ -150,7 +150,8 @@ func (r *run) figures() monitor.Figures {
 	phase := r.phase.Load()
 	f := monitor.Figures{
 		Phase: phase.phase, Note: phase.note, Began: r.clock.began(), Elapsed: r.clock.elapsed(),
-		Pages: r.tally.fetched(), Bytes: r.tally.bytes.Load(),
+		Counted: r.clock.counted(),
+		Pages:   r.tally.fetched(), Bytes: r.tally.bytes.Load(),
 		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers},
 		Parsing: r.parsing.use(), ParserWaits: r.parsing.waits.Load(), Generation: r.visits.Generation(),
 	}
@@ -161,11 +162,10 @@ func (r *run) figures() monitor.Figures {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
 	}
-	f.Limits = monitor.Limits{Pages: int(r.limits.pages.Load()),
-		Time: time.Duration(r.limits.duration.Load()), Counted: r.clock.counted()}
+	f.MaxPages, f.MaxTime = int(r.limits.pages.Load()), time.Duration(r.limits.duration.Load())
 	if r.cluster != nil {
 		f.Cluster, f.Counters = r.cluster.figures()
-		f.Limits.Time = r.settings.Duration // which the session looks at
+		f.MaxTime = r.settings.Duration // which the session looks at
 	}
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.permits.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.permits.paused()

@@ -152,7 +152,7 @@ func (m *Monitor) controlFigures() []figure {
 			"inflight_per_host": {int64(cfg.MaxInflightPerHost), most, fs.Hosts["in flight"]},
 			"frontier_urls":     {int64(cfg.GlobalFrontierSizeLimit), fs.InMemory, fs.OnDisk},
 			"dedup_filter":      {int64(cfg.BloomCapacity), int64(fs.FilterKeys), 0},
-			"parsers":           of(s.parsing),
+			"parsers":           of(s.Parsing),
 			"robots_fetches":    {int64(cfg.RobotsFetchSemaphoreLimit), fs.Robots, fs.Hosts["robots.txt slot"]},
 			"dedup_lookups":     {int64(cfg.FPCheckSemaphoreLimit), fs.LookingUp, fs.LookWaiting},
 			"ready_hosts":       {int64(cfg.ReadyHeapSizeLimit), int64(fs.Active), int64(fs.Parked)},
@@ -176,9 +176,9 @@ func (m *Monitor) controlFigures() []figure {
 			func(u use) int64 { return u.waiting }),
 		labelled("control_waits_total", "Times that a worker had to wait for a control.", "control",
 			func(s *sample, put sink) {
-				for control, n := range s.waits {
-					put(float64(n), control)
-				}
+				put(float64(s.WorkerWaits), "workers")
+				put(float64(s.ParserWaits), "parsers")
+				put(float64(s.frontier.LookWaited), "dedup_lookups")
 			}),
 		labelled("host_delay_limit_seconds", "Bounds of the random delay between two requests of one host.", "bound",
 			func(_ *sample, put sink) {
@@ -195,9 +195,9 @@ func (m *Monitor) controlFigures() []figure {
 		number("governor_throttling", "1 while the governor holds workers back.",
 			func(s *sample) int64 { return oneIf(s.live.Workers.Limit < s.live.Workers.Most) }),
 		number("paused", "1 while the crawl pauses because this machine fails.",
-			func(s *sample) int64 { return oneIf(s.pause > 0) }),
+			func(s *sample) int64 { return oneIf(s.PauseLeft > 0) }),
 		number("pauses_total", "Pauses of the crawl because this machine failed.",
-			func(s *sample) int64 { return int64(s.pauses) }),
+			func(s *sample) int64 { return int64(s.Pauses) }),
 	}
 }
 

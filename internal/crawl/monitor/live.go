@@ -132,18 +132,18 @@ type HostUse struct {
 }
 
 // limitUses are how much of each limit are used up. Rate is pages per second at present.
-func limitUses(l *Limits, pages int64, rate float64) []LimitUse {
+func limitUses(f *Figures, pages int64, rate float64) []LimitUse {
 	var all []LimitUse
-	if l.Pages > 0 {
-		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(l.Pages)}
+	if f.MaxPages > 0 {
+		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(f.MaxPages)}
 		if rate > 0 {
 			u.Left = max(0, u.Limit-u.Used) / rate
 		}
 		all = append(all, u)
 	}
-	if l.Time > 0 {
-		all = append(all, LimitUse{Name: "seconds", Used: l.Counted.Seconds(), Limit: l.Time.Seconds(),
-			Left: max(0, l.Time-l.Counted).Seconds()})
+	if f.MaxTime > 0 {
+		all = append(all, LimitUse{Name: "seconds", Used: f.Counted.Seconds(), Limit: f.MaxTime.Seconds(),
+			Left: max(0, f.MaxTime-f.Counted).Seconds()})
 	}
 	return all
 }

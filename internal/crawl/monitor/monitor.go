@@ -47,22 +47,17 @@ type Options struct {
 	Figures  func() Figures // at this moment; called from any goroutine
 }
 
-// Limits are the limits of a run at one moment.
-type Limits struct {
-	Pages   int           // 0 is none
-	Time    time.Duration // 0 is none
-	Counted time.Duration // what counts towards Time so far
-}
-
 // Figures are what only the crawl itself counts.
 type Figures struct {
 	Phase       Phase
 	Note        string // what is waited for in this phase, for people
 	Began       time.Time
 	Elapsed     time.Duration
-	Limits      Limits
-	Pages       int64 // that this run fetched
-	Bytes       int64 // likewise
+	MaxPages    int           // 0 is none
+	MaxTime     time.Duration // 0 is none
+	Counted     time.Duration // what counts towards MaxTime so far
+	Pages       int64         // that this run fetched
+	Bytes       int64         // likewise
 	Workers     ControlUse
 	Parsing     ControlUse
 	WorkerWaits int64 // times that a worker had to wait for its permit
@@ -85,16 +80,13 @@ func New(o Options) *Monitor { return &Monitor{o: o, before: o.Store.Counters()}
 
 // sample is a crawl's figures at one moment.
 type sample struct {
+	Figures
 	live     *Live
 	frontier frontier.Stats
 	store    state.Stats
 	finished int64                  // visits that were finished in the crawl's life
 	outcomes map[page.Outcome]int64 // URLs that this run finished
 	skipped  map[string]int64       // links that this run did not follow, by reason
-	parsing  ControlUse
-	waits    map[string]int64 // times that a worker had to wait, by control
-	pause    time.Duration    // left of a pause because this machine fails
-	pauses   int              // so far
 }
 
 // Live takes the state as it is now.
@@ -123,11 +115,7 @@ func (m *Monitor) Freeze() {
 
 func (m *Monitor) take() *sample {
 	f, now := m.o.Figures(), time.Now()
-	s := &sample{frontier: m.o.Frontier.Stats(), store: m.o.Store.Stats(), parsing: f.Parsing, pause: f.PauseLeft,
-		pauses: f.Pauses}
-	s.waits = map[string]int64{"workers": f.WorkerWaits, "parsers": f.ParserWaits,
-		"dedup_lookups": s.frontier.LookWaited}
-
+	s := &sample{Figures: f, frontier: m.o.Frontier.Stats(), store: m.o.Store.Stats()}
 	fs, counters := &s.frontier, m.o.Store.Counters()
 	s.outcomes = map[page.Outcome]int64{}
 	for code, n := range counters.Outcomes {
@@ -147,7 +135,7 @@ func (m *Monitor) take() *sample {
 		SchemaVersion: StatusVersion, State: page.Running, Generation: f.Generation, Conditional: f.Conditional,
 		NotModified: f.NotModified,
 		Phase:       f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
-		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),
+		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
 		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes),
 		PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
@@ -172,7 +160,7 @@ func (m *Monitor) take() *sample {
 	// A worker waits for its lease with a permit in hand; it is at work when it has one.
 	live.Workers = f.Workers
 	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
-	live.Limits = limitUses(&f.Limits, fs.Tickets, live.PagesPerSecNow)
+	live.Limits = limitUses(&f, fs.Tickets, live.PagesPerSecNow)
 	m.hosts(live)
 	idle := m.meter.idle(now, work(fs, f.Bytes))
 	live.Idle = math.Floor(idle.Seconds())

@@ -41,7 +41,7 @@ type Answer struct {
 	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is
 	// stored.
 	Why string
-	// Silent means that there was no answer at all, so that asking the host for more is in vain for now.
+	// Silent means that the host gave no answer: skip further requests.
 	Silent bool
 	// Deny means that it could not be fetched and that this counts as disallowing everything.
 	Deny bool
@@ -257,7 +257,7 @@ func (k *Cache) Fact(ctx context.Context, origin string) (frontier.OriginFact, e
 	return fact, err
 }
 
-// Keep takes an answer into memory and into the store, as that of an origin.
+// Keep stores an origin's answer, on disk and in the cache.
 func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginFact) error {
 	fact, err := k.Update(ctx, origin, answer, false)
 	if err == nil {

@@ -61,7 +61,7 @@ func (s *sequences) observe(host, page, kind uint64) {
 	}
 }
 
-// limit is how many pages in a row of a host may repeat a text. There is no limit as long as such pages lead to new
+// limit is how many pages in a row of a host may repeat a text. There is none as long as such pages lead to new
 // texts often enough: then they are lists, and not endless. A tree of such pages grows exponentially: the more there
 // were, the fewer are allowed.
 func (s *sequences) limit(host uint64) int {

@@ -33,7 +33,7 @@ type Client struct {
 	*shared
 }
 
-// shared is what Clients have in common that are made by For of one another.
+// shared holds the parts that related Clients use together (see Client.For).
 type shared struct {
 	network  *network
 	pool     *http1.Pool

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A network is what the connections of all Clients share that are made by For of one
-// another: the limit of sockets, and counts.
+// network holds what related Clients share (see Client.For): the socket limit and its counters.
 type network struct {
 	sockets       *sockets
 	guarded, open tcpDialer

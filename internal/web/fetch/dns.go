@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A dnsCache remembers names. A name is asked for once, however many wait for it,
-// and the question is not theirs: it goes on when they give up.
+// A dnsCache remembers the addresses of names. Callers that wait for the same name share one lookup. A lookup continues
+// when its callers are cancelled.
 type dnsCache struct {
 	resolver Resolver
 	sockets  *sockets
