@@ -19,12 +19,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service/db"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Options are what a service needs.
