@@ -14,7 +14,8 @@ import (
 // The values in Badger. Each begins with its format version; fields may be
 // added at the end without a new one.
 
-// ValueReader returns a reader of a value in Badger. Another version than this program's is a fault, which Done returns.
+// ValueReader returns a reader of a value in Badger. A version that this program does not read is a fault, which Done
+// returns.
 func ValueReader(b []byte) Reader {
 	r := Reader{B: b}
 	if v := r.U8(); v != Version {
