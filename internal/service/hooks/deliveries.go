@@ -71,13 +71,14 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 			return err
 		}
 		var waiting int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM delivery WHERE state = ? AND webhook = ? "+
-			"LIMIT ?) AS waiting", service.DeliveryPending, id, mostTested).Scan(&waiting); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM delivery "+
+			"WHERE state = ? AND webhook = ? LIMIT ?) AS waiting",
+			service.DeliveryPending, id, mostTested).Scan(&waiting); err != nil {
 			return err
 		}
 		if waiting == mostTested {
-			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("%d deliveries of the webhook wait to "+
-				"be sent: try again when fewer do", mostTested)}
+			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf(
+				"%d deliveries of the webhook wait to be sent: try again when fewer do", mostTested)}
 		}
 		event := service.Event{At: now, Type: testEvent, Account: w.Account, Actor: c.Actor(),
 			Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}

@@ -22,8 +22,8 @@ type call struct {
 	cred   credential
 	page   bool  // it is for a page: errors are pages, and forms are what changes something
 	since  int64 // of a page: id of the last event before anything was read. The script asks for those after it
-	// endTurn ends the turn of the request among those of its account; nil for public routes. Handlers that send an answer
-	// piece by piece call it before.
+	// endTurn ends the turn of the request among those of its account; nil for public routes. Handlers that send an
+	// answer piece by piece call it before.
 	endTurn func()
 }
 
