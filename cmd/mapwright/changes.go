@@ -109,7 +109,7 @@ func (c *command) listChanges(dir datadir.Dir, s *state.Store, from since) error
 	return eachChange(c.Context(), s, from, page.NoChange, func(l *recrawl.Line) error { return enc.Encode(l) })
 }
 
-// eachChange calls do with the changes of one kind, or of all if it is NoChange.
+// eachChange calls do with the changes of one kind, or of all kinds if kind is NoChange.
 func eachChange(ctx context.Context, s *state.Store, from since, kind page.Change,
 	do func(*recrawl.Line) error) error {
 	for l, err := range report.Changes(ctx, s, from.generation, kind) {

@@ -34,8 +34,8 @@ func (c *command) addCluster() {
 	c.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
 }
 
-// cluster returns the address of the cluster, empty if the command is not about one. An address of the environment or
-// of a file does not count for a command that names a directory and no crawl.
+// cluster returns the address of the cluster, empty if the command is not about one. An address from the environment or
+// a file is ignored if the command names a directory and no crawl.
 func (c *command) cluster(args []string) (string, error) {
 	flag := c.Flags().Changed(config.ClusterName)
 	if flag && c.address == "" { // such as a variable of a script that is not set
@@ -60,7 +60,7 @@ func (c *command) cluster(args []string) (string, error) {
 func (c *command) toJoin() (string, error) {
 	address, err := c.cluster(nil)
 	if err == nil && address == "" && !c.Flags().Changed(config.ClusterName) {
-		address = c.last(config.ClusterName) // also with a data directory: a machine has one
+		address = c.last(config.ClusterName) // also with --data-dir: each machine has its own directory
 	}
 	return address, err
 }
@@ -83,8 +83,8 @@ func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
 	return e, nil
 }
 
-// atCrawl calls do with the crawl of several machines that is meant, as it is now. The error is overview.ErrSeveral if
-// several may be meant.
+// atCrawl calls do with a snapshot of the crawl of several machines that --name names. Without a name it takes the only
+// crawl; if there are several, the error is overview.ErrSeveral.
 func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snapshot) error) error {
 	e, err := openEngine(c.Context(), address)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snaps
 	return &exitError{exitFailed, err}
 }
 
-// clusterStatus prints the status of one crawl, or the list if none is named and there is not exactly one.
+// clusterStatus prints the status of one crawl, or the list of crawls if there are several and none is named.
 func (c *command) clusterStatus(address string) error {
 	err := c.atCrawl(address, func(_ cluster.Engine, snap *cluster.Snapshot) error {
 		status, err := overview.Of(snap)
@@ -274,8 +274,8 @@ func (c *command) exportCluster(address, scratchIn, out string, formats []string
 	return res, err
 }
 
-// working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the
-// report, which has partitions.
+// working returns the names of the machines that work on a crawl. After the crawl has ended, only the machine that
+// writes the report is among them: it still owns partitions.
 func working(s *cluster.Snapshot) []string {
 	var names []string
 	for i := range s.Members {

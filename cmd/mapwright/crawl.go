@@ -97,8 +97,8 @@ func newResume(root *command) *cobra.Command {
 	})
 }
 
-// continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the
-// settings for that.
+// continueCrawl resumes the crawl of a directory, or begins a recrawl of it if again is not nil. With --print-config it
+// only prints the settings.
 func (c *command) continueCrawl(dir datadir.Dir, again *crawl.Recrawl) error {
 	if err := dir.CheckFree(); err != nil {
 		return refusal(err)
@@ -209,10 +209,10 @@ func resumeOf(o *crawl.Options) string {
 	return command
 }
 
-// joinError is why a machine could not join a crawl.
+// joinError gives the error of a failed join its exit status, or returns errAgain if another attempt may succeed.
 func joinError(err error) error {
 	if errors.Is(err, session.ErrNotRunning) || errors.Is(err, cluster.ErrAway) {
-		return fmt.Errorf("%w: %w", errAgain, err) // it has ended a moment ago, or the engine is away
+		return fmt.Errorf("%w: %w", errAgain, err) // the crawl has just ended, or the engine cannot be reached
 	}
 	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
 		return refusal(other)
@@ -220,7 +220,8 @@ func joinError(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// sessionEnded says how a machine's work on a crawl of several ended, and whether it goes on.
+// sessionEnded gives the error that ended a machine's session its exit status, or returns errAgain if the machine
+// should join again.
 func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stopped bool) error {
 	if left, ok := errors.AsType[*crawl.LeftError](err); ok {
 		if left.Changed && !stopped {
@@ -252,7 +253,7 @@ func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stoppe
 	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
-// advise logs, once a crawl has begun, what its settings mean that the user may not expect.
+// advise logs the warnings and hints about the settings of a crawl that has begun.
 func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	for _, w := range warnings {
 		log.Warn(w)
@@ -265,7 +266,7 @@ func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	}
 }
 
-// hintOf is the hint to a faster profile for a new crawl of one site, or "".
+// hintOf recommends a faster profile for a new crawl of one host. It is "" for other crawls.
 func hintOf(o *crawl.Options) string {
 	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 {
 		return ""

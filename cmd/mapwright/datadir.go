@@ -52,12 +52,13 @@ func (c *command) existing(args []string) (datadir.Dir, error) {
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
 
-// openStored opens the state of a crawl that did not answer, as asked tells, and says what had to be repaired. If the
-// caller is going to read every page, checkAll finds damage in any of them before the state is changed.
+// openStored opens the state of a crawl that does not run, and prints what had to be repaired. asked says why no
+// running crawl answered; it becomes part of the error if another process holds the lock. With checkAll it looks for
+// damage in all pages before it changes the state; callers that read every page set it.
 func (c *command) openStored(dir datadir.Dir, checkAll bool, asked error) (*state.Store, error) {
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
-		// It is starting, ending, or no crawl but another export; or its socket cannot be used.
+		// The process is starting or ending, or it is another export, or its control socket cannot be used.
 		return nil, refusal(fmt.Errorf("data directory %s is in use by process %d, which cannot be asked (%w): try "+
 			"again, or when that process has ended", dir, locked.PID, asked))
 	}

@@ -120,7 +120,7 @@ func (c *command) export(args []string, out string, formats []string) error {
 	return err
 }
 
-// within reports whether a path is a directory or below it. Both may go through links.
+// within reports whether a path is a directory or below it. Both may contain symbolic links.
 func within(path, dir string) bool {
 	real := func(name string) string {
 		name, _ = filepath.Abs(name)
@@ -193,7 +193,7 @@ func (c *command) exportFrom(dir datadir.Dir, out string, formats []string) (*ex
 		"free some space, then export again; nothing that was recorded is lost")
 }
 
-// exportFailed is the error of an export, nil if there is none. Advice is for a disk that is full.
+// exportFailed gives the error of an export, if there is one, its exit status. It adds the advice if the disk is full.
 func exportFailed(err error, advice string) error {
 	if diskFull(err) {
 		err = fmt.Errorf("%w: %s", err, advice)
@@ -204,7 +204,7 @@ func exportFailed(err error, advice string) error {
 	return nil
 }
 
-// exportOptions are what to write of the crawl of a plan, and the media types that belong into XML sitemaps.
+// exportOptions returns what to write for the crawl of a plan, and the media types that XML sitemaps include.
 func (c *command) exportOptions(plan *datadir.Plan, out string, formats []string) (*export.Options, []string, error) {
 	starts, err := plan.URLs()
 	if err != nil {

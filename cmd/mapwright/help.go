@@ -109,7 +109,7 @@ func otherNames(out io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// columns is the width of a terminal, or 0 where there is none and lines are not to be broken.
+// columns is the width of the terminal. It is 0 if out is not a terminal: then lines are not wrapped.
 func columns(out io.Writer) int {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -185,7 +185,7 @@ func nearest(fs *pflag.FlagSet, name string) string {
 	return best
 }
 
-// distance is how many letters have to be added, dropped or changed to make b of a.
+// distance is how many letters must be added, dropped or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

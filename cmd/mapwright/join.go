@@ -121,7 +121,7 @@ func (m *machine) crawl(s *config.Settings, starts []datadir.Start) error {
 	}
 	fmt.Fprintf(m.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster "+
 		"adds a machine\n", m.name, m.name)
-	// What is about this process counts here too; the rest is in the plan.
+	// From here on only the flags about this process count; the others are in the plan.
 	m.keepProcess()
 	return m.join()
 }
@@ -150,13 +150,13 @@ func (m *machine) create(s *config.Settings, starts []datadir.Start) error {
 	return nil
 }
 
-// A machine is this process as one of several that work on a crawl. If the command names no crawl, any that runs is
-// meant.
+// A machine is this process as one of several that work on a crawl. If the command names no crawl, it means the only
+// one that runs or, with resume, the only one that there is.
 type machine struct {
 	*command
 	dir     datadir.Dir
 	address string
-	waits   bool // for a crawl, if there is none
+	waits   bool // waits for a crawl if there is none
 	resume  bool // begins another run of a crawl that has ended
 	engine  cluster.Engine
 	id      cluster.MachineID
@@ -165,7 +165,7 @@ type machine struct {
 	earlier  cluster.Tally // of earlier sessions
 }
 
-// join works on a crawl until it ends. A session that is over is followed by another.
+// join works on a crawl until it ends. If a session ends before the crawl, join begins another.
 func (m *machine) join() (err error) {
 	if m.engine == nil {
 		if m.engine, err = openEngine(m.Context(), m.address); err != nil {
@@ -182,7 +182,7 @@ func (m *machine) join() (err error) {
 	return err
 }
 
-// session works on a crawl in one session, and says whether another is to follow.
+// session works on a crawl in one session, and reports whether another session must follow.
 func (m *machine) session() (again bool, err error) {
 	row, err := m.find()
 	if err != nil {
@@ -249,7 +249,8 @@ const lostText = "the engine has lost data that it had acknowledged, as after a 
 // errAgain means that a session is over, and that the machine should join again.
 var errAgain = errors.New("the session is over")
 
-// find returns the crawl to work on, and waits for one if there is none, and for an engine that is away.
+// find returns the crawl to work on. It waits while the engine cannot be reached and, if m.waits is set, until there is
+// a crawl.
 func (m *machine) find() (*cluster.Crawl, error) {
 	ctx, stop := signal.NotifyContext(m.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -295,8 +296,8 @@ func (m *machine) find() (*cluster.Crawl, error) {
 	}
 }
 
-// waitingText says what a machine waits for. A name that no crawl has may be a mistake, so those that there are are
-// named.
+// waitingText says what a machine waits for. The name may be mistyped, so the text lists the crawls that the cluster
+// has.
 func waitingText(name string, names []string) string {
 	switch {
 	case name == "":
@@ -323,7 +324,8 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 	return id, datadir.WriteFile(dir.Machine(), datadir.Private, []byte(id.String()+"\n"))
 }
 
-// loadResumed lays flags over the settings of a crawl of several machines, and returns what that changes of it.
+// loadResumed lays flags over the stored settings of a crawl of several machines. It returns the settings, and the plan
+// and the page limit that the next run stores in the engine.
 func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
 	loaded, err := c.loadOver(plan.Settings, false)
 	if err != nil {
@@ -343,8 +345,8 @@ func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resu
 	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
 }
 
-// checkNotWider refuses rules by which links belong to a crawl of several machines that were left out so far. The pages
-// that have them would have to be visited again, which machines cannot do together.
+// checkNotWider refuses scope rules that accept links which the crawl has left out so far. The pages with these links
+// would have to be visited again, and several machines cannot do that together.
 func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
 	had, err := config.Load(config.FromStored(plan.Settings))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func newKeys(root *command) *cobra.Command {
-	// They work on the database of a server, whether or not it runs.
+	// These commands work on the database of a server, whether or not the server runs.
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Make, list and revoke keys of a server's data directory, and make login links",
@@ -30,12 +30,13 @@ func newKeys(root *command) *cobra.Command {
 	return cmd
 }
 
-// operator is the caller of these commands: whatever can write the data directory may do everything.
+// operator is the caller of these commands: whoever can write the data directory may do everything.
 func operator() *service.Caller {
 	return &service.Caller{System: "operator", Scopes: []service.Scope{service.ScopeAdmin}}
 }
 
-// onService is what a command does with the database, which is made if make is true.
+// onService gives a command its body, which calls do with the service of the data directory. If the directory has no
+// database, onService creates one if make is true, and refuses the command otherwise.
 func (c *command) onService(make bool, do func(*service.Service, []string) error) *cobra.Command {
 	c.addDataDir()
 	return c.does(func(args []string) error {
@@ -126,7 +127,7 @@ func listKeys(root *command) *cobra.Command {
 	})
 }
 
-// minute is a time in a list.
+// minute formats a time for a list.
 func minute(t page.Time) string {
 	if t.IsZero() {
 		return "never"

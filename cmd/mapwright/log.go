@@ -98,7 +98,7 @@ func durationInSeconds(a slog.Attr) slog.Attr {
 func (l *runLog) Write(line []byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, text := len(line), page.AppendEscaped(nil, line) // servers give parts of it
+	n, text := len(line), page.AppendEscaped(nil, line) // parts of it come from servers
 	switch {
 	case l.file != nil:
 		_, err = l.file.Write(text)
@@ -148,7 +148,7 @@ func (l *runLog) toStderr() {
 	l.held.Reset()
 }
 
-// close ends the log. Lines that are still held belong to a crawl that did not begin.
+// close ends the log. If lines are still held, the crawl did not begin, and they go to standard error.
 func (l *runLog) close() {
 	l.toStderr()
 	l.mu.Lock()

@@ -47,7 +47,7 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// stdio are the three streams, so that a command never reaches for globals.
+// stdio holds the three streams. Commands use them instead of the globals of package os.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
@@ -132,7 +132,7 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 	return root.Command
 }
 
-// oneOfTheCommands refuses what is none of the commands, and suggests the nearest one.
+// oneOfTheCommands refuses an argument that is not a command, and suggests the nearest one.
 func oneOfTheCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

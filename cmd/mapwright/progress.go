@@ -23,7 +23,8 @@ type progress struct {
 	lines  sync.WaitGroup
 }
 
-// newProgress decides how. Pictures and the log go to standard error, so that what the command prints can go elsewhere.
+// newProgress decides between the picture and the lines. Both go to standard error, so that standard output has only
+// what the command prints.
 func newProgress(environ []string, io stdio, s *config.Settings) *progress {
 	p := &progress{able: view.Able(environ)}
 	if f, can := view.CanDraw(io.err, environ); can && !s.NoProgress {

@@ -61,7 +61,7 @@ func newRemote(root *command) *cobra.Command {
 	return r.Command
 }
 
-// with is the body of a command that uses the server. It completes the errors of requests.
+// with makes do the body of a command that uses the server. It gives the errors of requests their exit status.
 func (r *remote) with(do func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command,
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -105,7 +105,7 @@ func (r *remote) client() (*client.Client, error) {
 	return c, nil
 }
 
-// failed is the error of a request: what the server refused is the caller's mistake.
+// failed gives the error of a request its exit status. If the server refused the request, it is the caller's mistake.
 func (r *remote) failed(err error) error {
 	if _, done := errors.AsType[*exitError](err); done || err == nil {
 		return err
@@ -121,7 +121,7 @@ func (r *remote) failed(err error) error {
 	return &exitError{exitFailed, fmt.Errorf("server %s: %w", r.server, err)}
 }
 
-// crawlIDs checks that a command has as many arguments as it takes.
+// crawlIDs checks that a command has at least least and at most most arguments.
 func crawlIDs(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -250,7 +250,7 @@ func (r *remote) edit() *cobra.Command {
 	return cmd.Command
 }
 
-// ask is the command for one thing that a crawl can be asked to do.
+// ask makes the subcommand that sends one service.Command to crawls, such as pause.
 func (r *remote) ask(command service.Command, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   string(command) + " ID...",

@@ -173,7 +173,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if _, err := c.Crawl(ctx, id); err != nil && ctx.Err() == nil {
-		return err // the stream would be tried again and again
+		return err // Events would retry the stream for ever
 	}
 	for event, err := range c.Events(ctx, id, 0) {
 		if ctx.Err() != nil {
@@ -208,7 +208,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 		if event.Generation > crawl.Generation { // a cancelled recrawl: the crawl is again what it was before
 			return exitOf(page.Cancelled)
 		}
-		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
+		if crawl.State.Ended() { // else the event is of an earlier run, or the gap did not hide the end
 			return exitOf(page.Status(crawl.State))
 		}
 	}

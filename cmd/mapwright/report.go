@@ -24,7 +24,7 @@ import (
 // shownItems is how many items of a list the closing table shows; report.json has more.
 const shownItems = 5
 
-// table is a two-column table in the making.
+// table writes rows with aligned columns. Flush prints them.
 type table struct{ *tabwriter.Writer }
 
 func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
@@ -61,7 +61,7 @@ func (t table) limits(list []monitor.LimitUse) {
 	}
 }
 
-// list writes the first items under one name, and how many there are beside them.
+// list writes the first items under one name, and how many more there are.
 func list[T any](t table, name string, items []T, total int64, text func(T) string) {
 	for _, item := range items[:min(len(items), shownItems)] {
 		t.row(name, "%s", text(item))
@@ -168,7 +168,7 @@ func printProblems(t table, all []problems.Problem) {
 	})
 }
 
-// printHosts writes what stands out among the hosts.
+// printHosts writes the slowest, the blocked and the throttled hosts.
 func printHosts(t table, rep *report.Report) {
 	if hosts := rep.SlowestHosts; len(hosts) > 1 {
 		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h report.HostFigure) string {
@@ -209,7 +209,7 @@ func goOn(resume string, status page.Status, reason, profile string, blocked boo
 	return resume
 }
 
-// seconds writes how long something took, with two or three digits that mean something, and never as 0s.
+// seconds writes how long something took, rounded to about a hundredth of its value, and never as 0s.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	for _, unit := range []time.Duration{time.Minute, 10 * time.Second, time.Second, 100 * time.Millisecond} {

@@ -62,7 +62,7 @@ func newRobots(root *command) *cobra.Command {
 			if err != nil {
 				return nil, usage("%w", err)
 			}
-			// The error is in the answer too, which is an assumption then.
+			// After an error the answer is an assumption, and holds the text of the error.
 			a, _ := robotscache.Fetch(c.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
 			known[u.Origin()] = a
 			return a, nil

@@ -33,7 +33,7 @@ import (
 
 const day = 24 * time.Hour
 
-// leastFree is below what a crawl writes nothing to its disk.
+// leastFree is the least free disk space in bytes: with less, the store of a crawl writes nothing.
 const leastFree = 256 << 20
 
 // serveFlags are the flags of 'mapwright serve'.
@@ -281,8 +281,8 @@ func (f *serveFlags) run(dir string, base []config.Layer) error {
 	return errors.Join(f.serve(svc, listener, figures), svc.Close())
 }
 
-// listenFor listens, before anything is made in the data directory: a wrong address leaves nothing behind. If another
-// server has the directory, that is the fault to name, since it usually has the address too.
+// listenFor listens before anything is made in the data directory: a wrong address leaves nothing behind. If another
+// server has the directory, the error names that server first, because it usually has the address too.
 func (f *serveFlags) listenFor(dir string) (net.Listener, error) {
 	if pid, err := disk.Owner(dir); err == nil && pid != 0 {
 		return nil, servedAlready(dir, pid)
@@ -357,7 +357,7 @@ func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures 
 		ctx, cancel := context.WithTimeout(hard, closeWithin)
 		defer cancel()
 		if h.Shutdown(ctx) != nil {
-			_ = h.Close() // clients that do not end are left
+			_ = h.Close() // cuts off clients that are still connected
 		}
 		server.Close()
 		return err

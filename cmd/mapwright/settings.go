@@ -23,7 +23,7 @@ type command struct {
 
 	asJSON        bool
 	printsConfig  bool   // instead of crawling
-	dataDir       string // empty if it was given so: see directory
+	dataDir       string // empty if the flag was given an empty text: see directory
 	address, name string // of the crawl of several machines that is meant
 
 	base       config.Layer // the command's own defaults of settings, below every other layer
@@ -140,9 +140,8 @@ func (c *command) load() (*config.Loaded, error) {
 	return c.checked(loaded, s.fileErr, s.envErr, err)
 }
 
-// loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment
-// says now; what is given with the command counts. That includes a file that --config names, but for a machine that
-// joins a crawl.
+// loadOver lays flags over the stored settings of a crawl. It lays the file that --config names over them too, unless
+// the machine joins a crawl of several. Other sources change only settings about this process.
 func (c *command) loadOver(stored map[string][]string, joins bool) (*config.Loaded, error) {
 	s := c.sources()
 	process, over := []config.Layer{s.file, s.env}, []config.Layer{c.given}

@@ -16,7 +16,7 @@ import (
 )
 
 // readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for
-// standard input. All that cannot be read are named at once.
+// standard input. The error names every argument that cannot be read.
 func readStarts(args []string, stdin io.Reader) ([]datadir.Start, error) {
 	var (
 		starts []datadir.Start

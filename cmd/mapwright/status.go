@@ -49,7 +49,7 @@ func newStatus(root *command) *cobra.Command {
 			return err
 		}
 		var found []problems.Problem
-		// else the report is that of an earlier run
+		// While the crawl runs, the report on disk is that of an earlier run.
 		if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 {
 			found = rep.Problems
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is the release that this tree is on its way to, or is. The build may set it with -ldflags.
+// version is the release of this tree; with the suffix -dev, the next release. The build may set it with -ldflags.
 var version = "0.1.0-dev"
 
 func newVersion(root *command) *cobra.Command {

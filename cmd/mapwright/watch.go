@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// serveMetrics serves the metrics of a crawl, if a setting asks for it, until stop. It listens before the crawl begins,
-// so that an address that cannot be had is an error and not a surprise. Running holds the crawl once it has begun.
+// serveMetrics serves the metrics of a crawl until stop, if a setting asks for it. It listens before the crawl begins,
+// so that a crawl does not begin if the address is in use. running holds the crawl once it has begun.
 func serveMetrics(s *config.Settings, m *metrics.Metrics, log *slog.Logger,
 	running *atomic.Pointer[monitor.Monitor]) (stop func(), err error) {
 	if s.MetricsAddr == "" {

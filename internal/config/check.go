@@ -13,8 +13,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// The checks are those of the packages that use the values, so that a bad one is refused with all the others, before
-// anything is made.
+// The checks call the packages that use the values. This way a bad value is refused together with all others, before
+// anything is created.
 
 // seedings are the names that seeding-strategy takes.
 func seedings() []string { return []string{"none", "sitemap", "ct", "commoncrawl", "all"} }

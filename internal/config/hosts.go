@@ -10,7 +10,7 @@ import (
 // A HostSet is a set of host names, and of all hosts below some domains. The zero value is empty.
 type HostSet struct {
 	exact map[string]bool
-	below map[string]bool // domains with a dot before them: every host that ends so
+	below map[string]bool // suffixes that begin with a dot, such as .example.com
 }
 
 // maxOnlyHosts bounds the setting only-hosts.

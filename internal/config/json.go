@@ -17,8 +17,8 @@ const (
 	FaultUnknown = "unknown_setting" // there is no such setting
 )
 
-// FromJSON is the layer of a JSON object by file keys, as a submission to a service has it. Order has the names of the
-// settings as they are given. Fault is called for each that cannot be read.
+// FromJSON makes a layer from a JSON object whose keys are file keys, as in a submission to a service. order has the
+// names of the settings in the order of the object. FromJSON calls fault for each setting that cannot be read.
 func FromJSON(text json.RawMessage, fault func(field, code, format string, args ...any)) (layer Layer, order []string) {
 	layer = Layer{}
 	if text = bytes.TrimSpace(text); len(text) == 0 || string(text) == "null" {
@@ -102,7 +102,7 @@ func jsonText(value any) (text string, ok bool) {
 	case string:
 		return v, true
 	case json.Number:
-		_, err := v.Float64() // readers of the settings may keep numbers so
+		_, err := v.Float64() // whoever reads the settings may decode numbers as float64
 		return v.String(), err == nil
 	case bool:
 		return fmt.Sprint(v), true
@@ -110,7 +110,7 @@ func jsonText(value any) (text string, ok bool) {
 	return "", false
 }
 
-// Redact hides in settings that were submitted what [Settings.Redacted] hides. The object itself is not changed.
+// Redact returns submitted settings without the values that [Settings.Redacted] hides. It does not change given.
 func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
 	shown := maps.Clone(given)
 	for _, e := range new(Settings).Table() {

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/parser"
 )
 
-// Given is what one layer says of one setting, and the words by which it is named in messages.
+// Given holds what one layer says of one setting, and how messages name the source.
 type Given struct {
 	Texts []string
 	From  string // such as "flag --max-workers", "environment MAX_WORKERS", "file crawl.yaml max_workers"
@@ -70,7 +70,7 @@ func Load(layers ...Layer) (*Loaded, error) {
 				continue
 			}
 			if len(faults) > 0 && out.Origin[e.Name] == originCrawl {
-				faults = nil // a value that a crawl was made with before there was its bound can be replaced
+				faults = nil // a higher layer may replace a stored value that is older than its bound
 			}
 			out.Origin[e.Name] = given.From
 			for _, err := range leaves(setAll(e.Value, given.Texts)) {
@@ -119,8 +119,8 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 	return loaded, nil
 }
 
-// keptSettings is what of a crawl's stored settings still counts under the given profile: everything if it is the
-// crawl's own, else not the values that the crawl's profile brought with it.
+// keptSettings returns the stored settings of a crawl that still count under the given profile. If the crawl had
+// another profile, the values that are defaults of that profile do not count.
 func keptSettings(stored map[string][]string, profile Profile) Layer {
 	layer := FromStored(stored)
 	had := stored[ProfileName]
@@ -137,7 +137,7 @@ func keptSettings(stored map[string][]string, profile Profile) Layer {
 	return layer
 }
 
-// only is the part of a layer whose settings a test chooses.
+// only returns the settings of a layer for which chosen is true.
 func (l Layer) only(chosen func(Entry) bool) Layer {
 	out := Layer{}
 	for _, e := range new(Settings).Table() {
@@ -148,8 +148,8 @@ func (l Layer) only(chosen func(Entry) bool) Layer {
 	return out
 }
 
-// ignored names what process layers say about settings of the crawl, where it differs from the effective value. The
-// values are not named: they can be secrets.
+// ignored returns the sources in process layers that give a setting of the crawl a value other than the effective one.
+// It does not return the values, because they can be secrets.
 func (l *Loaded) ignored(process []Layer) []string {
 	effective := l.Settings.Table()
 	scratch := Defaults(l.Settings.Profile).Table()
@@ -229,7 +229,8 @@ func leaves(err error) []error {
 	return out
 }
 
-// contradictions are the faults of values that are each right by themselves. What has a bad value is not compared.
+// contradictions returns the faults of values that are each valid alone. It does not compare settings that have a bad
+// value.
 func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	fault := func(setting, format string, args ...any) {
 		errs = append(errs, &settingError{setting: setting, err: fmt.Errorf(format, args...)})

@@ -15,8 +15,8 @@ const (
 	maxProgram  = 2000 // steps of all expressions of a crawl: see programSize
 )
 
-// CompilePatterns compiles expressions that URLs must match, and must not. It refuses those that together need too much
-// time.
+// CompilePatterns compiles the expressions that URLs must match, and those that they must not match. It refuses
+// expressions that together need too much time.
 func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Regexp, err error) {
 	left := maxProgram
 	compile := func(texts []string) (list []*regexp.Regexp, err error) {
@@ -46,8 +46,8 @@ func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Re
 	return included, excluded, err
 }
 
-// PatternSteps is how many steps the expressions have in all, so that the text for which they are run can be bounded.
-// Those that are not valid have none.
+// PatternSteps is the number of steps of all expressions together. The caller uses it to bound the text that it
+// matches. Invalid expressions count as 0.
 func PatternSteps(include, exclude []string) (steps int) {
 	for _, text := range slices.Concat(include, exclude) {
 		if size, err := programSize(text); err == nil {
@@ -61,7 +61,7 @@ var errProgram = fmt.Errorf("the regular expressions of include and exclude have
 	"would take too long for each link: "+
 	"use fewer or shorter ones, without large repetitions; a text without operators counts as one step", maxProgram)
 
-// programSize is how many steps the program of an expression has, about. A plain expression counts as one.
+// programSize is approximately the number of steps of an expression's program. A plain expression counts as one.
 func programSize(text string) (int, error) {
 	if len(text) > maxPattern {
 		return 0, fmt.Errorf("%.40q… is not a regular expression of at most %d bytes: it has %d", text, maxPattern,
@@ -77,8 +77,8 @@ func programSize(text string) (int, error) {
 	return steps(re) + repeated(re), nil
 }
 
-// repeated is how many steps repetitions have. They count twice: many of them may be under way at each character of a
-// URL, and few of those of other expressions.
+// repeated is the number of steps in repetitions. They count twice: at each character of a URL many of these steps may
+// be active, but only few steps of other expressions.
 func repeated(re *syntax.Regexp) (n int) {
 	if re.Op == syntax.OpRepeat {
 		return steps(re)
@@ -89,8 +89,8 @@ func repeated(re *syntax.Regexp) (n int) {
 	return n
 }
 
-// isPlain reports whether an expression is searched for as a text, or compared with the begin of a URL, one character
-// after the other.
+// isPlain reports whether an expression is a plain text to search for, or is compared with the beginning of a URL
+// character by character.
 func isPlain(re *syntax.Regexp) bool {
 	if re.Op != syntax.OpConcat {
 		return re.Op == syntax.OpEmptyMatch || re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0
@@ -105,7 +105,7 @@ func isPlain(re *syntax.Regexp) bool {
 	return re.Sub[0].Op == syntax.OpBeginText
 }
 
-// steps is how many steps an expression has, about. The parser bounds how often repetitions multiply.
+// steps is approximately the number of steps of an expression. The parser limits nested repetitions.
 func steps(re *syntax.Regexp) int {
 	n := max(1, len(re.Rune))
 	if re.Op == syntax.OpCharClass {

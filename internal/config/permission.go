@@ -52,7 +52,7 @@ func rangeOf(v Value) (n float64, r *Range) {
 }
 
 // FreeFor reports whether every account may use the values for a setting that is not the operator's: a number in the
-// free range, or a switch that is off. A bad value is free: it is refused by itself.
+// free range, or a switch that is off. A bad value counts as free, because it is refused anyway.
 func (e *Entry) FreeFor(texts []string) bool {
 	if err := setAll(e.Value, texts); err != nil {
 		return true

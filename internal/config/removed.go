@@ -19,8 +19,8 @@ func removed() map[string]string {
 	}
 }
 
-// Removed says of a setting of an earlier version that is a constant now which value it has, and what to do instead. It
-// is empty for any other name.
+// Removed gives the value of a setting of an earlier version that is a constant now, and says what to do instead. It is
+// empty for any other name.
 func Removed(setting string) string {
 	value, ok := removed()[setting]
 	if !ok {

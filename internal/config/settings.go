@@ -118,8 +118,8 @@ type Settings struct {
 	MetricExportIntervalSecs int
 }
 
-// Seeds reports whether a source beside links names URLs of the crawl. Such URLs have depth 0 as start pages have, so
-// with a depth limit of 0, which means the start pages alone, no source does.
+// Seeds reports whether a source beside links may name URLs of the crawl. Such URLs have depth 0, like start pages.
+// With a depth limit of 0, which means the start pages alone, no source may.
 func (s *Settings) Seeds(source string) bool {
 	return s.MaxDepth != 0 && (slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all"))
 }

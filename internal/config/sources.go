@@ -207,7 +207,7 @@ func (s *Settings) Stored() map[string][]string {
 	return out
 }
 
-// FromStored is the layer that a resumed crawl's settings make.
+// FromStored makes a layer of the settings that are stored with a crawl.
 func FromStored(stored map[string][]string) Layer {
 	layer := Layer{}
 	for name, texts := range stored {

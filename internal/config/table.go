@@ -45,7 +45,7 @@ type Entry struct {
 	PerRun bool
 }
 
-// Ends of ranges. A value within its range is one that every part of the program takes.
+// Ends of ranges. Every part of the program accepts each value within its range.
 const (
 	day      = 24 * time.Hour
 	dayMS    = int(day / time.Millisecond)

@@ -13,8 +13,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Value is one setting's place and form. Set replaces the value from text; a list may be set several times in one layer
-// and gathers.
+// Value is the place of a setting and the form of its text. Set replaces the value. On a list, Set adds items, so that
+// one layer can set a list several times.
 type Value interface {
 	Set(text string) error
 	String() string
@@ -194,8 +194,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseAge reads a length of time with units, more than nothing: a number of weeks, days, or both, before one in Go's
-// form, such as 2w, 7d, 1w3d12h or 36h.
+// ParseAge reads a positive length of time with units: weeks, days and a duration in Go's form, each of them optional,
+// such as 2w, 7d, 1w3d12h or 36h.
 func ParseAge(text string) (time.Duration, error) {
 	d, err := parseUnits(text)
 	if err != nil || d <= 0 {
@@ -204,7 +204,7 @@ func ParseAge(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseUnits reads Go's form of a duration, before which numbers of weeks and days may stand.
+// parseUnits reads a duration in Go's form, with optional weeks and days before it.
 func parseUnits(text string) (time.Duration, error) {
 	errRange := errors.New("out of range")
 	total, rest := time.Duration(0), text
@@ -261,7 +261,8 @@ type listValue struct {
 // Set adds to the list.
 func (v listValue) Set(text string) error { return v.take(slices.Clone(*v.p), []string{text}) }
 
-// take makes the list one of items, which are right, and of what is in texts. The error names every bad item.
+// take sets the list to items followed by those in texts. An empty text drops all items before it. The error names
+// every bad item.
 func (v listValue) take(items, texts []string) error {
 	var errs []error
 	for _, text := range texts {
@@ -296,7 +297,7 @@ func (v listValue) String() string { return strings.Join(*v.p, ",") }
 func (v listValue) JSON() any      { return append([]string{}, *v.p...) }
 func (v listValue) reset()         { *v.p = slices.Clone(v.usual) }
 
-// Type is that of one item, or of a list where several may be given at once.
+// Type is "list" if one text may hold several items, else "text".
 func (v listValue) Type() string {
 	if v.split {
 		return "list"

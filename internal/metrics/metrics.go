@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Name is a metric that is told by calls when something happens.
+// Name is a metric that is updated by a call when something happens.
 type Name int
 
-// The metrics. What the label of one is stands in its definition.
+// The metrics. Their labels are in definitions.
 const (
 	bytes Name = iota
 	Failures
@@ -30,7 +30,8 @@ const (
 	Governor
 )
 
-// definition is a metric with one label, or none if that has no name. It is a histogram of seconds if it has buckets.
+// definition is a metric with one label, or without labels if label is empty. With buckets it is a histogram of
+// seconds, else a counter.
 type definition struct {
 	name, help string
 	label      string
@@ -39,7 +40,8 @@ type definition struct {
 	buckets    []float64
 }
 
-// Labels are the values of labels that the crawl's other packages name. Outside of these sets there is only "other".
+// Labels holds label values that other packages of the crawl define. Another value is counted as "other" for Failures,
+// and not counted for Changes.
 type Labels struct {
 	Failures []string // kinds of fetches that ended without a response
 	Changes  []string // changes of a host's pace that have no counter of their own
@@ -79,8 +81,7 @@ func definitions(l Labels) map[Name]definition {
 	}
 }
 
-// Metrics are the metrics of one crawl. The maps are not written after New: series are looked up once, and not each
-// time that something is counted.
+// Metrics are the metrics of one crawl. New looks every series up once, and the maps are not written after that.
 type Metrics struct {
 	registry *prometheus.Registry
 	counters map[Name]map[string]prometheus.Counter // by the value of the label
@@ -134,7 +135,7 @@ func New(l Labels) *Metrics {
 	return m
 }
 
-// Registry is what to serve.
+// Registry returns the registry, for a server that serves it.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Count counts something that happened. The label is empty for a metric without one.
@@ -151,7 +152,7 @@ func (m *Metrics) Count(name Name, label string) {
 	}
 }
 
-// Observe takes the time that something took.
+// Observe records how long something took.
 func (m *Metrics) Observe(name Name, label string, took time.Duration) {
 	if m == nil {
 		return
@@ -161,8 +162,8 @@ func (m *Metrics) Observe(name Name, label string, took time.Duration) {
 	}
 }
 
-// Fetched takes the times of a page's fetch that had a response. Phases that did not happen, such as the connection of
-// a reused one, are zero.
+// Fetched records the times and the size of a page's fetch that had a response. A phase that did not happen is zero,
+// such as connect on a reused connection.
 func (m *Metrics) Fetched(dns, connect, tls, wait, total time.Duration, size int64) {
 	if m == nil {
 		return

@@ -13,7 +13,7 @@ type Figure struct {
 	Label string // the name of its one label; empty means none
 }
 
-// Put gives one value of a figure, which is named by its place in the list that was given to Read. Label is empty for a
+// Put gives one value of a figure. The figure is its index in the list that was given to Read. The label is empty for a
 // figure without one.
 type Put func(figure int, value float64, label string)
 
@@ -24,8 +24,8 @@ func (m *Metrics) Read(figures []Figure, read func(Put) error) {
 	}
 }
 
-// NewReader makes a collector of figures. For each request, read is called once and puts them all, so that what is
-// shown is of one moment. It may be called from several goroutines.
+// NewReader makes a collector of figures. For each request it calls read once, which puts all figures, so that they are
+// of one moment. read may be called from several goroutines.
 func NewReader(figures []Figure, read func(Put) error) prometheus.Collector {
 	r := &reader{figures: figures, read: read}
 	for _, f := range figures {
@@ -71,7 +71,7 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// LabelOf is a name as the value of a label.
+// LabelOf turns a name into the value of a label.
 func LabelOf(name string) string {
 	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(name)
 }

@@ -25,7 +25,8 @@ type Server struct {
 	done     chan struct{}
 }
 
-// Serve listens on addr. Status gives what /status shows; an error from healthy is what /healthz says.
+// Serve listens on addr. /status shows the result of status. /healthz answers 503 with the error of healthy, if there
+// is one.
 func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -54,7 +55,7 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	// what net/http has to say of bad clients
+	// ErrorLog drops what net/http logs about bad clients.
 	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux),
 		ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}}
 	go func() {
@@ -77,8 +78,8 @@ func checkHost(addr string, next http.Handler) http.Handler {
 	})
 }
 
-// HostNames are the names under which a server that was told to listen on an address answers: localhost and the name in
-// the address, or this machine's name if the server listens on all its addresses.
+// HostNames returns the host names to which a server on addr answers: localhost, and the name in the address. If the
+// server listens on all addresses of this machine, it is the machine's name instead.
 func HostNames(addr string) []string {
 	names := []string{"localhost"}
 	if name, _, err := net.SplitHostPort(addr); err == nil && name != "" && !net.ParseIP(name).IsUnspecified() {
@@ -104,7 +105,7 @@ func IsServed(host string, names []string) bool {
 // Addr is where it listens.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close lets answers under way finish for a moment, then ends.
+// Close waits for answers under way, for at most a second, and closes the server.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is the terminal's showing of what is typed. While a picture is drawn it is off: a newline would shift the whole
-// of it. Everything else about the terminal stays, above all that Ctrl-C is a signal.
+// echo controls whether the terminal shows what is typed. It is off while a picture is drawn, because a typed newline
+// would shift the picture. Nothing else about the terminal changes: Ctrl-C still sends a signal.
 type echo struct {
 	fd  int
 	was *unix.Termios // nil if the terminal could not be asked
@@ -25,7 +25,7 @@ func (e *echo) off() {
 	e.was = was
 	quiet := *was
 	quiet.Lflag &^= unix.ECHO | unix.ECHONL
-	_ = unix.IoctlSetTermios(e.fd, setTermios, &quiet) // then what is typed is shown, which does no harm
+	_ = unix.IoctlSetTermios(e.fd, setTermios, &quiet) // on failure, typed text is shown: harmless
 }
 
 // restore makes the terminal as off found it.

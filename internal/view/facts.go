@@ -19,7 +19,7 @@ func (p *picture) fact(rank int, name string, text string) {
 	p.add(rank, row{{faint, p.left(name, labelWidth)}, {plain, p.cut(text, p.Width-labelWidth)}})
 }
 
-// facts are the most important numbers.
+// facts adds the most important numbers.
 func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
 	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found),
@@ -85,7 +85,7 @@ func hosts(l *monitor.Live) string {
 	return humanize.Comma(all) + ": " + words.Counts(l.Hosts, names)
 }
 
-// bars show how far the crawl is: of what is found, and of its limits.
+// bars shows how far the crawl is, compared with the URLs found and with its limits.
 func (p *picture) bars(l *monitor.Live) {
 	done := share(float64(l.Done), float64(l.Found))
 	text := percent(done) + " of what is found"
@@ -126,7 +126,7 @@ func (p *picture) bar(rank int, name string, part float64, color ink, text strin
 	})
 }
 
-// notes say what is out of the ordinary: that nothing moves, and why; that the crawl stops, or writes.
+// notes says whether the crawl is stopping, writing its outputs, waiting for work, or slowed down by the governor.
 func (p *picture) notes(l *monitor.Live) {
 	switch {
 	case l.Phase == monitor.Stopping:

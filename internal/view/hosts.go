@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// tables list the hosts that are worth a look. Of those that rest and those that are busiest the first lines are more
-// important than the last of either.
+// tables lists the resting, the busiest and the slowest hosts. The ranks of resting and busiest hosts alternate, so
+// that a small screen shows the first lines of both.
 func (p *picture) tables(l *monitor.Live) {
 	p.table("Resting", []string{"why", "may be asked in"}, []int{26, 16}, rankTables, 2, l.Resting, restingCells)
 	asked := []string{"in flight", "requests", "pending", "delay", "answers in"}
@@ -22,7 +22,7 @@ func (p *picture) tables(l *monitor.Live) {
 	}
 }
 
-// within says whether one list of hosts tells nothing that another does not.
+// within reports whether every host of list is in other.
 func within(list, other []monitor.HostUse) bool {
 	for _, h := range list {
 		if !slices.ContainsFunc(other, func(o monitor.HostUse) bool { return o.Host == h.Host }) {
@@ -35,7 +35,7 @@ func within(list, other []monitor.HostUse) bool {
 // hostWidth is the most that a host's name gets of a wide screen, so that its figures stay near it.
 const hostWidth = 60
 
-// table draws one list of hosts, whose lines have ranks from one on, by steps.
+// table draws one list of hosts. The ranks of its lines are rank, rank+step, rank+2*step and so on.
 func (p *picture) table(name string, heads []string, widths []int, rank, step int, list []monitor.HostUse,
 	cells func(monitor.HostUse) []string) {
 	if len(list) == 0 {

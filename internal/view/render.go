@@ -48,23 +48,23 @@ const (
 	rankWorkers
 	rankFound
 	rankHosts
-	rankTables  // and the next: resting and busiest hosts
+	rankTables  // the first rank of resting and busiest hosts
 	rankFooter  = rankTables + 20
 	rankSlowest = rankTables + 30
 	rankBlank   = rankTables + 100
 )
 
-// picture is a drawing in the making.
+// picture collects the lines of one drawing.
 type picture struct {
 	Screen
 	lines []line
-	foot  int // where the lines begin that stand at the bottom
+	foot  int // index of the first line at the bottom of the screen
 }
 
 type line struct {
 	text row
 	rank int
-	head bool // of a table: pointless without the line after it
+	head bool // of a table: left out if the line after it is
 }
 
 func (p *picture) draw(l *monitor.Live, n Notes) {
@@ -95,8 +95,8 @@ func (p *picture) title(left, right string) {
 		{plain, right}})
 }
 
-// String chooses the lines that fit, the most important ones, and keeps them in order. What is left of the
-// screen is empty, above the lines at the bottom.
+// String keeps the most important lines that fit, in their order. Empty lines fill the rest of the screen, above the
+// lines at the bottom.
 func (p *picture) String() string {
 	chosen := p.choose()
 	var out []string

@@ -48,7 +48,7 @@ func (r row) text(most int, color bool) string {
 // names and URLs are in their canonical form.
 func width(text string) int { return utf8.RuneCountInString(text) }
 
-// clean keeps a text from doing anything to the terminal but stand there.
+// clean replaces the control characters of a text, so that it cannot change the terminal.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -61,7 +61,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// cut shortens a text to n cells, and shows that it did.
+// cut shortens a text to n cells. A mark at its end shows that it is shortened.
 func (s Screen) cut(text string, n int) string {
 	text = clean(text)
 	if width(text) <= n {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend stops the process, as Ctrl-Z asks, without leaving its picture on the terminal, and draws again when it goes
-// on. Once Go has told of the signal it can no longer be left to do its work, so another one stops the process.
+// suspend stops the process, as Ctrl-Z asks. It gives the terminal back first, and takes it again when the process goes
+// on. It uses SIGSTOP, because SIGTSTP stops nothing once Go has caught it.
 func (v *View) suspend() {
 	if !jobControl() {
 		return
@@ -27,7 +27,7 @@ func (v *View) suspend() {
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP) // a process may always signal itself
 	select {
 	case <-resumed:
-	case <-time.After(time.Second): // the stop takes effect at once, but not at this very line
+	case <-time.After(time.Second): // the process may stop a moment after Kill returns
 	}
 	v.echo.off()
 	v.width, v.shown = 0, nil // all is drawn again

@@ -23,7 +23,7 @@ func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 	return f, isForeground(f)
 }
 
-// Able says what a terminal can show, by what its user says of it: NO_COLOR, which counts if it is not empty, and the
+// Able says what a terminal can show, according to the environment: NO_COLOR, which counts if it is not empty, and the
 // locale.
 func Able(environ []string) Screen {
 	locale := cmp.Or(lookup(environ, "LC_ALL"), lookup(environ, "LC_CTYPE"), lookup(environ, "LANG"))
@@ -31,7 +31,7 @@ func Able(environ []string) Screen {
 	return Screen{Color: lookup(environ, "NO_COLOR") == "", Unicode: strings.Contains(locale, "utf8")}
 }
 
-// lookup finds a variable; of several with one name the last counts.
+// lookup finds a variable. If several have the name, the last one counts.
 func lookup(environ []string, name string) (value string) {
 	for _, e := range environ {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// rate writes a number per second: with a digit after the point while that says anything.
+// rate writes a number per second, below 100 with one digit after the point.
 func rate(perSecond float64) string {
 	perSecond = finite(perSecond)
 	if perSecond < 100 {
@@ -19,10 +19,10 @@ func rate(perSecond float64) string {
 	return humanize.Comma(int64(perSecond + 0.5))
 }
 
-// finite keeps a number within what all of this can write: 0 to about a hundred years of seconds.
+// finite limits a number to the range that this package can write: 0 to the seconds of a hundred years.
 func finite(x float64) float64 {
 	const most = 100 * 365 * 24 * 3600
-	if !(x > 0) { // nor is it if it is not a number
+	if !(x > 0) { // true for NaN too
 		return 0
 	}
 	return min(x, most)

@@ -17,13 +17,12 @@ import (
 // redrawEvery is how often a picture is drawn again: often enough to look alive, seldom enough to cost nothing.
 const redrawEvery = 500 * time.Millisecond
 
-// What a terminal is told. Its second screen holds the picture, so that the first is as it was when the picture is
-// gone.
+// Escape sequences. The picture is on the terminal's second screen, so that the first is unchanged after the picture.
 const (
 	takeScreen  = "\x1b[?1049h\x1b[?25l" // the second screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	clearScreen = "\x1b[2J"
-	clearedLine = "\x1b[%d;1H\x1b[2K" // the line of a number, without what it showed
+	clearedLine = "\x1b[%d;1H\x1b[2K" // moves to a line by its number and clears it
 )
 
 // Options are what a view needs.
@@ -67,10 +66,9 @@ func (v *View) Stop() {
 	v.echo.restore()
 }
 
-// draw draws at each tick, and sees to it that a suspended process does not leave its picture behind. It gives the
-// terminal back on a panic, too.
+// draw draws at each tick. It gives the terminal back while the process is suspended, at the end, and on a panic.
 func (v *View) draw() error {
-	defer v.write(leaveScreen) // its error is that of a terminal that is gone
+	defer v.write(leaveScreen) // an error means that the terminal is gone
 	if err := v.write(takeScreen); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
-// Count writes a count of something. Without a form for more than one, the English rules make it.
+// Count writes a count of something. If no plural is given, the rules of English form it.
 func Count(n int64, one string, more ...string) string {
 	return humanize.Comma(n) + " " + english.PluralWord(int(n), one, strings.Join(more, ""))
 }
@@ -24,7 +24,7 @@ func ByCount(counts map[string]int64) []string {
 	})
 }
 
-// Counts writes counts under the given names.
+// Counts writes the counts of the given names, in this order.
 func Counts(counts map[string]int64, names []string) string {
 	parts := make([]string, len(names))
 	for i, name := range names {
@@ -45,7 +45,7 @@ func Span(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// Shorten returns a text of at most so many bytes, with an ellipsis if that is not all.
+// Shorten returns at most the first most bytes of a text, followed by an ellipsis if the text is longer.
 func Shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
