@@ -9,34 +9,34 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// A batch is the links of one page, or some seeds, on their way through the
-// dedup, and the lease that ends with them if there is one. It is used again.
+// A batch holds the links of one page, or some seeds, while they go through the dedup, and the lease that ends with
+// them, if there is one. Batches are reused.
 type batch struct {
 	origin   Origin       // of found
 	found    []Found      // the caller's
-	links    []Link       // the caller's too; they come after found wherever an index stands for a link
+	links    []Link       // the caller's too; the index of a link counts found first, then links
 	keys     []weburl.Key // of both
 	self     weburl.Key   // of the page that they are on, if there is one
 	names    Names        // of found
 	states   []linkState
-	shards   []*shard // that have to do with it, in order
-	todo     []int32  // links that are not known, by index
-	doubtful int      // how many of them the filter knows, and the store has to be asked about
-	fresh    []Link   // those to be committed, each once
+	shards   []*shard // of the links, the lease and the marks; by index
+	todo     []int32  // indexes of the links that are not known, or not named
+	doubtful int      // how many of todo the store has to be asked about
+	fresh    []Link   // the new links to be committed, each once
 	from     []int32  // by fresh: index of the link
-	admitted int      // how many of fresh have been shown to Options.Admit
+	admitted int      // for how many of fresh Options.Admit was called
 	// What goes into the record besides links and finish.
 	evidence []Evidence // of Result and Admit
 	skips    []Skip
 	marks    []Mark
 	named    []Named // of the links
 	facts    []CrawlFact
-	visits   []Link // the next visit of the URL that is finished, if it is to be visited again
+	visits   []Link // the next visit of the URL that is finished, if Result.Again is set
 
 	end     ending
 	fin     Finish
 	added   int
-	foreign []Link // those to be sent, each once
+	foreign []Link // links to be sent to other owners, each once per source
 
 	rec   [1]Record
 	ask   []weburl.Key
@@ -44,7 +44,7 @@ type batch struct {
 	table []int32 // hash table of fresh, by key: index plus 1
 }
 
-// take copies what a result adds to the record. Skips are of the partition of the page.
+// take copies what a result adds to the record. Skips get the partition of the page.
 func (b *batch) take(r *Result, partition uint8) {
 	b.evidence = append(b.evidence, r.Evidence...)
 	b.skips = append(b.skips[:0], r.Skips...)
@@ -54,7 +54,7 @@ func (b *batch) take(r *Result, partition uint8) {
 	b.facts = append(b.facts, r.Facts...)
 }
 
-// linkState is how far a link has come.
+// linkState is what the dedup knows of a link so far.
 type linkState uint8
 
 const (
@@ -62,7 +62,7 @@ const (
 	linkUnnamed                    // known, and what the link says of its URL is not on record in this generation
 	linkCandidate                  // the filter does not know it: new, unless another call records it first
 	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
-	linkVerified                   // the store does not: new, unless another call records it first
+	linkVerified                   // the filter erred, says the store: new, unless another call records it first
 	linkForeign                    // its partition is not open here: to be sent
 )
 
@@ -124,8 +124,8 @@ func (b *batch) depth(i int) uint16 {
 	return l.Depth
 }
 
-// appendLink appends a link as it is recorded or sent. Most links are known, and none is made of
-// these.
+// appendLink appends link i in the form in which it is recorded or sent. It is not called for known links, which are
+// most of them.
 func (b *batch) appendLink(list []Link, i int32) []Link {
 	if n := int(i) - len(b.found); n >= 0 {
 		list = append(list, b.links[n])
@@ -154,7 +154,7 @@ func (b *batch) vouchers() []Voucher {
 	return list
 }
 
-// lastMod is what a sitemap says of a link.
+// lastMod is the modification time that a sitemap gives for a link, or zero.
 func (b *batch) lastMod(i int) (t time.Time) {
 	if i >= len(b.found) {
 		t = b.links[i-len(b.found)].LastMod
@@ -186,8 +186,8 @@ func (b *batch) collect() {
 	}
 }
 
-// collectForeign copies the links that are to be sent, each once. The owner of a URL names it
-// by the source of its link.
+// collectForeign copies the links that are to be sent, each once. A URL is sent once per source, because its owner
+// records where it is named by the source of the link.
 func (b *batch) collectForeign() {
 	b.foreign = b.foreign[:0]
 	type sent struct {

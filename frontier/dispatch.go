@@ -29,7 +29,7 @@ func (f *Frontier) Next(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// over is the reason to lease nothing any more.
+// over is the reason to lease nothing any more, or nil.
 func (f *Frontier) over(ctx context.Context) error {
 	if err := f.stopped(); err != nil {
 		return err
@@ -46,8 +46,7 @@ func (f *Frontier) over(ctx context.Context) error {
 	return nil
 }
 
-// limitReached reports whether all tickets are spent for good, and a page would need
-// another or a sitemap could name one.
+// limitReached reports whether all tickets are spent for good while pages or sitemaps are still pending.
 func (f *Frontier) limitReached() bool {
 	return f.tickets.Exhausted() && f.busy.Load() == 0 && f.urls.Load() > 0
 }

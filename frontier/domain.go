@@ -13,8 +13,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A domain is a registrable domain that has hosts, failures in a row, or was given
-// up.
+// A domain is a registrable domain that has hosts or failures in a row, or that was given up.
 type domain struct {
 	hosts     int32    // first host, -1 for none
 	failures  uint16   // in a row; a fold
@@ -90,7 +89,7 @@ func (t *domainTable) release(i int32) {
 	}
 }
 
-// all goes through the domains; the one at hand may be released.
+// all goes through the domains; the current one may be released.
 func (t *domainTable) all() iter.Seq2[int32, *domain] {
 	return func(yield func(int32, *domain) bool) {
 		for _, i := range t.byID {
@@ -101,8 +100,8 @@ func (t *domainTable) all() iter.Seq2[int32, *domain] {
 	}
 }
 
-// abandon gives up a domain: its hosts get no more leases in this run. Waiting is
-// the number of URLs that are left pending of the host of the ending lease.
+// abandon gives up a domain: its hosts get no more leases in this run. ending is the host whose lease ends, and waiting
+// the number of its URLs that are left pending.
 func (s *shard) abandon(d *domain, ending int32, waiting int64) {
 	if d.abandoned {
 		return
@@ -136,8 +135,8 @@ func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	s.touch(i)
 }
 
-// Block takes a host out of this run, as one is that failed too often, because the caller
-// does not want it to be asked. It reports whether the host is known and was not blocked.
+// Block takes a host out of this run because the caller does not want it crawled. The host is then treated like one
+// that failed too often. Block reports whether the host is known and was not blocked yet.
 func (f *Frontier) Block(name string) bool {
 	id := f.hasher.HostID(name)
 	s := f.shards.of(id)
@@ -170,8 +169,8 @@ const FoldName = "fold-domains"
 
 const foldForm = 1 // version of the form of that blob
 
-// SaveFolds writes what was computed from the evidence recorded before the call, by
-// the run of the given number; it may be from a little more.
+// SaveFolds writes what was computed from the evidence recorded before the call, and perhaps from a little more. run is
+// the number of this run.
 func (f *Frontier) SaveFolds(w dedup.BlobWriter, run uint64) error {
 	err := w.Put(FoldName, foldForm, func(w io.Writer) error {
 		if _, err := w.Write(binary.BigEndian.AppendUint64(nil, run)); err != nil {
@@ -236,8 +235,8 @@ func (f *Frontier) Fold(at Position, e Evidence) {
 	}
 }
 
-// FoldRun says which run comes after the evidence so far. A new run tries the domains again that were given up, and
-// begins their count anew. If the run goes on that the last evidence is of, they stay given up.
+// FoldRun is called after the evidence of a run. If isNew is set, a new run follows: it tries the domains again that
+// were given up, and their counts begin at zero. Otherwise the same run continues, and they stay given up.
 func (f *Frontier) FoldRun(isNew bool) {
 	for _, s := range f.shards.all {
 		s.lock()
@@ -256,7 +255,7 @@ func (f *Frontier) FoldRun(isNew bool) {
 	}
 }
 
-// withDomain calls fn for a domain, which may be unknown until then.
+// withDomain calls fn with a domain, and adds the domain if it is unknown.
 func (ss *shardSet) withDomain(id uint64, fn func(*domain)) {
 	s := ss.ofPartition(uint8(id >> 56))
 	s.lock()

@@ -4,9 +4,9 @@
 //
 // # The life of a URL
 //
-// A URL comes in as a [Link], a seed through [Frontier.Add], or with the page that names it through [Lease.Done]. If it
-// was never seen before it is recorded, in the same record as the end of that page, and queued with its host. It is
-// then pending until it is finished, exactly once, whatever happens to the process.
+// A URL comes in as a [Link]: a seed through [Frontier.Add], a link of a page through [Lease.Done]. A new URL is
+// recorded, in the same record as the end of its page, and queued with its host. Then it is pending until it is
+// finished. It is finished exactly once, even if the process is killed in between.
 //
 // [Frontier.Next] waits until some host may be asked, and leases one URL of it. The worker defers [Lease.Abandon],
 // which returns the lease after a panic. It calls [Lease.Start] before the first byte of the request, and sends nothing
@@ -15,20 +15,20 @@
 //
 // Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
 // [KindSitemap]; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
-// [Frontier.Source] is held, Next returns [ErrDrained]. That is exact, as long as a caller that adds links which do not
-// come from a lease holds a token meanwhile.
+// [Frontier.Source] is held, Next returns [ErrDrained]. That is exact if every caller that adds links without a lease
+// holds a token while it does.
 //
 // # Going on later
 //
 // With a durable store a crawl can be ended at any moment. The next run makes a frontier with the same Seed over the
 // same store, calls [Frontier.Resume], and [Frontier.Remember] with the keys of all links. For large crawls
-// [Frontier.SaveFilters] and [Frontier.RestoreFilters] save reading them. All limits may change.
+// [Frontier.SaveFilters] and [Frontier.RestoreFilters] make that read unnecessary. Each run may set other limits.
 //
 // # For Mapwright itself
 //
 // Mapwright's own crawl uses [Found] for the links of pages, [Notice] and [Stats] for its log, [Frontier.Revisit] and
 // [Named] for later visits, and [Evidence] with the folds. A crawl of several machines uses [Member], the partitions,
-// [Mark] and [RobotsQuestion]. Other callers need none of these. DESIGN.md says why all is built as it is.
+// [Mark] and [RobotsQuestion]. Other callers need none of these. DESIGN.md gives the reasons for the design.
 package frontier
 
 import (
@@ -66,13 +66,12 @@ type Frontier struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup        // the loaders
-	failure atomic.Pointer[error] // the store's first: nothing can be recorded after it, so nothing is leased either
+	failure atomic.Pointer[error] // the store's first error; after it nothing is recorded or leased
 
-	// What is left to do. live counts everything that is work or may bring some: unfinished URLs of hosts
-	// that are still crawled, pages and sitemaps, leases and source tokens. urls are the
-	// URLs among them. busy are the leases, and the URLs that hold a ticket while they
-	// wait. All that one call changes is added at once, before the shards that it
-	// changed are unlocked: so the frontier is drained exactly when live is zero.
+	// live counts the work that is left: unfinished pages and sitemaps of hosts that are still crawled, robots leases,
+	// and the tokens of Source and Member.Hold. urls counts the pages and sitemaps among them. busy counts the leases,
+	// and the URLs that hold a ticket while they wait. A call adds all its changes at once, before it unlocks the
+	// shards that it changed. So the frontier is drained exactly when live is zero.
 	live, urls, busy atomic.Int64
 	sources          atomic.Int64 // source tokens
 
@@ -80,21 +79,25 @@ type Frontier struct {
 	// A permit is taken for every URL in a window, goes with it into its lease and into
 	// its wait for a retry, and is released when the URL leaves memory.
 	permits limit.Permits
-	// of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
+	// tickets are for the pages that the crawl may fetch. Hosts that wait for one are in leases.tickets of their
+	// shards.
 	tickets limit.Slots
-	robots  limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
+	// robots are the slots of robots leases. Hosts that wait for one are in leases.robots of their shards.
+	robots  limit.Slots
 	holding atomic.Bool // no sitemap is leased; written by HoldSitemaps
 
-	// naming means that links to known URLs are recorded; see name. Once it is set, it
-	// stays so. It is written with shards locked, before the URL is claimed that it is for.
+	// naming means that links to known URLs are recorded; see name. It is never unset. name sets it for the first
+	// listed URL, with that URL's shard locked and before it claims the URL.
 	naming  atomic.Bool
 	lookups *limit.Lookups
 	batches sync.Pool    // of *batch
-	packs   *dedup.Packs // of the filters; for the caller of SaveFilters alone
+	packs   *dedup.Packs // of the filters; used by SaveFilters and RestoreFilters, without a lock
 
-	jobs      jobs.Queue[hostRef] // for the loaders
-	sweeps    sync.Mutex          // held while memory is being reclaimed; guards fruitless
-	fruitless bool                // the last sweep found nothing, and all hosts give back by themselves since
+	jobs   jobs.Queue[hostRef] // for the loaders
+	sweeps sync.Mutex          // held while memory is being reclaimed; guards fruitless
+	// fruitless means that the last sweep freed nothing, and that jobs are starved since then: settle takes memory from
+	// hosts meanwhile.
+	fruitless bool
 }
 
 // New returns a frontier over a store. A crawl that goes on from an earlier run
@@ -131,9 +134,8 @@ func New(o Options, s Store) (*Frontier, error) {
 	return f, nil
 }
 
-// Close ends all waiting in Next and stops the frontier's goroutines. Leases that
-// are out can no longer be done. Under Options.Registry each keeps its slot until it
-// ends, and other crawls have all the rest at once.
+// Close ends all waiting in Next and stops the frontier's goroutines. Leases that are out can no longer be done. With
+// Options.Registry, each of these leases keeps its slot until it ends. Other crawls can use all other slots at once.
 func (f *Frontier) Close() error {
 	f.cancel()
 	f.jobs.Close()
@@ -147,8 +149,8 @@ func (f *Frontier) Close() error {
 	return nil
 }
 
-// HoldSitemaps says whether sitemaps stay in the queue for now: those that are queued are not leased, and the frontier
-// is not drained before they are. A caller holds them while more pages are queued than it may fetch.
+// HoldSitemaps sets whether sitemaps are held back. While they are, no sitemap is leased, and the frontier is not
+// drained as long as sitemaps are queued. A caller holds them while more pages are queued than it may fetch.
 func (f *Frontier) HoldSitemaps(hold bool) {
 	if f.holding.Swap(hold) && !hold {
 		for _, s := range f.shards.all {
@@ -157,8 +159,7 @@ func (f *Frontier) HoldSitemaps(hold bool) {
 	}
 }
 
-// Add records the links that are new, and queues them. It returns how many they
-// were.
+// Add records and queues those of the links that are new, and returns how many these are.
 func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error) {
 	for some := range slices.Chunk(links, batchMost) {
 		n, err := f.add(ctx, some)
@@ -170,11 +171,9 @@ func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error)
 	return added, nil
 }
 
-// Revisit queues links again that are finished: each has Visit over 1, one more
-// than the visit that is finished, and Before. The caller makes sure that none is
-// queued twice in the same visit; which URLs are due is not the frontier's to
-// know. The facts are recorded together with the last of the links: if they are there
-// after a crash, all links are queued.
+// Revisit queues finished links again. Each link has Before, and a Visit that is one more than the finished visit. The
+// caller decides which URLs are due, and makes sure that none is queued twice in the same visit. The facts are recorded
+// together with the last of the links: if they are on record after a crash, all links are queued.
 func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact) error {
 	for len(links) > batchMost {
 		if err := f.revisit(ctx, links[:batchMost], nil); err != nil {
@@ -191,9 +190,9 @@ func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact
 	return nil
 }
 
-// NameLinks has links to known URLs recorded from now on. It is called when FactListed is
-// on record. A later generation records them anyway, and so does a frontier with
-// Options.Closed, whose partitions may come with listed URLs.
+// NameLinks makes the frontier record links to known URLs from now on. It is called when FactListed is on record. A
+// later generation records them anyway, and so does a frontier with Options.Closed, whose partitions may have listed
+// URLs when they are opened.
 func (f *Frontier) NameLinks() { f.naming.Store(true) }
 
 // Source returns a token: while it is held the frontier is not drained, and under
@@ -216,14 +215,12 @@ func (f *Frontier) Source() (release func()) {
 	})
 }
 
-// SaveFilters writes what is needed to know all URLs again that were recorded
-// before the call: it may be a few more. Layers that are full are written once,
-// in a pack with all others that have become so since the last time. It must not
-// be called twice at once.
+// SaveFilters writes the filters, with all URLs that were recorded before the call and perhaps a few more. A layer that
+// is full is written once, in one pack with the others that became full since the last call. It must not be called
+// twice at once.
 //
-// The filter of a partition that is closed is not known. Then nothing is saved, and
-// the filters are made anew from the store. A partition that was closed and opened
-// again has a filter with other layers, so that no earlier pack is of use.
+// A closed partition has no filter here. While one is closed nothing is saved, and the next run makes the filters from
+// the store. A partition that was closed and opened again has other layers, so earlier packs are useless.
 func (f *Frontier) SaveFilters(w dedup.BlobWriter) error {
 	closings := f.parts.closings.Load()
 	if f.parts.notOpen.Load() > 0 {
@@ -240,9 +237,9 @@ func (f *Frontier) SaveFilters(w dedup.BlobWriter) error {
 	return nil
 }
 
-// RestoreFilters reads what SaveFilters wrote, and reports whether names, those of all blobs that are kept, has any of
-// it. It is called before anything is added. After an error the frontier knows no URL, and must be told of all of them
-// with Remember.
+// RestoreFilters reads what SaveFilters wrote. names are all blobs that are kept; it reports whether one of them is
+// from SaveFilters. It is called before anything is added. After an error the frontier knows no URL, and must be told
+// of all of them with Remember.
 func (f *Frontier) RestoreFilters(
 	names []string, read func(name string, fn func(io.Reader) error) error,
 ) (bool, error) {
@@ -270,7 +267,7 @@ func newClock(r *pace.Registry) clock {
 
 func (c *clock) now() int64 { return c.epochNS + int64(time.Since(c.epoch)) }
 
-// at is the clock's reading at a time; t may come from time.Now or not.
+// at is the clock's reading at a time, with or without a monotonic reading.
 func (c *clock) at(t time.Time) int64 { return c.epochNS + int64(t.Sub(c.epoch)) }
 
 // fail notes that the store has failed, and returns the error.
@@ -369,8 +366,8 @@ func assign(partition uint8, shards int) int {
 	return owner
 }
 
-// shardWeight must never change: a cluster whose members disagree about it
-// would crawl a partition twice.
+// shardWeight is the fixed weight of a pair. Shards exist in one process only: nothing on disk and no other machine
+// depends on it.
 func shardWeight(partition uint8, shard int) uint64 {
 	var b [9]byte
 	b[0] = partition

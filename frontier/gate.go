@@ -33,8 +33,8 @@ func (g *gate) init(on, told bool) {
 	}
 }
 
-// apply adds what one call changed: first what grows, so that a page and what it
-// links to are never both missing.
+// apply adds the changes of one call, increases first: the counts never lack both a page and the pages that it links
+// to.
 func (g *gate) apply(changes []gateChange) {
 	for _, c := range changes {
 		if c.by > 0 {
@@ -73,8 +73,8 @@ func (g *gate) unfinished() (n int64) {
 	return n
 }
 
-// gateChanges are what a call changes of the gate's counts. All of one depth is added
-// at once, so that its count is not zero by accident.
+// gateChanges are the changes of the gate's counts by one call. Those of one depth are added in one step, so that its
+// count is not zero for a moment while work is left.
 type gateChanges []gateChange
 
 func (g *gateChanges) add(depth int, by int64) {
@@ -122,8 +122,7 @@ func (g *gateChanges) forget(q *queues, h *host) {
 	}
 }
 
-// advance opens the next level if the ones above are finished, and has all hosts
-// settled again.
+// advance opens the next level if the ones above are finished, and settles all hosts again.
 func (g *gate) advance(shards *shardSet) {
 	if g.told {
 		return

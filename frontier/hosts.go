@@ -10,9 +10,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// A host is what is kept of a host name that has anything pending, or of which
-// something must not be forgotten. Most of what makes it run is in its activeState,
-// which a parked host does not have.
+// A host is the state of a host name that has something pending, or that must not be forgotten yet. What only an active
+// host needs is in its activeState; a parked host has none.
 type host struct {
 	hostQueue
 	id        weburl.HostID
@@ -37,7 +36,7 @@ type host struct {
 	domain             int32 // the index of its domain
 	nextHost, prevHost int32 // of the domain; -1 at the ends
 
-	leases        uint32 // all kinds, until Done is through
+	leases        uint32 // that are out, of all kinds; each counts until its Done has ended
 	pageLeases    uint32
 	sitemapLeases uint32
 	disowned      uint32 // requests of leases whose partition was closed: they hold slots
@@ -50,10 +49,10 @@ const (
 	hostBlocked     hostFlags = 1 << iota // failed too often in a row
 	hostAbandoned                         // its domain was given up
 	hostUnknown                           // the store has not been asked about it yet
-	hostAsking                            // a loader is about to
+	hostAsking                            // a loader is to ask the store about it
 	hostLoading                           // a loader is to fill a window or a wait
 	hostRobotsOut                         // a robots lease is out
-	hostRobotsWait                        // waits for one of MaxRobots
+	hostRobotsWait                        // waits for one of the Options.MaxRobots slots
 	hostRobotsAway                        // an origin of it waits for another request for its robots.txt; see asks
 	hostRobotsAsked                       // has questions; see asks
 	hostTicketWait                        // waits for a page ticket
@@ -94,8 +93,8 @@ func (h *host) count(limited, skipSitemaps bool) hostCounts {
 // robotsLeases are the robots leases that are out.
 func (h *host) robotsLeases() uint32 { return h.leases - h.pageLeases - h.sitemapLeases }
 
-// forgetAfter is how long a host is remembered after its last request, if only
-// for the time of it: its robots.txt may come back with a Crawl-delay.
+// forgetAfter is how long a host is remembered after its last request, even if nothing but the time of that request is
+// known: its robots.txt may be read again, and demand a Crawl-delay.
 const forgetAfter = int64(time.Minute)
 
 // isDone reports whether nothing of a parked host is queued, leased or to be written,
@@ -118,8 +117,7 @@ type hostTable struct {
 	records memory.Slab[host]
 	names   memory.Arena
 	domains domainTable
-	// gone are the cursors of removed hosts that were not committed yet: how far their
-	// queues are finished.
+	// gone are the cursors of removed hosts that are not committed yet. A cursor says how far the queue is finished.
 	gone map[weburl.HostID]Cursor
 	whys [whyCount]int64 // how many hosts wait for what
 	// denied are the hosts for which Block was called in this run; nil if there are none.
@@ -164,8 +162,8 @@ func (t *hostTable) all(p uint8) iter.Seq2[int32, *host] {
 	}
 }
 
-// add puts in a host that is not there. A cursor of it that is not committed yet must
-// not be committed after links before it are queued, so the host takes it over.
+// add adds a host that is not in the table. If gone has a cursor of the host, the host takes it over: a cursor must not
+// be committed after links before it are queued.
 func (t *hostTable) add(id weburl.HostID, name string) (int32, *host) {
 	i := t.records.Alloc()
 	h := t.at(i)

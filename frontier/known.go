@@ -38,8 +38,8 @@ func (n *known) init(o *Options, recentBytes int, g *gate) {
 	n.gate = g
 }
 
-// lookup is how far the link with a key and some names has come: known, unnamed, a
-// candidate, or doubtful. Then the key is in doubt until settle or endDoubt is called.
+// lookup returns the state of a link with a key and names: known, unnamed, candidate or doubtful. A doubtful key stays
+// in doubts until settle or endDoubt is called.
 func (n *known) lookup(k weburl.Key, depth uint16, names Names) linkState {
 	if marks, ok := n.recent.Find(k); ok {
 		n.hot++
@@ -138,10 +138,9 @@ func (n *known) addStats(st *Stats) {
 	st.FilterBytes += bytes
 }
 
-// promotions are links that were found again at a smaller depth than may stand in
-// the queue: by a redirect, which keeps its page's depth, or in a sitemap. They
-// matter under the gate only, where a URL's depth must be its least. A link that is
-// promoted while a level is open is leased before the next level ends.
+// promotions are known links that were found again, perhaps at a smaller depth than they are queued with: by a
+// redirect, which keeps its page's depth, or in a sitemap. They matter only if the gate is on, because a URL's depth
+// must then be its least. A link that is promoted while a level is open is leased before the next level ends.
 type promotions struct {
 	now, before map[weburl.Key]uint16
 }

@@ -38,12 +38,11 @@ type Lease struct {
 
 	marked bool // recorded as in flight; guarded by s.mu
 	ticket bool // a page ticket is held; guarded by s.mu
-	spent  bool // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
-	// disowned means that the partition was closed: all that the lease has is its
-	// slot. Guarded by s.mu.
+	spent  bool // the ticket was used by a request or a failed connection, in this attempt or before; guarded by s.mu
+	// disowned means that the partition was closed: the lease has nothing but its slot. Guarded by s.mu.
 	disowned bool
 
-	ask  *question // of a robots lease that is not an origin's first
+	ask  *question // what a robots lease answers; nil for an origin's first request
 	late bool      // see RobotsTask
 
 	over atomic.Bool // Done or Abandon was called
@@ -68,7 +67,7 @@ func (l *Lease) URL() weburl.URL { return l.url }
 // first.
 func (l *Lease) Attempt() int { return int(l.attempts) + 1 }
 
-// path is what of the URL is queued.
+// path is the part of the URL that queues keep.
 func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 
 // Start is called before the first byte of each request of the lease. If it returns
@@ -77,8 +76,8 @@ func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 // pace counts from Start, and so do page limits. A lease that ends without Start
 // costs no page ticket, unless its Result says that the host failed.
 //
-// The errors are ErrDone, ErrClosed, ErrPartitionClosed, ErrNotNow, and ErrTooSoon, which without Options.Registry is
-// not returned for the first request of a lease. Start never waits.
+// The errors are ErrDone, ErrClosed, ErrPartitionClosed, ErrNotNow, and ErrTooSoon. Without Options.Registry,
+// ErrTooSoon is never returned for the first request of a lease. Start never waits.
 func (l *Lease) Start() error {
 	s := l.s
 	s.lock()
@@ -229,8 +228,7 @@ func (l *Lease) putBack(wait time.Duration) {
 	}
 }
 
-// disownLocked takes a lease whose partition closes from its host, but for the slot
-// that its request holds.
+// disownLocked ends a lease because its partition closes. Its request keeps the host's slot.
 func (l *Lease) disownLocked() {
 	s := l.s
 	h := s.hosts.at(l.host)
@@ -253,7 +251,7 @@ func (l *Lease) disownLocked() {
 	}
 }
 
-// endDisownedLocked gives the slot of a disowned lease back.
+// endDisownedLocked releases the slot of a disowned lease.
 func (l *Lease) endDisownedLocked() error {
 	if !l.landed {
 		h := l.s.hosts.at(l.host)
@@ -289,7 +287,7 @@ func (ls *leases) remove(l *Lease) {
 	ls.out = ls.out[:last]
 }
 
-// lowest is, by level, the first place in the queue that is leased.
+// lowest returns, for each level, the first place in its queue that is leased.
 func (ls *leases) lowest() map[int32]Cursor {
 	low := make(map[int32]Cursor, len(ls.out))
 	for _, l := range ls.out {

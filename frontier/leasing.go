@@ -44,7 +44,8 @@ func (s *shard) lease(i int32, now int64) *Lease {
 	return l
 }
 
-// ofPick makes l a lease of what was picked, if that may be had.
+// ofPick makes l a lease of what was picked. It reports false if a slot or a ticket is missing, or if the question is
+// over.
 func (l *Lease) ofPick(h *host, p pick, now int64) bool {
 	s, i := l.s, l.host
 	switch {
@@ -112,8 +113,8 @@ func (l *Lease) ofURL(h *host, p pick, now int64) bool {
 	return true
 }
 
-// reserve takes the page ticket that the lease needs, or has the host wait for one. A
-// sitemap needs none; but while there are none, no page that it names can be fetched.
+// reserve takes the page ticket that the lease needs, or has the host wait for one. A sitemap needs no ticket. It waits
+// too while all are taken, because no page that it names could be fetched.
 func (l *Lease) reserve(h *host) bool {
 	s := l.s
 	if !s.mayTakeTicket(l.host, h) {
@@ -155,8 +156,8 @@ func (s *shard) returnTicket(h *host) {
 	s.leases.returnTicket(h)
 }
 
-// ofRobots makes l a robots lease of an origin, if one may be had; ticket says whether
-// the page that needs it has a ticket already.
+// ofRobots makes l a robots lease of an origin. It reports false if a ticket or a slot is missing. ticket says whether
+// the page that needs the robots.txt has a ticket already.
 func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 	s := l.s
 	if !ticket && !s.mayTakeTicket(l.host, h) {
@@ -301,9 +302,9 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 	ch := s.sharing.apply(l.host, st, event)
 	e.meaning = ch.Meaning
 	if ch.RowChanged || r.RetryAfter > 0 && ch.Has(pace.EffectRested) {
-		// A run that begins before the time is over must know, and one that goes on after
-		// a kill must count on. There is one such answer per rest or backoff, and an answer
-		// to a plain 403, so it is written at once, in the record of the page.
+		// A run that begins before the rest is over must know of it, and a run that continues after a kill must go on
+		// with the count. Such answers are rare: one per rest or backoff, and each plain 403. So the fact is written at
+		// once, in the record of the page.
 		s.addPaceFact(l.host, h, s.time())
 	}
 	waiting := h.pages()
@@ -314,8 +315,8 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 	return event
 }
 
-// apply passes a change of pace on, and acts on its extremes. Waiting is the number of
-// the host's URLs that are pending once the lease has ended.
+// apply reports a change of pace to the observer, and blocks the host or abandons its domain if the change demands it.
+// Waiting is the number of the host's URLs that are pending once the lease has ended.
 func (e *ending) apply(h *host, ch pace.Change, waiting int64) {
 	if ch.Effects == 0 && ch.Meaning != pace.MeaningRefused {
 		return

@@ -39,9 +39,8 @@ type Link struct {
 	// PriorityDepth; deeper links always have the priority of their depth, which
 	// Add and Done set.
 	Priority uint8
-	// Sitemap means that the URL is a sitemap: its key is a [SitemapKey], it takes no
-	// page ticket, and it is counted apart from pages. Its Depth is the caller's; its
-	// Priority is always PrioritySitemap, which no page has.
+	// Sitemap means that the URL is a sitemap: its key is a [SitemapKey], it takes no page ticket, and it is counted
+	// apart from pages. The caller chooses its Depth; its Priority is always PrioritySitemap, which no page has.
 	Sitemap bool
 	// Vouchers are recorded with a sitemap that is new or visited again. They do not
 	// come back with a lease.
@@ -49,8 +48,8 @@ type Link struct {
 	// Source and Hops (redirects taken on the way here) are the caller's: they
 	// are kept with the queued URL and come back with its lease.
 	Source, Hops uint8
-	// Repeats is the caller's too: how many pages in a row before this one, on the
-	// way that led to it, repeated a text that was known.
+	// Repeats is the caller's too: the number of pages in a row, directly before this one on its path of links, that
+	// repeated a known text.
 	Repeats uint8
 
 	// Parent, Discovered and LastMod are for Admit and the store's record. They do
@@ -58,16 +57,16 @@ type Link struct {
 	Parent     weburl.URL
 	Discovered time.Time
 	LastMod    time.Time
-	// Visit is which time the URL is queued; 0 and 1 are the first. Before is how
-	// the visit before ended.
+	// Visit is the number of the visit that the link is queued for; 0 and 1 mean the first. Before is how the previous
+	// visit ended.
 	Visit  uint32
 	Before Summary
 
 	// Finish, when not nil, is recorded with the link if it is new: the URL is
 	// found and finished at once, and never queued.
 	Finish *Finish
-	// Skip, set by Admit, is the reason for which the link is counted as a [Skip] and
-	// not recorded; 0 for none. The link does not become known by that.
+	// Skip, set by Admit, is the reason for which the link is counted as a [Skip] and not recorded; 0 for none. A
+	// skipped link does not become known.
 	Skip uint8
 
 	// Key is computed from URL where it is zero.
@@ -88,11 +87,10 @@ type Found struct {
 // An Origin is what the Found of one page have in common. The fields are those of [Link].
 type Origin struct {
 	Parent          weburl.URL
-	Depth           uint16 // of what was found, which is the page's and 1
+	Depth           uint16 // of the found URLs: that of the page plus 1
 	Source, Repeats uint8
 	At              time.Time // Link.Discovered
-	// Unnamed means that the page names nothing: what it links to was named by an earlier
-	// visit, and counts as of that.
+	// Unnamed means that the links of this visit are not recorded as Named: those of an earlier visit still count.
 	Unnamed bool
 }
 
@@ -102,7 +100,7 @@ type Names uint8
 const (
 	Linked  Names = 1 << iota // a page links to it, or a redirect leads to it
 	Listed                    // a sitemap lists it
-	Indexed                   // a public index knows it, of which nothing is recorded
+	Indexed                   // a public index has it; nothing is recorded of that
 )
 
 // SitemapKey is the key of a sitemap. It differs from the key of a page with the
@@ -132,9 +130,9 @@ func checkURL(u *weburl.URL) error {
 	return nil
 }
 
-// settlePriority gives l the one priority that its depth allows, so that a
-// priority from PriorityDepth on stands for one depth, and all below for 0. Sitemaps
-// have a priority of their own, so that a queue holds either sitemaps or pages.
+// settlePriority makes l's priority agree with its depth. A priority from PriorityDepth on stands for one depth, the
+// last one for all greater depths too. Each lower priority stands for depth 0. Sitemaps have a priority of their own,
+// so that a queue holds either sitemaps or pages.
 func (l *Link) settlePriority() {
 	switch {
 	case l.Sitemap:

@@ -7,12 +7,11 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// Some goroutines of a frontier, the loaders, read from the store what hosts need: what was
-// learned about a new host, and URLs for windows that run low. If there is no memory
-// for them they take some from hosts that do not need theirs now.
+// Some goroutines of a frontier, the loaders, read from the store what hosts need: what was learned about a new host,
+// and URLs for windows that run low. If memory is short, they take some from hosts that do not need theirs now.
 //
-// A loader locks one shard at a time, and none while it reads. What changed meanwhile
-// stands: then the read was for nothing.
+// A loader locks one shard at a time, and none while it reads. If the host has changed meanwhile, what was read is
+// dropped.
 
 // A hostRef names a host of a shard.
 type hostRef struct {
@@ -50,8 +49,8 @@ func (f *Frontier) runLoader() {
 	}
 }
 
-// ask has the store asked about a host, unless it is being asked already: hostAsking
-// says so. The host's shard is locked.
+// ask queues the host for a loader, which reads its facts. hostAsking says that this was done already. The host's shard
+// is locked.
 func (s *shard) ask(i int32, h *host) {
 	if h.flags&hostAsking == 0 {
 		h.flags |= hostAsking
@@ -59,9 +58,8 @@ func (s *shard) ask(i int32, h *host) {
 	}
 }
 
-// load has a host's window filled, or the text of a wait read, before the given
-// time if possible. hostLoading says that this is to be done already. The host's
-// shard is locked.
+// load queues the host for a loader, which fills a window or reads the text of a wait, before the given time if
+// possible. hostLoading says that this was done already. The host's shard is locked.
 func (s *shard) load(i int32, h *host, at int64) {
 	if h.flags&hostLoading == 0 {
 		h.flags |= hostLoading
@@ -93,8 +91,7 @@ func (f *Frontier) askStore(of hostRef) error {
 // A loadPlan is what a host needs from the store.
 type loadPlan struct {
 	id weburl.HostID
-	// opening is the one of the host's partition when the plan was made: if it is
-	// another now, level and wait mean nothing.
+	// opening is partition.opening when the plan was made. If it has changed, level and wait mean nothing.
 	opening uint32
 	after   Cursor
 	n       int64
@@ -259,8 +256,8 @@ func (s *shard) fillWait(h *host, p *loadPlan, links []Link) (int64, error) {
 	return 1, nil
 }
 
-// reclaim takes memory from hosts whose time is not near, and if that is not
-// enough from those with the largest windows. All of it can be loaded again.
+// reclaim takes memory from hosts whose time is not near. If that is not enough, it takes some from those with the
+// largest windows. All of it can be loaded again.
 func (f *Frontier) reclaim() {
 	f.sweeps.Lock()
 	defer f.sweeps.Unlock()
@@ -278,8 +275,8 @@ func (f *Frontier) reclaim() {
 	f.fruitless = f.permits.Left() <= 0
 }
 
-// sweep gives back the windows of hosts whose time is not near, and of the others
-// all but keep entries. The shard is unlocked from time to time.
+// sweep gives back the windows of hosts whose time is not near. The other hosts keep up to keep entries. The shard is
+// unlocked from time to time.
 func (s *shard) sweep(keep uint32) {
 	const stride = 1024
 	for from, more := int32(0), true; more; from += stride {

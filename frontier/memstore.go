@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// A memStore is what NewMemStore returns.
+// A memStore is a Store in memory.
 type memStore struct {
 	mu   sync.Mutex
 	last Position // guarded by mu
@@ -192,8 +192,7 @@ func (m *memStore) Keys(_ context.Context, first, last uint8) iter.Seq2[weburl.K
 	}
 }
 
-// Backlogs implements [Store]: it lists the hosts with queued links, in
-// the order of their IDs, also for [Frontier.Resume].
+// Backlogs implements [Store]. Hosts come in the order of their IDs.
 func (m *memStore) Backlogs(_ context.Context, first, last uint8) iter.Seq2[Backlog, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()

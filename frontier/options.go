@@ -9,7 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// Off, as the value of an option whose zero means a default, means none.
+// Off switches an option off whose zero value means a default.
 const Off = -1
 
 // Options are a frontier's settings. The zero value is a polite crawl of
@@ -21,8 +21,8 @@ type Options struct {
 	// Shards is how many parts the frontier is cut into, each behind its own lock.
 	// Zero means one per CPU. Nothing on disk depends on it.
 	Shards int
-	// Closed begins with all partitions closed, to be opened by OpenPartition. As a
-	// rule all are open.
+	// Closed makes a frontier whose partitions are all closed at first; OpenPartition opens them. By default all are
+	// open.
 	Closed bool
 	// Pace is the profile of every host. Its zero value means pace.Polite.
 	Pace pace.Config
@@ -76,9 +76,9 @@ type Options struct {
 	CancelOnThrottle bool
 	// Run is the number of this run, from 1.
 	Run uint64
-	// Continues is the number of the run that ended without notice, and in whose place
-	// this one goes on: hosts that were blocked or abandoned in it or since stay so, and
-	// failures in a row go on. Zero or Run means none: all hosts are tried again.
+	// Continues is the number of an earlier run that was interrupted and that this run continues. Hosts that were
+	// blocked or abandoned in that run or later stay so, and their counts of failures in a row go on. Zero or Run means
+	// that this is a new run: all hosts are tried again.
 	Continues uint64
 	// LevelByLevel finishes each depth before the next is opened, so that a URL's
 	// depth does not depend on timing. Depths above 239 are opened together. With Closed, levels
@@ -94,12 +94,12 @@ type Options struct {
 	// crawl does not wait for them.
 	SkipSitemaps bool
 
-	// Names, when not nil, says what a link of a source tells of its URL. What it tells is
-	// recorded, once in a run: see [Record.Named]. It is called with locks held.
+	// Names, when not nil, returns what a link from the given source says of its URL. That is recorded, once in a run:
+	// see [Record.Named]. It is called with locks held.
 	Names func(source uint8) Names
 
-	// MayStart, when not nil, is asked by each Start after all else: if it reports false, the
-	// request is refused with ErrNotNow. It is called with locks held, and must not wait.
+	// MayStart, when not nil, is called by each Start after the checks of the lease. If it reports false, Start returns
+	// ErrNotNow. It is called with locks held, and must not wait.
 	MayStart func() bool
 	// Admit, when not nil, is called for every link that passes the filter as
 	// probably new, before it is recorded. It may set Finish or Skip, and append
@@ -131,8 +131,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// newRun is the first run that a user's new run knows hosts of: itself. Without a number
-// it is none.
+// newRun is the value of partition.since for a new run: what earlier runs blocked or abandoned is tried again.
 func (o *Options) newRun() uint64 { return max(1, o.Run) }
 
 // Validate names everything that is wrong with o, joined into one error. Zeros that mean a default are right.

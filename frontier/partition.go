@@ -13,10 +13,10 @@ import (
 
 // An Opening is how a partition is opened.
 type Opening struct {
-	// At counts as the time of the last request to every host of the partition, also
-	// to those that are unknown until then; zero means now.
+	// At counts as the time of the last request to every host of the partition, also to hosts that become known later;
+	// zero means now.
 	At time.Time
-	// NotBefore is the earliest time of a request to any of them; zero means none.
+	// NotBefore is the earliest time of a request to any of them; zero means no limit.
 	NotBefore time.Time
 	// Granted is how many pages the partition may have under Options.Grants, and Used how many
 	// it had.
@@ -48,11 +48,11 @@ type Mark struct {
 	Batch     uint64
 }
 
-// A partition is what a frontier keeps of one. It is guarded by the mutex of the
-// shard that owns it, which is s in its methods.
+// A partition is the state of one partition in a frontier. It is guarded by the mutex of the shard that owns it, which
+// is s in its methods.
 //
-// Only an open partition has its hosts leased. A closed one has no hosts, but for
-// those to which requests are out that were leased before.
+// Hosts are leased only while their partition is open. A closed partition has no hosts, except those with requests that
+// were leased before it was closed.
 type partition struct {
 	number  uint8
 	state   partitionState
@@ -68,8 +68,8 @@ type partition struct {
 	granted int64 // that it may have
 	used    int64 // tickets taken, with those of pages that are finished
 	short   bool  // a host waits for a ticket
-	// since is the first run whose blocked and abandoned hosts stay so, and whose rows of
-	// failures go on.
+	// since is a run: hosts that were blocked or abandoned in it or later stay so, and their rows of failures go on.
+	// What earlier runs recorded of that is over.
 	since uint64
 }
 
@@ -82,14 +82,13 @@ const (
 	partitionDraining                // no new leases
 )
 
-// takesLinks reports whether links of the partition are recorded here. Those of
-// another are sent to its owner.
+// takesLinks reports whether links of the partition are recorded here. Otherwise they are sent to its owner.
 func (p *partition) takesLinks() bool {
 	return p.state == partitionOpen || p.state == partitionDraining
 }
 
-// admit makes a host that becomes known wait as the opening says: the owner before
-// may have sent it a request a moment ago.
+// admit makes a host that becomes known wait as the Opening demands: the previous owner may have sent it a request a
+// moment ago.
 func (p *partition) admit(h *host) {
 	h.lastStart = max(h.lastStart, p.openedAt)
 	h.notBefore = max(h.notBefore, p.notBefore)
@@ -102,15 +101,15 @@ func (p *partition) endLease() {
 	}
 }
 
-// touch has all hosts settled.
+// touch marks all hosts of the partition to be settled.
 func (p *partition) touch(s *shard) {
 	for i := range s.hosts.all(p.number) {
 		s.touch(i)
 	}
 }
 
-// load takes in what the store has of the partition, unless it is closed meanwhile.
-// It locks the shard.
+// load reads the keys and backlogs of the partition from the store. It fails if the partition is closed meanwhile. It
+// locks the shard.
 func (p *partition) load(ctx context.Context, s *shard, store Store, opening uint32) error {
 	remember := func(keys []weburl.Key) error {
 		s.lock()
@@ -261,8 +260,7 @@ func (ps *partitionSet) close(p uint8, s *shard) {
 	part.close(s)
 }
 
-// beginRun notes that all partitions were opened just now, by a run that goes on with
-// what is known of hosts since the given run.
+// beginRun notes that all partitions were opened just now, and sets their since.
 func (ps *partitionSet) beginRun(shards *shardSet, since uint64) {
 	for p := range ps.list {
 		s := shards.ofPartition(uint8(p))
@@ -272,8 +270,8 @@ func (ps *partitionSet) beginRun(shards *shardSet, since uint64) {
 	}
 }
 
-// OpenPartition takes in a partition that is closed: what its links are, and what
-// is queued of them. The frontier is not drained meanwhile.
+// OpenPartition opens a closed partition: it loads the keys of all its links, and its queues. The frontier is not
+// drained meanwhile.
 func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error {
 	defer f.Source()()
 	s := f.shards.ofPartition(p)
@@ -353,9 +351,9 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 	return part.closed(s), nil
 }
 
-// ClosePartition forgets a partition, drained or not. What is out of it can no
-// longer be done: Start and Done return ErrPartitionClosed, and a lease keeps its
-// host's slot until it ends. Nothing is committed. It returns what the partition held.
+// ClosePartition forgets a partition, drained or not. For leases that are out, Start and Done then return
+// ErrPartitionClosed, and each keeps its host's slot until it ends. Nothing is committed. It returns what the partition
+// held.
 func (f *Frontier) ClosePartition(p uint8) PartitionStatus {
 	s := f.shards.ofPartition(p)
 	s.lock()
@@ -368,7 +366,7 @@ func (f *Frontier) ClosePartition(p uint8) PartitionStatus {
 // A PartitionStatus is what a partition holds.
 type PartitionStatus struct {
 	Open   bool  // its hosts are leased, or it is being drained
-	Live   int64 // URLs and leases that are left; it has nothing to do without
+	Live   int64 // URLs and robots leases that are left; 0 means that it has nothing to do
 	Leases int   // that are out
 	// Short means that a host waits until more pages are granted.
 	Short bool
@@ -378,7 +376,7 @@ func (p *partition) status() PartitionStatus {
 	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases, Short: p.short}
 }
 
-// A Member is a frontier as one of several that share the partitions of a crawl.
+// A Member is one of several frontiers that share the partitions of a crawl.
 type Member struct{ f *Frontier }
 
 // MemberOf returns the frontier as a member.
@@ -396,8 +394,7 @@ func (m Member) Hold() (release func()) {
 	})
 }
 
-// OpenLevel lets URLs of a depth be leased, and all that are less deep. It is for
-// Options.LevelByLevel.
+// OpenLevel allows leases of URLs up to and including a depth. It is for Options.LevelByLevel.
 func (m Member) OpenLevel(depth uint32) {
 	g := &m.f.gate
 	priority := int32(PriorityDepth) + int32(min(int(depth), maxOrderedDepth))
@@ -416,7 +413,7 @@ func (m Member) OpenLevel(depth uint32) {
 // robots.txt and sources count as depth 0. It may be called by the function that Statuses calls.
 func (m Member) LeastDepth() int { return m.f.gate.least() }
 
-// Ask queues a question of another machine. The answer is what the caller stores for the question's origin.
+// Ask queues a question from another machine. The answer is what the caller stores for the question's origin.
 func (m Member) Ask(q RobotsQuestion) error { return m.f.ask(q) }
 
 // Answered ends the wait of an origin for an answer that another machine has sent and the caller has stored.
@@ -425,7 +422,7 @@ func (m Member) Answered(host weburl.HostID, origin string) {
 	m.f.deliver([]robotsNews{{wait: w}})
 }
 
-// Grant says how many pages a partition may have, with those that it had.
+// Grant sets how many pages a partition may have in total, those that it had included.
 func (m Member) Grant(p uint8, pages int64) {
 	s := m.f.shards.ofPartition(p)
 	s.lock()
@@ -440,8 +437,8 @@ func (m Member) Grant(p uint8, pages int64) {
 	}
 }
 
-// TakeBack ends the grant of a partition that has nothing to do, and returns how many pages it had. It
-// reports false if it has something to do, or no more than it had.
+// TakeBack ends the grant of a partition that has nothing to do, and returns how many pages it used. It reports false
+// if the partition has work, if it has used its whole grant, or if it is not open.
 func (m Member) TakeBack(p uint8) (used int64, ok bool) {
 	s := m.f.shards.ofPartition(p)
 	s.lock()
@@ -462,8 +459,8 @@ func (m Member) IsOpen(p uint8) bool {
 	return m.f.parts.at(p).takesLinks()
 }
 
-// Statuses returns what all partitions hold at one moment, at which the given function,
-// which must not call the frontier, returns true. It reports false otherwise.
+// Statuses locks all shards and calls settled. If that returns true, Statuses returns what all partitions hold at this
+// moment; otherwise it reports false. settled must not call the frontier, except for LeastDepth.
 func (m Member) Statuses(settled func() bool) (list [partitions]PartitionStatus, ok bool) {
 	f := m.f
 	for _, s := range f.shards.all {

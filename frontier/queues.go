@@ -22,8 +22,8 @@ type queues struct {
 // A hostQueue is one host's part of the queues.
 type hostQueue struct {
 	pending  int64  // URLs not finished: in windows, on disk, leased, waiting
-	sitemaps int64  // of them, sitemaps: those of their level
-	ended    Cursor // all levels that are gone lay before it
+	sitemaps int64  // of them, sitemaps
+	ended    Cursor // no URL of a dropped level lies after it
 	saved    Cursor // the last cursor committed
 	levels   int32  // first level, in the order of priority; -1 for none
 	wait     int32  // first wait, in the order of time; -1 for none
@@ -42,10 +42,9 @@ func emptyQueue(ended Cursor) hostQueue {
 	return hostQueue{levels: -1, wait: -1, waitLast: -1, ended: ended}
 }
 
-// A level is a host's queue of one priority. Everything up to the load cursor is
-// in the window, leased, waiting or finished; everything after it is on disk
-// only, and counted. New links have the greatest position of all, so as long as
-// nothing is on disk only they can go into the window, and else they cannot.
+// A level is a host's queue of one priority. Everything up to the load cursor is in the window, leased, waiting or
+// finished; everything after it is on disk only, and counted. A new link has the greatest position of all, so it can go
+// into the window only while nothing is on disk only.
 type level struct {
 	window
 	disk     uint32 // links after the load cursor
@@ -77,8 +76,8 @@ func depthOf(class uint8) int { return max(0, int(class)-int(PriorityDepth)) }
 
 func (q *queues) level(i int32) *level { return q.levels.At(i) }
 
-// ensureLevel finds a host's level of a priority, or makes it: then everything up to
-// and including the cursor counts as finished.
+// ensureLevel finds a host's level of a priority, or makes it. In a level that it makes, everything up to and including
+// the cursor counts as finished.
 func (q *queues) ensureLevel(h *hostQueue, class uint8, after Cursor) *level {
 	link := &h.levels
 	for *link >= 0 {
@@ -187,9 +186,8 @@ func (q *queues) endLease(i int32) { q.level(i).leased-- }
 // finish counts a URL of a level as finished.
 func (q *queues) finish(h *hostQueue, i int32) { q.count(h, q.level(i), -1) }
 
-// giveBack frees a host's windows but for the first keep entries, and if it keeps
-// none the text of its waits too. All of it is in the store. It returns how many
-// permits became free.
+// giveBack frees a host's windows except for the first keep entries. If keep is 0, it frees the text of its waits too.
+// All of it is in the store. It returns how many permits became free.
 func (q *queues) giveBack(h *hostQueue, keep uint32) (freed uint32) {
 	everything := keep == 0
 	for i := h.levels; i >= 0; {
@@ -254,9 +252,8 @@ func (q *queues) dropLevels(h *hostQueue) {
 	}
 }
 
-// lowWater is the cursor up to which all of a host's queue is finished. leased is, by
-// level, the first place that is leased. Levels without anything pending must have
-// been dropped, so the first one decides.
+// lowWater is the cursor up to which all of a host's queue is finished. leased has the first leased place of each
+// level. Levels without anything pending must have been dropped, so the first one decides.
 func (q *queues) lowWater(h *hostQueue, leased map[int32]Cursor) Cursor {
 	if h.levels < 0 {
 		return h.ended
@@ -286,8 +283,8 @@ func (q *queues) lowWater(h *hostQueue, leased map[int32]Cursor) Cursor {
 	return low
 }
 
-// A wait is a URL that was leased before and will be again, not before its time.
-// When memory is short its text is given back, and read from the store again.
+// A wait is a URL that was leased, and will be leased again after its time. When memory is short its text is given
+// back, and read from the store again.
 type wait struct {
 	queued
 	until      int64 // clock

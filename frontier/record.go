@@ -30,10 +30,9 @@ type Store interface {
 	Ready(ctx context.Context) error
 	// Seen says for each key, sorted, whether a link with it was ever committed.
 	Seen(ctx context.Context, keys []weburl.Key, out []bool) error
-	// Pending returns up to n links of a host that are not finished, in the order
-	// of the host's queue after the cursor, and the cursor to go on from. Each
-	// link has Key and At set. Fewer than n means that there are no more. It may
-	// stop at the end of after.Priority.
+	// Pending returns up to n links of a host that are not finished, in the order of the host's queue after the cursor,
+	// and the cursor to go on from. Each link has Key and At set. If it returns fewer than n links, there are no more
+	// at after.Priority: a store may stop at the end of that priority.
 	Pending(ctx context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error)
 	// Host returns what was last committed about a host.
 	Host(ctx context.Context, host weburl.HostID) (HostFact, bool, error)
@@ -44,8 +43,8 @@ type Store interface {
 	Keys(ctx context.Context, first, last uint8) iter.Seq2[weburl.Key, error]
 }
 
-// A Record is one event of the crawl: all of it is kept, or nothing. The frontier
-// itself writes no Origins, and of Facts only FactListed; they are for its caller.
+// A Record is one event of the crawl: all of it is kept, or nothing. The frontier itself makes no Origins, and no Facts
+// but FactListed; both are for its caller.
 type Record struct {
 	// Finish is what became of a URL, nil if this record finishes none.
 	Finish *Finish
@@ -54,18 +53,17 @@ type Record struct {
 	Links []Link
 	// Visits are links that were finished and are queued again, as visit 2 or later.
 	Visits []Link
-	// Sent are links of partitions that are closed here, for the owners of these. They
-	// do not become known here by that.
+	// Sent are links of partitions that are closed here, for the owners of these. They do not become known here.
 	Sent []Link
-	// Asked are for the owners of partitions that are closed here too.
+	// Asked are questions for the owners of partitions that are closed here.
 	Asked []RobotsQuestion
 	// Marks say which links of other sessions have been received.
 	Marks []Mark
-	// Leased are now in flight, Returned no longer and not finished. With them a
+	// Leased are URLs that are in flight from now on. Returned are in flight no longer, and not finished. From both a
 	// store can tell after a crash which URLs were in flight.
 	Leased, Returned []weburl.Key
-	// Alone are in flight with nothing else being read: if the process ends uncleanly
-	// now, they are the cause. They were in Leased of an earlier record.
+	// Alone are in flight while no other URL is read: if the process is killed now, one of them is the cause. They were
+	// in Leased of an earlier record.
 	Alone []weburl.Key
 	// Hosts replace what was known about them.
 	Hosts []HostFact
@@ -93,12 +91,12 @@ type Finish struct {
 	// Key, Visit, Generation, Before, Attempts and Counted are set by the frontier
 	// where it records the result of a lease.
 	Key weburl.Key
-	// Visit is which time the URL was queued, from 1.
+	// Visit is the number of the visit, from 1.
 	Visit uint32
 	// Generation is the one of the frontier that leased the URL.
 	Generation uint32
-	// Before is how the visit before ended; zero in visit 1. With it a store can
-	// count without reading.
+	// Before is how the previous visit ended; zero in visit 1. With it a store can update its counts without reading
+	// that visit.
 	Before Summary
 	// Attempts is how many leases the URL took in this run.
 	Attempts uint16
@@ -115,8 +113,7 @@ type Finish struct {
 	RedirectTo string
 	Facts      []byte // the caller's
 
-	// What follows is for visits after the first, and zero in generation 0. All of it is
-	// the caller's to judge.
+	// The fields below are for visits after the first, and zero in generation 0. The caller decides them all.
 
 	// KeepFacts means that the facts of an earlier visit still hold. Facts are then about
 	// this visit only.
@@ -131,9 +128,8 @@ type Finish struct {
 	Differences []byte
 }
 
-// FactListed is a fact of the crawl: it has a URL that was found in a sitemap or a public index,
-// and perhaps on no page. Without it, all URLs but starts were found on pages, and no link to a known URL is
-// recorded in generation 0.
+// FactListed is a fact of a crawl that has a URL from a sitemap or a public index, which perhaps no page links to.
+// Without it, all URLs but starts were found on pages, and no link to a known URL is recorded in generation 0.
 const FactListed = "listed"
 
 // Named says that a page links to a URL, or that a sitemap lists it. If a URL has several, the
@@ -145,7 +141,7 @@ type Named struct {
 	Generation     uint32
 }
 
-// A Summary is what of a Finish is counted.
+// A Summary has the fields of a Finish that stores count by.
 type Summary struct {
 	Outcome uint8
 	Status  uint16
@@ -153,29 +149,29 @@ type Summary struct {
 	Bytes   uint64
 }
 
-// Summary is what of f is counted.
+// Summary returns the fields of f that stores count by.
 func (f *Finish) Summary() Summary {
 	return Summary{Outcome: f.Outcome, Status: f.Status, Counted: f.Counted, Bytes: f.Bytes}
 }
 
-// A HostFact is what outlives a run about one host.
+// A HostFact is what later runs need to know of one host.
 type HostFact struct {
 	Host    weburl.HostID
 	Name    string
 	Learned pace.Learned
-	// Run is the number of the run that Row, Blocked and Abandoned are of.
+	// Run is the number of the run in which Row, Blocked and Abandoned were recorded.
 	Run uint64
 	// Row is how near the host is to being blocked.
 	Row pace.Row
 	// Blocked hosts failed too often in a row; the next run tries them again.
 	Blocked bool
-	// Denied is set if the host is blocked because Block was called for it. The next run
-	// tries it again, also one that goes on in the place of this one.
+	// Denied is set if the host is blocked because Block was called for it. The next run tries it again, even if that
+	// run continues this one (Options.Continues).
 	Denied bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
 	Abandoned bool
-	// Pages counts finished URLs that count towards page limits, of PagesGeneration. It
-	// is kept up to date only under Options.MaxURLsPerHost.
+	// Pages is how many URLs that count towards page limits were finished in PagesGeneration. It is kept up to date
+	// only under Options.MaxURLsPerHost.
 	Pages           int64
 	PagesGeneration uint32
 }
@@ -226,10 +222,9 @@ type Evidence struct {
 	Words     []uint64 // as the kind needs them
 }
 
-// A Skip is a number of links that were found and not queued, for one reason. It is
-// what a record adds to the count, so that each link is counted once however often
-// the crawl is killed. A later visit that leaves out fewer links adds a number below
-// zero, modulo 2^64.
+// A Skip is a number of links that were found and not queued, for one reason. Its record adds it to the count, so that
+// each link is counted once, however often the crawl is killed. A later visit that leaves out fewer links adds a number
+// below zero, modulo 2^64.
 type Skip struct {
 	Partition uint8 // of the page that has the links, or of their source
 	Reason    uint8 // the caller's code; a store counts by it

@@ -12,10 +12,9 @@ import (
 // The methods of this file take links through the dedup and record those that are new, alone or together with the end
 // of a lease.
 //
-// A link is known exactly when its record is committed: both happen with all shards
-// of the record locked. What takes long, to ask the store about doubtful links and to
-// wait while it is busy, happens before that without locks, and is checked again
-// under the locks.
+// A link is known exactly when its record is committed: both happen with all shards of the record locked. The slow
+// steps come first, without locks: asking the store about doubtful links, and waiting while it is busy. What they found
+// is checked again under the locks.
 
 func commitError(err error) error { return fmt.Errorf("commit: %w", err) }
 
@@ -150,9 +149,8 @@ func (f *Frontier) finish(b *batch, s *shard) error {
 	return f.claimAll(f.ctx, b, s)
 }
 
-// claimAll takes a batch to its end: it finds out which links are new, and records
-// them with all their shards locked, so that a link is known exactly when its
-// record is committed. The shard done is classified already.
+// claimAll finds out which links of a batch are new, and records them with all their shards locked, so that a link is
+// known exactly when its record is committed. The links of the shard done, if it is not nil, are classified already.
 func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
 	for _, s := range b.shards {
 		if s != done {
@@ -207,8 +205,7 @@ func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err err
 	return err
 }
 
-// classify finds out how far the batch's links of a shard, which is locked, have
-// come.
+// classify sets the state of those links of the batch that belong to a shard, which is locked.
 func (f *Frontier) classify(b *batch, s *shard) {
 	n := &s.known
 	only := len(b.shards) == 1
@@ -272,8 +269,7 @@ func (f *Frontier) namesOf(b *batch, i int) Names {
 	}
 }
 
-// wanted says which names of a known URL are recorded: that a page links to it, that a
-// list has it.
+// wanted returns those of the names that are recorded for a known URL.
 func (f *Frontier) wanted(names Names) Names {
 	if f.naming.Load() {
 		return names & (Linked | Listed)
@@ -281,8 +277,8 @@ func (f *Frontier) wanted(names Names) Names {
 	return names & Listed
 }
 
-// look asks the store about the doubtful links, in sorted batches and not more at
-// once, over all calls, than Options.MaxVerify.
+// look asks the store about the doubtful links, in sorted batches. All calls together ask for at most Options.MaxVerify
+// keys at once.
 func (f *Frontier) look(ctx context.Context, b *batch) error {
 	b.questions()
 	for from := 0; from < len(b.ask); from += f.o.MaxVerify {
@@ -325,8 +321,8 @@ func (f *Frontier) recheck(b *batch) bool {
 	return true
 }
 
-// recheckPartitions looks whether partitions were opened or closed since the links
-// were classified. It reports false if so: then they must be collected again.
+// recheckPartitions looks whether partitions were opened or closed since the links were classified. It reports false if
+// so: then the links must be collected again.
 func (f *Frontier) recheckPartitions(b *batch) bool {
 	same := true
 	for _, i := range b.todo {

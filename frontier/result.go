@@ -57,11 +57,10 @@ type Result struct {
 	// Delay is the least time before a URL that goes back is leased again.
 	Delay time.Duration
 
-	// RobotsUntil is when the answer to a robots lease must be asked for again.
-	// The zero time leaves the origin unknown: another robots lease follows. If the
-	// request failed or was refused, that lease is another attempt for the same
-	// URL. Where the lease is for origins that wait, a time ends their waits, and
-	// each gets a robots lease of its own: the caller has stored the answer.
+	// RobotsUntil is when the answer to a robots lease must be asked for again. The zero time leaves the origin
+	// unknown: another robots lease follows. If the request failed or was refused, that lease is another attempt for
+	// the same URL. If the lease is for origins that wait, and the time is not zero, their waits end and each gets a
+	// robots lease of its own: the caller has stored the answer.
 	RobotsUntil time.Time
 	// RobotsAt is where a redirect of robots.txt leads, if RobotsUntil is zero. A
 	// robots lease for that URL follows, at the pace of its host. Until it ends, no
@@ -129,10 +128,9 @@ type Notice struct {
 	Host string
 	// Change is set with NoticePace and NoticeBlocked.
 	Change pace.Change
-	// URL is that of the request which ended, with NoticePace and NoticeRetry.
+	// URL is the one whose request ended; set with NoticePace and NoticeRetry.
 	URL string
-	// Attempt (the ones so far) and At (the earliest next one) are set with
-	// NoticeRetry.
+	// Attempt (how many were made so far) and At (the earliest time of the next one) are set with NoticeRetry.
 	Attempt int
 	At      time.Time
 	// Waiting is how many URLs of the host are left pending: with NoticeHostLimit, those

@@ -10,16 +10,15 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// Resume takes in what earlier runs left pending: every host that has queued
-// links, or of which more is known than its name. It is called once, right after
-// New. Nothing is read but the backlogs: windows are loaded as hosts get their
-// turn, and until a level has been read to its end its count is an estimate.
+// Resume loads what earlier runs left pending: every host that has queued links or a HostFact. It is called once, right
+// after New. It reads nothing but the backlogs: windows are loaded when hosts get their turn. The count of a level is
+// an estimate until the level has been read to its end.
 //
-// Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host is asked before one delay
-// has passed, also none that becomes known later: the earlier run may have asked it just before it ended.
+// Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host gets a request before one
+// delay has passed, even if it becomes known later: the earlier run may have sent it a request just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
-	// Nothing is leased yet: what is loaded now would only take the processor from the backlogs.
+	// Nothing is leased yet, so loading windows now would only delay the backlogs.
 	f.jobs.Hold(true)
 	defer f.jobs.Hold(false)
 	since := f.o.Continues
@@ -64,7 +63,7 @@ func (s *shard) resume(b *Backlog) {
 	s.touch(i)
 }
 
-// learn takes in what the store knew about a host that is new here.
+// learn applies what the store knows of a host that is new here.
 func (s *shard) learn(i int32, h *host, fact HostFact) {
 	h.flags &^= hostUnknown
 	if fact.PagesGeneration == s.f.o.Generation {
@@ -92,7 +91,7 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	switch {
 	case !fact.Blocked && !fact.Abandoned:
 	case isOver, fact.Denied && !fact.Abandoned:
-		h.flags |= hostFactDirty // for those that read the store
+		h.flags |= hostFactDirty // the stored fact must no longer say that the host is blocked
 	default:
 		if fact.Blocked && !fact.Denied {
 			h.flags |= hostBlocked
@@ -103,9 +102,9 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	}
 }
 
-// Remember makes keys known that the store has recorded. A caller uses it after
-// Resume for what the restored filters are too old for, or for all keys if there
-// are none; and to warm the hot set, for which the newest keys come last.
+// Remember makes keys known that the store has recorded. A caller uses it after Resume, for the keys that are newer
+// than the restored filters, or for all keys if no filters were restored. It also warms the hot set; for that, the
+// newest keys must come last.
 func (f *Frontier) Remember(keys []weburl.Key) {
 	for _, k := range keys {
 		s := f.shards.of(k.Host)
@@ -174,7 +173,7 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 	return to, nil
 }
 
-// factOf is what is to be kept of a host.
+// factOf is the fact to store about a host.
 func (s *shard) factOf(i int32, h *host) HostFact {
 	p := s.schedule.pace(i, h)
 	return HostFact{

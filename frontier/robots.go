@@ -12,7 +12,7 @@ import (
 type originState struct {
 	origin origin
 	crawl  time.Duration // its Crawl-delay
-	until  int64         // clock; 0 if never asked
+	until  int64         // clock; when it must be asked for again, 0 if it never was
 }
 
 // origins are what is known of the robots.txt of hosts' origins. Most hosts have one
@@ -61,8 +61,8 @@ type RobotsTask struct {
 	Origins []string
 	// Hops is the number of redirects that led to the URL.
 	Hops int
-	// Late means that the origin was redirected to another host, and that this host
-	// did not answer in time or gets no more requests. Nothing is to be requested.
+	// Late means that the origin was redirected to another host, and that the other host did not answer in time or gets
+	// no more requests. Nothing is to be requested.
 	Late bool
 }
 
@@ -78,7 +78,8 @@ func (l *Lease) Robots() RobotsTask {
 	return t
 }
 
-// A RobotsQuestion asks the owner of another partition for the robots.txt of an origin, which redirects there.
+// A RobotsQuestion asks the owner of another partition for an origin's robots.txt, which redirects to a host of that
+// partition.
 type RobotsQuestion struct {
 	Host   weburl.HostID // of URL
 	URL    weburl.URL
@@ -93,7 +94,7 @@ type robotsWait struct {
 	origin string      // its text
 	until  int64       // clock; when it ends without an answer; guarded by the mutex of the host's shard
 	over   atomic.Bool // written under that mutex
-	// foreign means that the origin is one of another machine. Its wait is there.
+	// foreign means that the origin is one of another machine, and waits there.
 	foreign bool
 }
 
@@ -112,9 +113,9 @@ func (q question) isOver() bool {
 	return !slices.ContainsFunc(q.waits, func(w *robotsWait) bool { return !w.isOver() })
 }
 
-// asks are the questions of a shard's hosts, and the waits of their origins. The
-// two ends of a question may be in different shards. So a shard puts what another
-// must know into news, and deliver acts on it when no shard is locked.
+// asks are the questions of a shard's hosts, and the waits of their origins. The host to be asked and the origin that
+// waits may be in different shards. So a shard puts what the other must know into news, and deliver acts on it when no
+// shard is locked.
 //
 // A host has questions exactly when it has hostRobotsAsked, and an origin that waits
 // exactly when it has hostRobotsAway.
@@ -135,9 +136,8 @@ func newAsks() asks {
 	return asks{questions: map[int32][]question{}, away: map[int32]*robotsWait{}}
 }
 
-// follow makes a question of the further request that the origins of a robots lease
-// need: where a redirect leads, or else for the same URL. For an origin's first
-// request this begins the wait.
+// follow makes a question for the next request that the origins of a robots lease need: for the URL of a redirect, or
+// for the same URL again. After an origin's first request, this begins its wait.
 func (a *asks) follow(l *Lease, h *host, redirect weburl.URL) {
 	q := question{url: l.url, attempts: l.attempts + 1}
 	if l.ask != nil {
@@ -287,9 +287,8 @@ func (f *Frontier) withWait(w *robotsWait, fn func(s *shard, i int32, h *host)) 
 	return true
 }
 
-// queueQuestion queues a question at the host of its URL. The patience of an origin counts
-// from when another host is asked first; it waits for its own host as long as it
-// takes.
+// queueQuestion queues a question at the host of its URL. robotsPatience counts from the first question to another
+// host. For its own host an origin waits without limit.
 func (f *Frontier) queueQuestion(q question) {
 	id := f.hasher.HostID(q.url.Host())
 	q.waits = slices.DeleteFunc(q.waits, func(w *robotsWait) bool {
@@ -316,8 +315,8 @@ func (f *Frontier) queueQuestion(q question) {
 		return
 	}
 	s.unlock()
-	// Its owner asks, and the answer comes through the caller. An error of the store is returned to the next call that
-	// records.
+	// The owner of the partition asks, and the answer comes through Member.Answered. The store returns an error of this
+	// commit again to the next call that records.
 	var rec Record
 	for _, w := range q.waits {
 		rec.Asked = append(rec.Asked, RobotsQuestion{Host: id, URL: q.url, Origin: w.origin, Hops: q.hops})

@@ -15,8 +15,8 @@ const (
 	// soon is how long before a host's time its window is loaded, and how far away
 	// that time may be for the host to keep its window while others need memory.
 	soon = int64(time.Second)
-	// parkGap is how much later than a parked host's time an active host's must be
-	// for the two to change places: hosts should not be parked for nothing.
+	// parkGap is how much later the time of an active host must be than that of a parked one for the two to change
+	// places. It keeps hosts from being parked for a small gain.
 	parkGap = int64(time.Second)
 )
 
@@ -24,9 +24,8 @@ const (
 // bounded number of hosts is active: such a host has an activeState, and may be leased. The
 // others are parked. The schedule knows nothing of what hosts have queued.
 //
-// An active host is in ready exactly when it may be leased at its time there, or
-// looked at again. A parked host is in parked exactly when it could be leased at its
-// time there if it were active.
+// An active host is in ready exactly when, at its time there, it may be leased or must be looked at again. A parked
+// host is in parked exactly when it could be leased at its time there if it were active.
 type schedule struct {
 	config        *pace.Config
 	maxActive     int
@@ -46,7 +45,7 @@ type schedule struct {
 // An activeState is what an active host has and a parked one does not.
 type activeState struct {
 	pace pace.Pace
-	fair int64  // clock; when the last turn of the host ended, which orders those whose time has come
+	fair int64  // clock; when the host's last turn ended; it orders the hosts whose time has come
 	rnd  uint64 // drawn at each start, for the delay after it
 
 	saved   pace.Saved // what was last written of the pace
@@ -77,7 +76,7 @@ func (sc *schedule) isFull() bool { return sc.states.Len() >= sc.maxActive }
 // due is the earliest time at which an active host may be leased, or never.
 func (sc *schedule) due() int64 { return sc.ready.Top() }
 
-// first is an active host of that time. There must be one.
+// first is the active host with the earliest time. There must be one.
 func (sc *schedule) first() int32 { return sc.ready.First() }
 
 // soonest returns up to n active hosts that may be leased, with their times. They are
@@ -110,8 +109,7 @@ func (sc *schedule) activate(i int32, h *host, now int64) {
 	st.saved, st.savedAt = st.pace.Saved(), 0
 }
 
-// park makes an active host parked. Of its pace, what must not be forgotten
-// is kept.
+// park makes an active host parked. setPace keeps its pace if that must not be forgotten.
 func (sc *schedule) park(i int32, h *host, now int64) {
 	p := sc.stateOf(h).pace
 	sc.ready.Remove(i)
@@ -195,9 +193,9 @@ func (sc *schedule) started(h *host, now int64, rnd uint64) {
 	sc.stateOf(h).rnd = rnd
 }
 
-// limit is how many requests an active host, which has the state, may have in flight.
-// A sitemap can take long to read: where only one request would be allowed because
-// nothing is known of the host, it does not keep the first pages waiting.
+// limit is how many requests an active host may have in flight; st is its state. A host of which nothing is known yet
+// would be allowed one. A sitemap or robots.txt in flight raises that to MinInflight: a sitemap can take long to read,
+// and the first pages must not wait for it.
 func (sc *schedule) limit(h *host, st *activeState) int {
 	if sc.config.Adaptive && st.pace.IsFresh() && h.leases > h.pageLeases {
 		return sc.config.MinInflight
@@ -211,10 +209,9 @@ func (sc *schedule) shouldPark(at int64) bool {
 	return top != never && at > top+min(parkGap, never-top)
 }
 
-// late returns active hosts whose times come well after that of the first parked
-// host. A host whose time changes is compared by shouldPark, so the others need to be
-// compared only when the first parked host has an earlier time than ever before. That
-// is a look at every host, and so many hosts are returned at once.
+// late returns active hosts whose times come well after that of the first parked host. shouldPark compares each host
+// whose time changes. The others need to be compared only when the first parked host has an earlier time than at the
+// last comparison. A comparison looks at every host, so it returns many hosts at once.
 func (sc *schedule) late(hosts *hostTable) (late []int32) {
 	const most = 1024
 	top := sc.parked.Top()
@@ -250,7 +247,7 @@ func (sc *schedule) addIdle(i int32, hosts *hostTable) {
 	if sc.idle.Len() < 2*sc.activeCount()+1024 {
 		return
 	}
-	// Without this the list would grow with every host.
+	// Entries that are no longer valid are removed; otherwise the list would grow with every host.
 	sc.idle.Filter(func(i int32) bool {
 		h := hosts.at(i)
 		keep := h.flags&hostIdle != 0 && h.active >= 0
@@ -314,7 +311,7 @@ func (st *activeState) release(started bool) {
 // noteSaved notes that the pace is written now.
 func (st *activeState) noteSaved(now int64) { st.saved, st.savedAt = st.pace.Saved(), now }
 
-// whyNot is what of the pace makes the host wait.
+// whyNot is the part of the pace for which the host waits.
 func (st *activeState) whyNot(now int64) reason {
 	switch ready := st.pace.ReadyAt(); {
 	case ready.IsZero() || ready.UnixNano() <= now:

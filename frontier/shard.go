@@ -7,9 +7,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// A shard owns the hosts of some partitions, and decides what each of them does next.
-// Its parts hold the data: hosts, queues, schedule, leases and the others know nothing
-// of the shard.
+// A shard owns the hosts of some partitions, and decides what each of them does next. Its parts hold the data: hosts,
+// queues, schedule, leases and others. Only sharing knows the shard.
 //
 // A call that changes a host under the shard's mutex touches it, and unlocking settles
 // all touched hosts. While the shard is not locked, no host is touched, and counters,
@@ -36,7 +35,7 @@ type shard struct {
 	effects effects
 	count   counts
 	facts   []HostFact    // of hosts, for the next record of the shard
-	rec     [1]Record     // the last one of commit, which must not allocate
+	rec     [1]Record     // for commit, which must not allocate
 	key     [1]weburl.Key // for commitLeased and commitReturned
 }
 
@@ -64,7 +63,7 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	return s
 }
 
-// touch has a host settled before the shard is unlocked.
+// touch marks a host to be settled before the shard is unlocked.
 func (s *shard) touch(i int32) {
 	h := s.hosts.at(i)
 	if h.flags&hostTouched == 0 {
@@ -86,8 +85,7 @@ func (s *shard) lock() {
 	s.now = 0
 }
 
-// unlock ends what began with lock, if anything was changed. If nothing was, the
-// mutex can be unlocked by itself.
+// unlock settles the touched hosts and unlocks the shard. If nothing was changed, s.mu.Unlock is enough.
 func (s *shard) unlock() { s.f.unlock(s.self) }
 
 // hostOf finds the host of a URL, or makes it.
@@ -132,8 +130,8 @@ func (s *shard) freeHost(i int32) {
 	s.hosts.remove(i)
 }
 
-// forgettable reports whether a parked host may be freed. What it has learned is in
-// the store by then, and what the store does not keep is over.
+// forgettable reports whether a parked host may be freed. What it has learned is in the store by then, and what the
+// store does not keep no longer matters.
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	if !h.isDone(now) {
 		return false
@@ -203,7 +201,7 @@ func (s *shard) settle(i int32, now int64) {
 	}
 	s.schedule.set(i, h, key)
 	if h.inMemory > 0 && (load || at > now+soon) && s.f.jobs.Starved() {
-		s.giveBack(h, 0) // what cannot be leased now must not keep others waiting
+		s.giveBack(h, 0) // others must not wait for the memory of URLs that cannot be leased now
 	}
 	if s.schedule.shouldPark(at) && h.parkable() {
 		s.park(i, now)
@@ -249,8 +247,7 @@ func (s *shard) park(i int32, now int64) {
 	s.touch(i)
 }
 
-// next decides when a host's next lease may be given out, why not now, and
-// whether what it would be for must be loaded first.
+// next decides when a host's next lease may be given out, why not now, and whether its URL must be loaded first.
 func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bool) {
 	switch {
 	case s.f.parts.of(h.id).state != partitionOpen:
@@ -292,8 +289,9 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 			why = st.whyNot(now)
 		}
 	} else {
-		// Its time has come. Among such hosts the order is that of turns. A host that has requests out goes behind
-		// those that have none: one connection to each of many hosts is better for all than many to one.
+		// Its time has come. Such hosts take turns, in the order in which their last turns ended. A host that has
+		// requests out goes behind those that have none: one connection to each of many hosts is better for all than
+		// many to one.
 		if at = max(st.fair, p.at); st.inflight > 0 {
 			at = now
 		}
@@ -319,7 +317,8 @@ type pick struct {
 	load  bool   // it must be read from the store first
 	wait  int32  // index or -1
 	level int32  // index or -1
-	// question means the host's first question, late an origin that waits no longer.
+	// question: the lease is for the host's first question. late: it is for an origin whose wait for its robots.txt has
+	// ended.
 	question, late bool
 }
 
@@ -381,9 +380,9 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 	return p
 }
 
-// bestLevel is the level that a host's next lease comes from, or -1. Start pages go
-// first. Then pages and sitemaps take turns: sitemaps name further pages, and there
-// may be so many of them that no page would ever be leased after them.
+// bestLevel is the level that a host's next lease comes from, or -1. Start pages go first. Then pages and sitemaps take
+// turns: sitemaps name further pages, but there may be so many sitemaps that no page would be leased if all of them
+// went first.
 func (s *shard) bestLevel(h *host, noPages, noSitemaps bool) int32 {
 	pages, sitemaps := int32(-1), int32(-1)
 	if !noPages {

@@ -2,12 +2,11 @@ package frontier
 
 import "github.com/mapwright/mapwright/frontier/pace"
 
-// sharing is a shard's part in the registry: it brings what its hosts do in line with
-// what other crawls of the process do to the same hosts. Without a registry it does
-// nothing, and a host's own time is when it is leased.
+// sharing connects a shard with the registry, so that all crawls of the process together keep the pace of a host.
+// Without a registry it does nothing, and a host is leased at its own time.
 //
-// A host has a handle at most while it is active. What other crawls must know is in
-// the shard's effects, so they are woken when no shard is locked.
+// Only active hosts have handles. Other crawls that must be woken are noted in the shard's effects, and woken when no
+// shard is locked.
 type sharing struct {
 	registry *pace.Registry // nil for a crawl alone
 	s        *shard
@@ -29,7 +28,7 @@ func (sh *sharing) of(i int32) *pace.Handle {
 	return sh.handles[i]
 }
 
-// join makes the crawl take part in an active host.
+// join registers the crawl for an active host.
 func (sh *sharing) join(i int32, h *host) *pace.Handle {
 	s := sh.s
 	wake := func(handle *pace.Handle) {
@@ -58,8 +57,8 @@ func (sh *sharing) merge(i int32, h *host) {
 	}
 }
 
-// plan takes the time of a host and the reason for it, as they are without other
-// crawls, and returns them as they are with them.
+// plan takes the time of a host's next lease and the reason for it, as they would be without other crawls. It returns
+// both as they are with other crawls.
 func (sh *sharing) plan(i int32, h *host, at int64, why reason, now int64) (int64, reason) {
 	if sh.registry == nil || h.active < 0 || sh.s.f.closed() {
 		return at, why
@@ -166,7 +165,7 @@ func (sh *sharing) waits(i int32) bool {
 	return handle != nil && handle.Waits()
 }
 
-// leave ends the crawl's part in a host, which has no leases.
+// leave ends the registration for a host, which has no leases.
 func (sh *sharing) leave(i int32, now int64) {
 	if handle := sh.of(i); handle != nil {
 		sh.s.effects.wake(handle.Leave(now))
@@ -174,8 +173,7 @@ func (sh *sharing) leave(i int32, now int64) {
 	}
 }
 
-// leaveAll ends the crawl's part in all hosts. Leases that are out keep their slots
-// until they end.
+// leaveAll ends the registration for all hosts. Leases that are out keep their slots until they end.
 func (sh *sharing) leaveAll(now int64) {
 	for _, handle := range sh.handles {
 		sh.s.effects.wake(handle.Leave(now))

@@ -36,7 +36,7 @@ type Stats struct {
 	// "other crawl" (of the process). All of them are in the map.
 	Hosts  map[string]int64
 	Active int           // active hosts: the used part of Options.MaxHosts
-	Parked int           // hosts that are not
+	Parked int           // hosts that are not active
 	Next   time.Duration // until the first host may be leased; negative if none will by itself
 	Idle   int64         // calls of Next that wait
 
@@ -137,9 +137,8 @@ type HostView struct {
 	Refusals int
 }
 
-// Busy returns the n hosts with the most requests in flight. After them come hosts
-// that are between two requests: of a polite crawl, these are most of them at any
-// moment. It looks at a bounded number of hosts.
+// Busy returns the n hosts with the most requests in flight. After them come hosts that are between two requests: in a
+// polite crawl, these are most hosts at any moment. It looks at a bounded number of hosts.
 func (f *Frontier) Busy(n int) []HostView {
 	const most = 64 // of those between two requests, in each shard
 	var all []HostView

@@ -4,12 +4,11 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// effects are what a call changed while it had a shard locked, as far as others must
-// know: the counters that all shards share, and the observer. Nothing of it takes
-// effect before the shard is unlocked, and then all of it does at once, so that no
-// counter is zero by accident.
+// effects are the changes of a call that matter outside its shard: those of the counters that all shards share, and the
+// notices. They are collected while the shard is locked, and take effect together when it is unlocked. So no shared
+// counter is zero for a moment while work is left.
 type effects struct {
-	hostCounts // by how much those of the shard's hosts changed
+	hostCounts // changes of the counts of the shard's hosts
 	gate       gateChanges
 	permits    int64          // that became free
 	returning  bool           // the caller ends a lease, and will most likely ask for the next
@@ -20,7 +19,7 @@ type effects struct {
 
 // hostCounts are what hosts add to the counters of the frontier.
 type hostCounts struct {
-	live, urls, busy int64 // see totals
+	live, urls, busy int64 // see Frontier
 	pages            int64 // of urls
 	givenUp          int64 // pending pages of blocked and abandoned hosts, without those in flight
 }
@@ -42,14 +41,14 @@ func (e *effects) note(n Notice) {
 	}
 }
 
-// wake has another crawl woken; nil means none.
+// wake notes another crawl to be woken; nil means none.
 func (e *effects) wake(crawl *pace.Handle) {
 	if crawl != nil {
 		e.wakes = append(e.wakes, crawl)
 	}
 }
 
-// moveTo adds the effects to a sum, and begins anew.
+// moveTo adds the effects to a sum, and empties them.
 func (e *effects) moveTo(sum *effects) {
 	sum.hostCounts.change(&e.hostCounts, &hostCounts{})
 	sum.permits += e.permits
@@ -81,9 +80,9 @@ func (f *Frontier) count(c *hostCounts) (drained bool) {
 	return c.live != 0 && f.live.Add(c.live) == 0
 }
 
-// unlock settles the touched hosts of the shards, which are locked, and unlocks them. What was
-// changed in them takes effect first on the counters that all shards share, while the shards are still locked, and then
-// on those who wait for it.
+// unlock settles the touched hosts of the shards, which are locked, and unlocks them. It adds their effects to the
+// counters that all shards share while the shards are still locked. After that it wakes those who wait: loaders, calls
+// of Next, other crawls.
 func (f *Frontier) unlock(shards []*shard) {
 	for _, s := range shards {
 		if len(s.touched) > 0 || s.schedule.hasParked() {

@@ -22,18 +22,18 @@ type queued struct {
 	depth        uint16
 	source, hops uint8
 	repeats      uint8
-	visit        uint32  // which one, after the first; else 0
+	visit        uint32  // its number if it is over 1, else 0
 	before       Summary // how the visit before ended
 	index        uint32
 	position     Position
 }
 
-// place is where in the queue of its priority the URL is.
+// place is the URL's place in the queue of its priority.
 func (q *queued) place(class uint8) Cursor {
 	return Cursor{Priority: class, Position: q.position, Index: q.index}
 }
 
-// entryOf is the entry of a link that has its place.
+// entryOf is the entry of a link whose At is set.
 func entryOf(l *Link, o origin) entry {
 	e := entry{path: textOf(l.URL.RequestURI()), queued: queued{
 		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats,
@@ -120,8 +120,8 @@ const (
 	entryVisit   = 1 << 7 // it is not a first visit
 )
 
-// An origin is what of "scheme://host:port" is not the host's name: the scheme,
-// the port if it is not the scheme's own, and whether a dot ends the name.
+// An origin is "scheme://host:port" without the host's name: the scheme, the port if it is not the default one, and
+// whether a dot ends the name.
 type origin uint32
 
 const (
@@ -130,7 +130,7 @@ const (
 	originPort // the upper 16 bits are the port
 )
 
-// originOf returns the origin of u, and the name that its host goes by.
+// originOf returns the origin of u, and its host's name without a dot at the end.
 func originOf(u weburl.URL) (o origin, name string) {
 	if len(u.Scheme()) == len("https") {
 		o |= originHTTPS
@@ -174,8 +174,8 @@ func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 // A window is the part of a queue that is in memory: a chain of chunks with
 // encoded entries, first in, first out.
 //
-// A chunk begins with the next chunk's reference, the offsets at which to read
-// and to write, and the record number that its entries' numbers are counted from.
+// A chunk begins with the next chunk's reference, the offsets at which to read and to write, and the base: the position
+// from which the positions of its entries are counted.
 type window struct {
 	head, tail memory.Ref
 	n          uint32 // entries
@@ -204,7 +204,7 @@ func (c chunk) init(base Position) {
 	binary.LittleEndian.PutUint64(c[8:], uint64(base))
 }
 
-// push adds an entry at the end. Entries come in the order of their numbers.
+// push adds an entry at the end. Entries come in the order of their positions.
 func (w *window) push(a *memory.Arena, e *entry) {
 	const most = 6*binary.MaxVarintLen64 + 18 // more than the numbers of an entry take
 	if w.tail != 0 {
@@ -236,7 +236,7 @@ func (w *window) peek(a *memory.Arena, e *entry) (size int) {
 	return e.read(c[c.rd():], c.base())
 }
 
-// drop removes the first entry, of the size that peek returned. Its path is void.
+// drop removes the first entry, of the size that peek returned. The path that peek returned becomes invalid.
 func (w *window) drop(a *memory.Arena, size int) {
 	c := chunk(a.At(w.head))
 	c.setRd(c.rd() + size)
