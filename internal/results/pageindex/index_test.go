@@ -315,7 +315,8 @@ func TestAgainstSimpleScan(t *testing.T) {
 		}
 		for range rounds {
 			q := Query{Filter: randomFilter(random, s), Order: Order(random.IntN(int(numOrders))),
-				Descending: random.IntN(2) == 0, Limit: 1 + random.IntN(min(2*n, MaxLimit))}
+				Descending: random.IntN(2) == 0, Limit: 1 + random.IntN(min(2*n, MaxLimit)),
+				Bytes: random.IntN(2) * random.IntN(500*n)}
 			s.check(t, x, q)
 		}
 	}
@@ -325,7 +326,7 @@ func (s *site) check(t *testing.T, x *Index, q Query) {
 	t.Helper()
 	want := s.answer(&q)
 	got := []string{}
-	for range len(s.pages)/max(q.Limit, 1) + 2 {
+	for range len(s.pages) + 2 {
 		res, err := x.Query(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
@@ -333,9 +334,10 @@ func (s *site) check(t *testing.T, x *Index, q Query) {
 		if res.Total != int64(len(want)) || len(res.Hits) > q.Limit {
 			t.Fatalf("%+v: %d hits of %d in all, want %d", q, len(res.Hits), res.Total, len(want))
 		}
+		size := 0
 		for i := range res.Hits {
 			h := &res.Hits[i]
-			got = append(got, h.URL)
+			got, size = append(got, h.URL), size+int(h.length)
 			line, err := x.Line(h)
 			if err != nil {
 				t.Fatal(err)
@@ -344,6 +346,9 @@ func (s *site) check(t *testing.T, x *Index, q Query) {
 			if err := json.Unmarshal(line, &l); err != nil || l.URL != h.URL {
 				t.Fatalf("the line of %s is %s (%v)", h.URL, line, err)
 			}
+		}
+		if q.Bytes > 0 && size > q.Bytes && len(res.Hits) > 1 {
+			t.Fatalf("%+v: %d bytes in %d lines", q, size, len(res.Hits))
 		}
 		if q.Cursor = res.Next; q.Cursor == "" {
 			break

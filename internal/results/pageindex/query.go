@@ -94,6 +94,7 @@ type Query struct {
 	Order      Order
 	Descending bool   // the largest first; pages with the same value stay in the order of URLs
 	Limit      int    // how many; 0 means DefaultLimit, and more than MaxLimit means that
+	Bytes      int    // of their lines together; a page whose line is longer is given alone. 0 means any
 	Cursor     string // Result.Next of the pages before
 }
 
@@ -146,15 +147,16 @@ func (x *Index) Query(ctx context.Context, q Query) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := best.sorted()
-	if len(keys) == best.limit {
-		keys = keys[:len(keys)-1]
-		res.Next = x.cursor(&q, keys[len(keys)-1])
-	}
-	for _, k := range keys {
+	size := 0
+	for i, k := range best.sorted() {
 		h, err := x.hit(k.id)
 		if err != nil {
 			return nil, err
+		}
+		size += int(h.length)
+		if i == best.limit-1 || i > 0 && q.Bytes > 0 && size > q.Bytes {
+			res.Next = x.cursor(&q, best.keys[i-1])
+			break
 		}
 		res.Hits = append(res.Hits, h)
 	}

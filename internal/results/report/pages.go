@@ -216,6 +216,7 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 type Search struct {
 	After  weburl.Key            // only pages behind it; the zero key is before all pages
 	Most   int                   // pages that are found at most
+	Bytes  int                   // of their lines together, from which on no further page is found; 0 means any
 	Passes func(*page.Line) bool // nil finds all pages
 	Until  time.Time             // when the search ends, with what it has found; zero means never
 }
@@ -226,11 +227,17 @@ func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines 
 	more bool, err error) {
 	p := newPageReader(s, types)
 	next = w.After
+	var (
+		table = page.NewTable()
+		text  []byte
+		size  int
+	)
 	for rec, err := range s.PagesAfter(ctx, w.After) {
 		if err != nil {
 			return nil, next, false, err
 		}
-		if len(lines) == w.Most || !w.Until.IsZero() && next != w.After && time.Now().After(w.Until) {
+		if len(lines) == w.Most || w.Bytes > 0 && size >= w.Bytes ||
+			!w.Until.IsZero() && next != w.After && time.Now().After(w.Until) {
 			return lines, next, true, nil
 		}
 		next = rec.Link.Key
@@ -243,6 +250,8 @@ func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines 
 		}
 		if w.Passes == nil || w.Passes(line) {
 			lines = append(lines, line)
+			text = table.AppendJSON(text[:0], line)
+			size += len(text)
 		}
 	}
 	return lines, next, false, nil

@@ -3,9 +3,11 @@ package serve_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -208,4 +210,69 @@ func TestSettingsOfTenants(t *testing.T) {
 		!strings.Contains(admin, `"operator"`) {
 		t.Errorf("a tenant sees %s", tenant)
 	}
+}
+
+// A part of a list of pages is bounded in bytes, whatever the pages hold, while the crawl runs and after its end; its
+// cursor leads to the rest.
+func TestPartsAreBounded(t *testing.T) {
+	f := newFixture(t, nil)
+	const pages, lineBytes, most = 24, 640 << 10, 6 << 20
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/":
+			for i := range pages {
+				fmt.Fprintf(w, "<a href=/%d></a>", i)
+			}
+			fmt.Fprint(w, "<a href=/held></a>")
+		case "/held":
+			<-held
+		default:
+			fmt.Fprint(w, strings.Repeat("<p>"+strings.Repeat("x", 4000)+"</p>", lineBytes/4000))
+		}
+	}))
+	t.Cleanup(site.Close)
+	key := f.key("one", service.ScopeAdmin)
+	c := f.client(key)
+	s := f.submission(0, map[string]any{"allow_private": true, "extract": []string{"x=p"}})
+	s.StartURLs = []string{site.URL + "/"}
+	id := f.submit(c, s)
+	read := func(when, query string) {
+		t.Helper()
+		seen, cursor := map[string]bool{}, ""
+		for range 2 * pages {
+			text := f.want(200, "GET", "/v1/crawls/"+id+"/pages?limit=1000"+query+"&cursor="+cursor, key, "")
+			var list struct {
+				Items []struct{ URL string }
+				Next  string `json:"next_cursor"`
+			}
+			if err := json.Unmarshal([]byte(text), &list); err != nil {
+				t.Fatal(err)
+			}
+			if len(text) > most {
+				t.Errorf("%s: %d bytes in one part", when, len(text))
+			}
+			for _, item := range list.Items {
+				if seen[item.URL] {
+					t.Errorf("%s: %s is listed twice", when, item.URL)
+				}
+				seen[item.URL] = true
+			}
+			if cursor = list.Next; cursor == "" {
+				break
+			}
+		}
+		if len(seen) != pages+2 {
+			t.Errorf("%s: %d pages are listed, want %d", when, len(seen), pages+2)
+		}
+	}
+	f.untilDone(c, id, pages+1)
+	read("running", "")
+	release()
+	f.until(c, id, 0, service.CrawlFinished)
+	read("ended", "")
+	read("sorted", "&sort=-content_length")
 }
