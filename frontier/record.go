@@ -36,8 +36,8 @@ type Store interface {
 	Pending(ctx context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error)
 	// Host returns what was last committed about a host.
 	Host(ctx context.Context, host weburl.HostID) (HostFact, bool, error)
-	// Backlogs goes through the hosts of the partitions from first to last, both included, that have queued links
-	// or of which a HostFact was committed.
+	// Backlogs goes through the hosts with queued links, of the partitions from first to last, both included. Hosts
+	// that have only a HostFact may be among them.
 	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[Backlog, error]
 	// Keys goes through the keys of all links of these partitions that were ever committed.
 	Keys(ctx context.Context, first, last uint8) iter.Seq2[weburl.Key, error]

@@ -10,9 +10,9 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// Resume loads what earlier runs left pending: every host that has queued links or a HostFact. It is called once, right
-// after New. It reads nothing but the backlogs: windows are loaded when hosts get their turn. The count of a level is
-// an estimate until the level has been read to its end.
+// Resume loads the backlogs that earlier runs left: the hosts with queued links, and what is known of them. It is
+// called once, right after New. It reads nothing but the backlogs: windows are loaded when hosts get their turn. The
+// count of a level is an estimate until the level has been read to its end.
 //
 // Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host gets a request before one
 // delay has passed, even if it becomes known later: the earlier run may have sent it a request just before it ended.

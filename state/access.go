@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// An access is what every call and every goroutine of a store needs: it keeps Badger open while it is used, says how
-// far the records have come, wakes the calls that wait for them to come further, and fails the store.
+// An access holds what every call and every goroutine of a store needs. It keeps Badger open while it is used, knows
+// how far the records have come, wakes the calls that wait for records, and fails the store.
 type access struct {
 	badgerDir string
 	queue     *queue

@@ -15,10 +15,9 @@ import (
 
 // An applier brings records into Badger. It is used by one goroutine.
 //
-// Applying a record twice, or one after another that came later, leaves what
-// applying it once in its place would: that is what makes recovery simple.
-// So a transaction may hold a part of a record, as long as the position is not
-// moved past the record before all of it is in.
+// Applying a record twice, or after a later record, has the same result as applying it once in its order. That makes
+// recovery simple. So a transaction may hold a part of a record. But the position moves past a record only when all of
+// it is in Badger.
 type applier struct {
 	view  *view
 	space disk.Space
@@ -41,14 +40,14 @@ type applier struct {
 	inflight []inflightChange
 	done     applied
 
-	sent *sentRecords // what the transaction holds that Badger is writing
+	sent *sentRecords // the contents of the transaction that Badger is writing
 }
 
 // sentRecords is what becomes visible when a transaction is in Badger.
 type sentRecords struct {
 	closed []*record.BlockBuilder // whose memory the transaction uses
 
-	moved    bool // it moved the position; else what follows means nothing
+	moved    bool // it moved the position; otherwise the fields down to done mean nothing
 	position frontier.Position
 	run      uint64
 	parts    []changedPart
@@ -141,8 +140,8 @@ func (a *applier) walk(at frontier.Position, rec []byte) error {
 	return nil
 }
 
-// commit sends all records that were added to Badger, with their position. They
-// are there after await, and then after is called if it is not nil.
+// commit sends Badger all records that were added, with their position. await waits until they are there, and then
+// calls after if it is not nil.
 func (a *applier) commit(after func()) error {
 	if a.done.records > 0 {
 		if err := a.sendMoved(); err != nil {
@@ -212,7 +211,7 @@ func (a *applier) flush() error {
 	return a.await()
 }
 
-// send gives the transaction to Badger when it is through with the one before.
+// send passes the transaction to Badger after it has waited for the one before.
 func (a *applier) send(moved bool) error {
 	if err := a.blocks.closeAll(a.txns); err != nil {
 		return err
@@ -243,8 +242,8 @@ func (a *applier) send(moved bool) error {
 	return nil
 }
 
-// await waits until Badger has what was sent to it. If there is nothing to follow,
-// no transaction stays open, for Badger keeps what one could read.
+// await waits until Badger has what was sent to it. If nothing is to follow, it leaves no transaction open, because
+// Badger keeps old values as long as an open transaction could read them.
 func (a *applier) await() error {
 	if !a.txns.Sending() {
 		return nil

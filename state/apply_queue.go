@@ -12,13 +12,13 @@ import (
 	"github.com/mapwright/mapwright/state/internal/txn"
 )
 
-// A blockID is the queue of a host at one priority, which blocks are parts of.
+// A blockID names the queue of a host at one priority. Blocks are parts of such a queue.
 type blockID struct {
 	host     weburl.HostID
 	priority uint8
 }
 
-// openBlocks are the blocks that get links of the current transaction. Each has room reserved in it.
+// openBlocks are the blocks that get links of the current transaction. Each has room reserved in that transaction.
 type openBlocks struct {
 	open   map[blockID]*record.BlockBuilder
 	closed []*record.BlockBuilder // whose memory the current transaction uses
@@ -68,7 +68,7 @@ func (o *openBlocks) closeAll(w *txn.Writer) error {
 	return nil
 }
 
-// recycle keeps blocks that are in Badger for later use. It returns the empty list.
+// recycle keeps builders whose blocks are in Badger, for later use. It returns the list, emptied.
 func (o *openBlocks) recycle(blocks []*record.BlockBuilder) []*record.BlockBuilder {
 	for _, b := range blocks {
 		b.Reset()
@@ -115,11 +115,10 @@ func (a *applier) deleteBlocks() error {
 	return nil
 }
 
-// dropBlocks deletes the parts of queues that come from records after a position. A
-// block is known by its last link, and when its records are applied again they
-// may fall into other blocks; so the old ones, of which nothing may be left
-// but the key, would stay. The journal says which queues can have such parts: what
-// is in Badger was durable in the journal before.
+// dropBlocks deletes the blocks of queues that come from records after a position. The key of a block is its last link.
+// When the records are applied again, their links may fall into other blocks. The old blocks would then stay, perhaps
+// with nothing left but the key. The journal says which queues can have such blocks: what is in Badger was durable in
+// the journal before.
 func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
 	grown := map[blockID]bool{}
 	note := func(l *record.LinkView) error {

@@ -163,7 +163,7 @@ func (a *applier) name(n frontier.Named) error {
 	if !n.Linked {
 		return nil
 	}
-	n.LastMod = time.Time{} // that is what a sitemap says
+	n.LastMod = time.Time{} // it is from a sitemap, and belongs to Listed only
 	a.buf = record.AppendNamed(a.buf[:0], &n)
 	return a.put(record.AppendNamedKey(nil, n.Key, record.NamedLinked), a.buf)
 }

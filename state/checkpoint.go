@@ -42,7 +42,7 @@ func openCheckpoints(a *access, j Journal, dir string, limit int64) (_ *checkpoi
 	return c, unreadable, sweepSnapshots(dir, c.newest, c.before)
 }
 
-// logged says how much log there was at Open and was written since.
+// logged sets length: the bytes of log found by Open and written since.
 func (c *checkpoints) logged(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,7 @@ type SnapshotWriter struct {
 	next     checkpoint
 }
 
-// Position is that of the checkpoint. A snapshot must hold what records up
-// to it say; it may hold more.
+// Position is the position of the checkpoint. A snapshot must hold what records up to it say; it may hold more.
 func (w *SnapshotWriter) Position() frontier.Position { return w.next.position }
 
 // Put saves what write writes as the snapshot of that name. The version is the

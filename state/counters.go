@@ -16,8 +16,8 @@ const numOutcomes = 32
 // numSkipReasons-1 on share the last place.
 const numSkipReasons = 32
 
-// Counters count what was applied. Most of them are of pages, and a later visit of a
-// page replaces what the one before counted for. Sitemaps are counted apart.
+// Counters count what was applied. Most of them count pages. A later visit of a page replaces what the visit before it
+// added. Sitemaps are counted apart.
 type Counters struct {
 	Discovered uint64 // URLs found
 	Finished   uint64 // URLs finished at least once
@@ -43,11 +43,11 @@ type Counters struct {
 
 // Pending is how many visits of pages wait to be finished.
 func (c *Counters) Pending() uint64 {
-	// A page that is finished without ever being named is counted as one only.
+	// A page that was finished and never named is in Finished only.
 	return c.Discovered - min(c.Finished, c.Discovered) + c.Visits
 }
 
-// Done is how many URLs wait for no visit of a page.
+// Done is how many pages wait for no visit.
 func (c *Counters) Done() uint64 { return c.Discovered - min(c.Discovered, c.Pending()) }
 
 // PendingSitemaps is how many visits of sitemaps wait to be finished.
@@ -156,8 +156,7 @@ func (c *Counters) Append(dst []byte) []byte {
 	return dst
 }
 
-// DecodeCounters reads what Append wrote, also that of an earlier version. An error is
-// a *CorruptError.
+// DecodeCounters reads what Append wrote, in this or an earlier version. An error is a *CorruptError.
 func DecodeCounters(b []byte) (Counters, error) {
 	r := record.Reader{B: b}
 	c := readCounters(&r)

@@ -19,11 +19,9 @@
 //
 // # Order of calls
 //
-// [Open] makes or recovers a store. All methods may be called from any
-// goroutine. A caller that commits in bulk calls [Store.Ready] first, without locks
-// of its own: it is what slows a crawl down to the speed of the disk. Commit
-// may be called with locks held. The order of Commit calls is the order of the
-// journal.
+// [Open] makes or recovers a store. All methods may be called from any goroutine. A caller that commits in bulk calls
+// [Store.Ready] first, without locks of its own: it slows a crawl down to the speed of the disk. Commit may be called
+// with locks held. The order of Commit calls is the order of the journal.
 //
 // [Store.Seen], [Store.Host], [Store.Origin] and [Store.Facts] answer for
 // everything committed before the call; so do [Store.Pending] and

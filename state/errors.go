@@ -31,7 +31,7 @@ var (
 	// Nothing was committed, and the store is unharmed.
 	ErrTooLarge = errors.New("record is too large")
 
-	// ErrDiskFull fails a store before Badger meets a full disk.
+	// ErrDiskFull fails a store while the disk still has a little space; see Options.MinFree.
 	ErrDiskFull = disk.ErrFull
 )
 

@@ -38,7 +38,7 @@ type format struct {
 	seed     uint64
 	created  time.Time
 	identity string   // of the program that made it
-	crawl    [16]byte // of which it is a view; zero for a store with a log of its own
+	crawl    [16]byte // the crawl that it is a view of; zero for a store with a log of its own
 }
 
 func readFormat(dir string) (format, error) {
@@ -113,7 +113,7 @@ func look(dir string) (exists bool, f format, err error) {
 	return false, f, nil
 }
 
-// Info is what can be said of a directory without opening it.
+// Info describes a directory whose store is not opened.
 type Info struct {
 	Exists  bool      // it holds a store
 	Created time.Time // when that was made

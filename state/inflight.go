@@ -28,9 +28,9 @@ const (
 	inflightSitemap = 2
 )
 
-// mapInFlight maps the file that has for each worker the page or sitemap that it reads, and the run in which it does.
-// Nothing in it is synced: it outlives the process, and a machine that loses its power does not point to a page. Its
-// space on the disk is taken before it is mapped.
+// mapInFlight maps the file that says, for each worker, which page or sitemap it reads, and in which run. The file is
+// never synced: it survives a kill of the process, and after a loss of power no page must be suspected. Its space on
+// the disk is taken before it is mapped.
 func mapInFlight(path string, workers int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -55,7 +55,7 @@ type inflightEntry struct {
 	alone bool
 }
 
-// putInFlight writes an entry in place. The sum, which comes last, tells one that is not whole.
+// putInFlight writes an entry in place. The checksum at its end shows whether an entry is complete.
 func putInFlight(b []byte, run uint64, l *frontier.Link, alone bool) {
 	b[0] = inflightVersion
 	b[1] = record.Flag(alone, inflightAlone) | record.Flag(l.Sitemap, inflightSitemap)
@@ -82,7 +82,8 @@ func decodeInFlight(b []byte) (e inflightEntry, ok bool) {
 // SetInFlight notes which page or sitemap a worker reads from now on, in case the process ends: the link's Key, Visit
 // and Sitemap; nil means that it reads nothing. A worker is a number below Options.Workers. The note holds until the
 // link is finished in this visit, the worker's next call, or a clean end. It is not for a store with a SharedJournal,
-// whose directory is not opened again: there a [frontier.Record] says it. It must not be called after Close.
+// whose directory is not opened again: there [frontier.Lease.RecordInFlight] does this. It must not be called after
+// Close.
 func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) {
 	entry := s.inflight[worker*inflightSize : (worker+1)*inflightSize]
 	if l == nil {
@@ -92,8 +93,8 @@ func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) {
 	}
 }
 
-// readInFlight adds what the file says of a run that ended without notice, and that is not finished. Entries of other
-// runs were counted when these ended, or ended in good order.
+// readInFlight adds the links that a run had in flight when it ended uncleanly, and that are not finished. It skips
+// entries of other runs: those ended cleanly, or their entries were counted after their end.
 func (s *Store) readInFlight(run uint64, pages map[weburl.Key]bool) error {
 	all, err := os.ReadFile(filepath.Join(s.dir, inflightName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

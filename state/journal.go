@@ -30,7 +30,7 @@ type Handed struct {
 	Marks     []frontier.Mark       // of what was received before
 }
 
-// ReadHanded reads parts for a partition that the owner of another has written.
+// ReadHanded reads parts for one partition that the owner of another partition has written.
 func ReadHanded(parts ...Part) (h Handed, err error) {
 	var bodies record.Bodies
 	v := record.Visitor{
@@ -68,8 +68,7 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 	return h, nil
 }
 
-// Positions are places in a journal, by partition. A partition that is not in it
-// is not meant.
+// Positions are places in a journal, by partition. A partition that is not in the map is left out.
 type Positions map[uint8]frontier.Position
 
 // everywhere is the same position in all partitions.
@@ -107,7 +106,7 @@ type Journal interface {
 	// more. The journal may keep them.
 	Truncate(ctx context.Context, upTo Positions) error
 
-	// Stats returns figures of this opening of the journal.
+	// Stats returns figures since the journal was opened.
 	Stats() JournalStats
 
 	// Close makes every later call fail with ErrClosed. The store calls it once,

@@ -12,13 +12,13 @@ import (
 
 var _ frontier.Store = (*Store)(nil)
 
-// A SharedJournal is one that several machines share. The store over it is a view that
-// belongs to one session: no partition is open at first, Follow brings one up from the
-// journal, and Close records nothing. The directory cannot be opened again: the next session
-// makes another view.
+// A SharedJournal is a journal that several machines share. The store over it is a view that belongs to one session: no
+// partition is open at first, Follow brings one up from the journal, and Close records nothing. The directory cannot be
+// opened again: the next session makes another view.
 type SharedJournal interface {
 	Journal
-	// View says of which crawl the store is a view, by an identity that is not zero, and the number of the crawl's run.
+	// View returns the identity of the crawl that the store is a view of, which is not zero, and the number of the
+	// crawl's run.
 	View() (crawl [16]byte, run uint64)
 }
 
@@ -37,8 +37,7 @@ func (o *openPartitions) opened() record.PartitionSet {
 	return o.set
 }
 
-// change opens or closes a partition in the set. It reports false if it is so
-// already.
+// change opens or closes a partition in the set. It reports false if that changes nothing.
 func (o *openPartitions) change(p uint8, open bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,10 +70,9 @@ func (s *Store) ClosePartition(ctx context.Context, p uint8, c frontier.Closed) 
 	return nil
 }
 
-// OpenPartition records that a partition is open again, which ends what was in
-// flight of it. It returns what was said when the partition was closed; false if
-// that is not known, because it was not closed in good order or too long ago. In a view
-// the caller has brought the partition up to date with Follow.
+// OpenPartition records that a partition is open again. From then on nothing of it is in flight. It returns what
+// ClosePartition recorded; false if that is not known, because the partition was not closed in good order, or too long
+// ago. In a view the caller has brought the partition up to date with Follow.
 func (s *Store) OpenPartition(ctx context.Context, p uint8) (frontier.Closed, bool, error) {
 	if !s.parts.change(p, true) {
 		return frontier.Closed{}, false, fmt.Errorf("open partition %d: it is open", p)
@@ -103,8 +101,8 @@ type replay struct {
 // replayBytes is how much of a journal is applied at once.
 const replayBytes = 1 << 20
 
-// Follow brings a partition of a view that is not open here up to the journal's end. It
-// calls fold for the evidence that is new.
+// Follow applies the journal up to its end to a partition of a view. The partition must not be open here. It calls fold
+// for the evidence that is new.
 func (s *Store) Follow(ctx context.Context, p uint8, fold func(frontier.Position, uint64, frontier.Evidence)) error {
 	if open := s.parts.opened(); open.Has(p) {
 		return fmt.Errorf("follow partition %d: it is open", p)

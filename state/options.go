@@ -23,7 +23,7 @@ const (
 	ExistingOnly
 )
 
-// Off is for fields in which zero means a default.
+// Off switches off what a field sets, where zero means a default.
 const Off = -1
 
 // Options are the settings of a store. None of them is stored, but for Seed: a
@@ -88,12 +88,11 @@ type Options struct {
 	// Workers is how many workers of the caller note what they read, see [Store.SetInFlight].
 	Workers int
 
-	// Journal is where records become durable. Nil means the log in the store's
-	// directory; a [SharedJournal] makes the store a view. The store closes it, and Open too if it fails after it has
-	// looked at the directory.
+	// Journal is where records become durable. Nil means the log in the store's directory; a [SharedJournal] makes the
+	// store a view. The store closes it. If Open fails after it has looked at the directory, Open closes it.
 	Journal Journal
 
-	// Log are the options of the log in the directory. Durable is set by the store.
+	// Log are the options of the log in the directory. The store sets Durable and Written.
 	Log wal.Options
 
 	// ObserveDurable and ObserveApplied are called, if not nil, for every batch
@@ -102,7 +101,7 @@ type Options struct {
 	ObserveDurable func(latency time.Duration, records int)
 	ObserveApplied func(latency time.Duration, records int)
 
-	// Logger is told what Badger says. Nil means that it is dropped.
+	// Logger gets what Badger logs. Nil means that it is dropped.
 	Logger *slog.Logger
 }
 

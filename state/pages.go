@@ -17,20 +17,19 @@ import (
 
 // A Page is what is known of one URL: a page or, where that is said, a sitemap.
 type Page struct {
-	// Link is how the URL was found. Of a key that was finished without ever
-	// being named, only Link.Key is set.
+	// Link is how the URL was found. If the key was finished and never named, only Link.Key is set.
 	Link frontier.Link
-	// Finish is the last one, nil while there is none. Its Facts are those that hold: of an
-	// earlier visit, if it kept them.
+	// Finish is the last one, nil while there is none. Its Facts are those that hold now: the facts of an earlier
+	// visit, if this one kept them.
 	Finish *frontier.Finish
 	// VisitFacts are the facts of the last visit alone, if it kept earlier ones.
 	VisitFacts []byte
-	// FactsGeneration is the generation in which Finish.Facts were recorded, and FactsAt is
-	// when the visit was that found them.
+	// FactsGeneration is the generation in which Finish.Facts were recorded, and FactsAt is the time of the visit that
+	// found them.
 	FactsGeneration uint32
 	FactsAt         time.Time
-	// Linked and Listed say in which generation a page last linked to the URL, and a sitemap
-	// last listed it. What the source of Link says in generation 0 is not in it.
+	// Linked and Listed say in which generation a page last linked to the URL, and a sitemap last listed it. What
+	// Link.Source says in generation 0 is not included.
 	Linked, Listed NamedIn
 }
 
@@ -41,9 +40,8 @@ type NamedIn struct {
 	LastMod    time.Time // as the sitemap gives it
 }
 
-// queries answers what a store is asked, from what is in Badger and, where the caller
-// must see what it has committed, from the overlay or after waiting for the applier.
-// Its exported methods are the store's.
+// queries answers the reading calls of a store from Badger. Where a caller must see what it has committed, the answer
+// also comes from the overlay, or after waiting for the applier. Its exported methods are the store's.
 type queries struct {
 	*access
 	view    *view
@@ -70,9 +68,9 @@ func IsListed(s *Store, k weburl.Key) (bool, error) {
 	return ok, err
 }
 
-// Before returns what was recorded of a page before the given visit, which is not
-// finished: how the URL was found and named is left out, so that a recrawl reads less. It
-// waits for the applier only if what it finds is older than that.
+// Before returns what was recorded of a page before the given visit, which is not finished: how the URL was found and
+// named is left out, so that a recrawl reads less. It waits for the applier only if the previous visit is not applied
+// yet.
 func (q *queries) Before(ctx context.Context, k weburl.Key, visit uint32) (Page, bool, error) {
 	for waited := false; ; waited = true {
 		p, ok, err := readApplied(q, func(txn *badger.Txn) (Page, bool, error) {
@@ -99,7 +97,7 @@ func (q *queries) Found(k weburl.Key) (frontier.Link, bool, error) {
 	return p.Link, ok, err
 }
 
-// readApplied reads of one page what has been applied.
+// readApplied reads one page, as far as its records have been applied.
 func readApplied(q *queries, read func(*badger.Txn) (Page, bool, error)) (p Page, ok bool, err error) {
 	err = q.readNewest(func(txn *badger.Txn) (err error) {
 		p, ok, err = read(txn)
@@ -257,8 +255,8 @@ func readVouchers(it *badger.Iterator, k weburl.Key) ([]frontier.Voucher, error)
 	return list, nil
 }
 
-// CountSitemaps returns how many sitemaps of a host were ever named, of those that
-// have been applied. It counts to most at the most.
+// CountSitemaps returns how many sitemaps of a host were ever named, as far as records have been applied. It stops
+// counting when it reaches most.
 func (q *queries) CountSitemaps(ctx context.Context, h weburl.HostID, most int) (int, error) {
 	n := 0
 	prefix := record.AppendHostKey(nil, record.FamSitemap, h)
@@ -281,9 +279,9 @@ type Change struct {
 	Differences []byte
 }
 
-// Changes goes through what visits of a generation and of later ones changed, in the
-// order of keys and then of generations. It answers for what has been applied. Of two
-// visits in one generation the later one that changed something counts.
+// Changes goes through what visits of a generation and of later ones changed, in the order of keys and then of
+// generations. It answers for what has been applied. If several visits in one generation changed a URL, the last of
+// them counts.
 func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		from := []byte{record.FamChange}

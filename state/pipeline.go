@@ -10,8 +10,7 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// durableBatches is how many batches may wait for the applier. They are within
-// what bounds the queue.
+// durableBatches is how many batches may wait for the applier. They count towards Options.QueueBytes.
 const durableBatches = 64
 
 // A pipeline brings committed records into the journal and then into Badger. It has
@@ -23,7 +22,7 @@ type pipeline struct {
 	overlay *overlay.Overlay
 	latency latencies
 	durable chan *Batch   // from the writer to the applier
-	replays chan *replay  // from OpenPartition and Follow to the applier
+	replays chan *replay  // from Follow to the applier
 	ended   chan struct{} // closed when the applier has ended
 
 	// Set by the opening before the goroutines start.
@@ -126,7 +125,7 @@ func (p *pipeline) applyFrom(b *Batch) (err error) {
 	return p.applier.await()
 }
 
-// replay has records of a journal applied that another machine wrote.
+// replay passes records that another machine wrote to the applier, and waits until they are applied.
 func (p *pipeline) replay(ctx context.Context, r *replay) error {
 	select {
 	case p.replays <- r:

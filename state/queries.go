@@ -152,7 +152,7 @@ func addBlock(b *frontier.Backlog, priority uint8, links int) {
 type backlogReader struct {
 	from  []byte             // the key to go on with
 	whole []frontier.Backlog // the hosts that have been read to their end
-	last  frontier.Backlog   // the one that may go on at from; no Levels if there is none
+	last  frontier.Backlog   // the host whose queue may go on at from; no Levels if there is none
 }
 
 // read reads scanChunk blocks. It reports whether there are more.
@@ -224,7 +224,7 @@ func describe(txn *badger.Txn, b *frontier.Backlog, cursors, facts *hostReader, 
 	if b.Fact.Name != "" {
 		return nil
 	}
-	// No fact about the host was ever committed: its links know its name.
+	// No fact about the host was ever committed: its links have its name.
 	_, last, _ := record.ParseQueueKey(block.Key())
 	return block.Value(func(v []byte) (err error) {
 		decodeErr := record.ReadBlock(h, last.Priority, v, func(l *frontier.Link) bool {
@@ -292,7 +292,7 @@ func (q *queries) Seen(ctx context.Context, keys []weburl.Key, out []bool) (err 
 	if len(ask) == 0 {
 		return nil
 	}
-	// Neighbours share blocks.
+	// Neighbouring keys share blocks of Badger's tables.
 	slices.SortFunc(ask, func(a, b int32) int { return keys[a].Compare(keys[b]) })
 	txn := q.view.newest.take()
 	defer q.view.newest.drop(txn)

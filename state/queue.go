@@ -7,7 +7,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// recordOverhead is what a record costs beside its bytes while it waits.
+// recordOverhead is how many bytes a record costs beside its own while it waits.
 const recordOverhead = 64
 
 // A queue gives records their positions and gathers them into batches. It has
@@ -37,7 +37,7 @@ func newQueue(o Options) *queue {
 		wake: make(chan struct{}, 1), cur: &Batch{}}
 }
 
-// begin says which position the first record gets.
+// begin sets the position of the first record.
 func (q *queue) begin(next frontier.Position) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -200,8 +200,8 @@ func (q *queue) refuse(err error) {
 	}
 }
 
-// end refuses records from now on, adds one last of the store's own if that is
-// not nil, and makes take return what is left without delay, then nil.
+// end refuses records from now on. If last is not nil, it adds that as the last record. take then returns what is left
+// without delay, and after that nil.
 func (q *queue) end(err error, last []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // length.
 type RawPage []byte
 
-// What a value of a RawPage is. Those of a page are in this order.
+// The kinds of values in a RawPage. The values of a page are in this order.
 const (
 	rawFound byte = iota
 	rawFinish
@@ -32,7 +32,7 @@ func (b RawPage) Key() weburl.Key {
 	return k
 }
 
-// URL is the URL of the page; none if the key was finished without ever being named.
+// URL is the URL of the page; zero if the key was finished and never named.
 func (b RawPage) URL() (u weburl.URL, err error) {
 	err = b.values(func(kind byte, value []byte) (err error) {
 		if kind == rawFound {
@@ -101,8 +101,8 @@ func decoded(pages iter.Seq2[RawPage, error], sitemaps bool) iter.Seq2[Page, err
 	}
 }
 
-// each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if
-// including is true.
+// each goes through the pages or the sitemaps from a key on, up to those of the last host. It begins with the key
+// itself if including is true, and else behind it.
 func each(ctx context.Context, q *queries, from weburl.Key, including bool, last weburl.HostID,
 	sitemaps bool) iter.Seq2[RawPage, error] {
 	return func(yield func(RawPage, error) bool) {
@@ -136,9 +136,9 @@ func each(ctx context.Context, q *queries, from weburl.Key, including bool, last
 	}
 }
 
-// fetchAhead is from which size of the value log on values are read by several goroutines, one for each value. It pays
-// where they must come from a disk. Smaller logs are in the memory of the operating system after a crawl, or soon after
-// they are read: there the goroutines were an eighth of the CPU of an export of 50,000 pages.
+// fetchAhead is the size in bytes from which on a value log is read ahead, with one goroutine for each value. That is
+// faster if values come from the disk. A smaller log is in the operating system's cache after a crawl, or soon after it
+// is read: there the goroutines took an eighth of the CPU of an export of 50,000 pages.
 const fetchAhead = 1 << 30
 
 // One transaction reads pages until there are pagesChunk of them, or pagesBytes. They are all in memory at once.
@@ -161,7 +161,7 @@ type rawPages struct {
 }
 
 // read reads the next pages or sitemaps after a key, and that of the key itself if first is true. It closes the merge.
-// If it fails, those before are there.
+// If it fails, those that it read before are in b.
 func (b *rawPages) read(m *pageMerge, after weburl.Key, first bool) (err error) {
 	defer m.close()
 	m.seek(after, first)
@@ -217,7 +217,8 @@ func (m *pageMerge) next(dst []byte) ([]byte, error) {
 	dst = k.Append(dst)
 	take := func(r *familyReader, kind byte) error {
 		return r.take(k, func(value []byte) error {
-			// What Badger could not read is empty. That is found here, where the call can tell what failed.
+			// Badger returns an empty value for what it could not read. ValueReader finds that here, where the error
+			// can say what failed.
 			r := record.ValueReader(value)
 			dst = appendRaw(dst, kind, value)
 			return r.Done("page")
@@ -248,8 +249,7 @@ type familyReader struct {
 	valid  bool
 }
 
-// newFamilyReader returns a reader that stands nowhere. Values are fetched ahead where
-// they are in the value log.
+// newFamilyReader returns a reader; seek must be called first. If fetch is set, values are read ahead.
 func newFamilyReader(txn *badger.Txn, family byte, fetch bool) familyReader {
 	return familyReader{family: family, it: txn.NewIterator(badger.IteratorOptions{
 		Prefix: []byte{family}, PrefetchValues: fetch, PrefetchSize: 64,
@@ -269,8 +269,7 @@ func (r *familyReader) next() {
 func (r *familyReader) look() {
 	r.valid = r.it.Valid()
 	if r.valid {
-		// A shorter key would be an error of ours; it reads as zero and is never equal to
-		// one that is looked for.
+		// A shorter key would be a bug in this package. It reads as zero, and no key that is looked for is zero.
 		b := r.it.Item().Key()
 		r.key, _ = record.ParseURLKey(b[:min(len(b), record.URLKeySize)])
 	}

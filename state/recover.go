@@ -214,9 +214,8 @@ func (s *Store) recover() (err error) {
 	return nil
 }
 
-// openJournal opens the journal, which must hold all that Badger might lack, and
-// what Badger has for sure. It returns the last position in it, as far as that is
-// known.
+// openJournal opens the journal. A local log must reach at least to synced, and hold all records after it. It returns
+// the last position in the journal; of a journal of the caller it is not known, and the greatest number stands for it.
 func (s *Store) openJournal(synced frontier.Position) (end frontier.Position, err error) {
 	if s.opts.Journal != nil {
 		s.journal = s.opts.Journal
@@ -253,10 +252,9 @@ func (s *Store) openView(reached progress) error {
 	return s.view.loadCrashes()
 }
 
-// replay applies the journal from where Badger is known to be durable. Badger may
-// hold any part of what follows, in any mixture; all of it is written again,
-// under the same keys, but for the blocks of queues. The journal ends with the
-// record at end.
+// replay applies the journal from where Badger is known to be durable. Badger may hold any parts of the later records.
+// All of them are written again, under the same keys, except for the blocks of queues. The journal ends with the record
+// at end.
 func (s *Store) replay(synced, end frontier.Position) error {
 	applied, err := s.view.applied()
 	if err != nil {

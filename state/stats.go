@@ -48,8 +48,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// latencyWeight is the weight of the past in the moving averages: the last
-// about eight batches count.
+// latencyWeight is the weight of the past in the moving averages: about the last eight batches count.
 const latencyWeight = 8
 
 type latencies struct {

@@ -50,8 +50,8 @@ type Store struct {
 
 	running sync.WaitGroup // of the goroutines that start begins
 
-	closeOnce func() error // closeAll, or what it returned before
-	reclaim   func() error // guarded by checkpoints.making; closes what Close has left open; nil if that is nothing
+	closeOnce func() error // calls closeAll once, and returns its error each time
+	reclaim   func() error // guarded by checkpoints.making; closes what Close has left open; nil if nothing is left
 }
 
 type encodeBuffer struct {
@@ -71,12 +71,11 @@ func (s *Store) start() {
 // It does not wait for anything, and may be called with locks held. They are
 // durable when Flush returns, and about Options.BatchDelay later by themselves.
 //
-// A record larger than MaxRecordSize becomes several: its links, and those it sends,
-// first, and what else it says in the last one. A crash may leave only the first ones, in which case the
-// page is not finished, its links are known, and the caller's next try finishes it.
-// If what is left without links is still too large, or a name in a record is longer
-// than 60,000 bytes, nothing is committed and the error is ErrTooLarge. Any other error is
-// the one that failed the store.
+// A record larger than MaxRecordSize becomes several: the first ones have its links and those that it sends, the last
+// one has all else. A crash may leave only the first ones, in which case the page is not finished, its links are known,
+// and the caller's next try finishes it. If what is left without links is still too large, or a name in a record is
+// longer than 60,000 bytes, nothing is committed and the error is ErrTooLarge. Any other error is the one that failed
+// the store.
 func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	e, _ := s.buffers.Get().(*encodeBuffer)
 	if e == nil {
@@ -208,8 +207,8 @@ func (s *Store) Hasher() weburl.Hasher { return weburl.NewHasher(s.seed) }
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
 
-// UncleanEnds says how many unclean ends found the page in flight, and at how many of them, up to
-// two, it was in flight alone. Once the page is finished there are none.
+// UncleanEnds returns at how many unclean ends of runs the page was in flight, and at how many of them, up to two, it
+// was in flight alone. Both are zero once the page is finished.
 func (s *Store) UncleanEnds(k weburl.Key) (n, alone int) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
@@ -250,8 +249,8 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closeAll() error {
-	// The end of the run goes to the journal even if Badger has failed: pages in
-	// flight did not end the process.
+	// The end of the run goes to the journal even if Badger has failed: the pages in flight are not the cause of this
+	// end.
 	var last []byte
 	if s.opts.view() == nil {
 		last = record.AppendClosed(nil, s.run, s.parts.opened(), nil)
@@ -332,10 +331,9 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	return err
 }
 
-// Reclaim closes what Close had to leave open because the disk was full, and
-// unlocks the directory, so that this process can open it again. It returns an
-// error while that is not possible, or once of what has failed in it; call it
-// again when the disk has space. Close must have returned.
+// Reclaim closes what Close had to leave open because the disk was full, and unlocks the directory, so that this
+// process can open it again. It returns an error while that is not possible; call it again when the disk has space. An
+// error of the closing itself is returned once. Close must have returned.
 func (s *Store) Reclaim() error {
 	s.checkpoints.making.Lock()
 	defer s.checkpoints.making.Unlock()

@@ -21,8 +21,7 @@ const (
 	syncedMagic = "mwsynced"
 )
 
-// progress is how far the view has come, with what is known at that place and
-// not in Badger itself.
+// progress is the position that the view has reached, and what is known at that position and not stored in Badger.
 type progress struct {
 	position frontier.Position // of the last record that is applied
 	run      uint64            // the one that wrote it

@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// A view is Badger with what is known about it.
+// A view is Badger, and what the store keeps in memory of it.
 type view struct {
 	db     *badger.DB
 	dir    string
@@ -21,7 +21,7 @@ type view struct {
 	mu      sync.Mutex
 	reached progress                          // guarded by mu; as of the last transaction
 	crashes map[weburl.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
-	// guarded by mu; what was last said when a partition was closed, as far as it is known
+	// guarded by mu; what was recorded when a partition was last closed, as far as it is known
 	closings map[uint8]frontier.Closed
 	facts    map[string][]byte // guarded by mu; facts of the crawl as committed
 }
@@ -67,8 +67,8 @@ func (v *view) loadCrashes() error {
 	return nil
 }
 
-// crashedLocked returns what was in flight when a partition ended that was not closed, with the
-// number of such ends of each page.
+// crashedLocked returns the pages of a partition that were in flight when a run ended without closing it, each with its
+// number of such ends. It returns none if the partition was closed.
 func (v *view) crashedLocked(p uint8) map[weburl.Key]record.UncleanEnds {
 	if !v.reached.parts[p].open {
 		return nil
@@ -139,10 +139,9 @@ func (v *view) setFacts(facts []frontier.CrawlFact) {
 	}
 }
 
-// A readView is a transaction that many readers share. One of their own would
-// wait, as Badger has it, for the transaction that is being written, and there is
-// nearly always one. It shows all that is applied: the applier begins a new one
-// after each of its transactions, before anything leaves the overlay.
+// A readView is a transaction that many readers share. In Badger a new transaction waits for the one that is being
+// written, and there is nearly always one. It shows all that is applied: the applier begins a new one after each of its
+// transactions, before anything leaves the overlay.
 type readView struct {
 	mu  sync.Mutex
 	cur *sharedTxn // guarded by mu; nil before the first and after the last
@@ -158,7 +157,7 @@ func (r *readView) renew(db *badger.DB) {
 	r.replace(&sharedTxn{Txn: db.NewTransaction(false), refs: 1})
 }
 
-// end lets go of the last one.
+// end releases the last transaction.
 func (r *readView) end() { r.replace(nil) }
 
 func (r *readView) replace(next *sharedTxn) {
@@ -170,7 +169,7 @@ func (r *readView) replace(next *sharedTxn) {
 	r.cur = next
 }
 
-// take lends the newest transaction; give it back with drop.
+// take returns the newest transaction; drop releases it.
 func (r *readView) take() *sharedTxn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
