@@ -39,8 +39,8 @@ type Options struct {
 	DryRun bool
 	// Each, when not nil, sees every page, and its line in sitemap.jsonl; nil if that is not written.
 	Each func(l *page.Line, line []byte) `json:"-"`
-	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex the number of files in
-	// an index. Zero means those.
+	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex replaces the limit of
+	// files in an index. Zero means the protocol's limit.
 	MaxURLs, MaxBytes, MaxIndex int
 }
 
@@ -117,7 +117,7 @@ func (e *exporter) wants(what string) bool {
 }
 
 // CheckReplace returns datadir.ErrNotOurs if an export with these options would replace a file that Mapwright did not
-// write. Parts of a large sitemap after the first are checked by Write only, when it knows that there are so many.
+// write. Only Write checks the parts of a large sitemap after the first, because their number is not known before.
 func CheckReplace(o Options) error {
 	e := &exporter{o: o}
 	if err := e.checkReplace(); err != nil || !e.wants("xml") {
@@ -133,14 +133,15 @@ type output struct {
 	file   **datadir.File
 }
 
-// outputs are those files, in the order in which they are published.
+// outputs returns these files, in the order in which they are published.
 func (e *exporter) outputs() []output {
 	return []output{{"sitemap.jsonl", e.wants("jsonl"), &e.jsonl},
 		{"sitemap.csv", e.o.CSV && e.wants("csv"), &e.table}, {"links.jsonl", e.o.Links && e.wants("links"), &e.graph},
 		{datadir.ChangesName, e.o.Changes != nil && e.wants("changes"), &e.changes}}
 }
 
-// checkReplace checks the outputs. XML sitemaps are not written if no page is indexable.
+// checkReplace checks the outputs other than XML sitemaps. Those are checked when the first one is written, because
+// there are none if no page is indexable.
 func (e *exporter) checkReplace() error {
 	for _, out := range e.outputs() {
 		if out.wanted {
@@ -172,7 +173,7 @@ func (e *exporter) open() error {
 	return e.csv.Write(e.fields.Columns())
 }
 
-// page writes one page everywhere.
+// page writes one page to all outputs.
 func (e *exporter) page(l *page.Line) error {
 	e.res.Pages++
 	if l.Indexable && !sitemap.Fits(l.URL.String()) {
@@ -231,8 +232,8 @@ func (e *exporter) writeChanges(ctx context.Context) error {
 	return nil
 }
 
-// appendEdge appends a line of links.jsonl. Package encoding/json took a seventh of the CPU of an export with 30 links
-// on a page.
+// appendEdge appends a line of links.jsonl. With package encoding/json it took a seventh of the CPU of an export with
+// 30 links on a page.
 func appendEdge(b []byte, from string, l *page.Link) []byte {
 	b = page.AppendQuoted(append(b, `{"from":`...), from)
 	b = page.AppendQuoted(append(b, `,"to":`...), l.To)

@@ -22,10 +22,11 @@ import (
 )
 
 // xmlFiles writes the XML sitemaps: one file if everything fits, else parts and an index over them. If there are pages
-// of several hosts, each host has a set of its own, and the index is over the files of all sets. How many hosts there
-// are is known at the end only, so the files have temporary names until then.
+// of several hosts, each host has a set of its own, and the index is over the files of all sets. The number of hosts is
+// known only at the end, so the files have temporary names until then.
 //
-// add comes first, for each entry; then prepare and publish; abort at any time. It holds about 60 bytes for each host.
+// Call add for each entry, then prepare, then publish. abort may be called at any time. It holds about 60 bytes for
+// each host.
 type xmlFiles struct {
 	dir      string
 	base     string // address of the directory, with a slash at the end
@@ -35,8 +36,8 @@ type xmlFiles struct {
 
 	sets  []hostSet
 	parts []part
-	// recent are the sets of the present host name by host. Pages come by host name and then by URL, so those of one
-	// port may stand between those that differ in the scheme alone.
+	// recent has the sets of the present host name, by host with port. Pages come by host name and then by URL, so the
+	// pages of a port can come between the http pages and the https pages of a host.
 	recent map[string]int32
 	name   string // the present host name
 	now    int32  // the set of the last entry
@@ -46,9 +47,10 @@ type xmlFiles struct {
 	zip    *gzip.Writer
 
 	slow errgroup.Group // calls that wait for the disk
-	// names of the indexes that are written, under temporary names: of hosts, then that over all files
+	// indexes are the names of the indexes that are written under temporary names: those of hosts, then those over all
+	// files.
 	indexes []string
-	over    []string // those of them that are over all files, the first first
+	over    []string // the indexes over all files, in order
 	removed []string // sitemaps of an earlier export
 }
 
@@ -66,8 +68,8 @@ type part struct {
 
 const noTime = math.MinInt64
 
-// parallel is how many files are made durable, renamed or removed at once. Of 20,000 small files on ext4 that takes a
-// fourth of the time that one after the other takes.
+// parallel is how many files are made durable, renamed or removed at once. For 20,000 small files on ext4 this takes a
+// quarter of the time of one file after the other.
 const parallel = 32
 
 func newXMLFiles(o *Options) *xmlFiles {
@@ -88,7 +90,8 @@ func (x *xmlFiles) suffix() string {
 	return ".xml"
 }
 
-// partName is the name of a part if there is one set, and the temporary name of any part but for its suffix.
+// partName is the final name of a part if there is one set. With datadir.TempSuffix it is the temporary name of any
+// part.
 func (x *xmlFiles) partName(n int) string { return fmt.Sprintf("sitemap-%05d%s", n, x.suffix()) }
 
 // add writes the entry of a URL, into the next part when the present one is full or another host's.
@@ -121,7 +124,7 @@ func (x *xmlFiles) add(u weburl.URL, e *sitemap.Entry) error {
 	return nil
 }
 
-// enter makes the set of a host the present one. Name is that of the host without its port.
+// enter makes the set of a host the present one. name is the host without its port.
 func (x *xmlFiles) enter(name, host string) {
 	if name != x.name {
 		clear(x.recent)
@@ -129,7 +132,7 @@ func (x *xmlFiles) enter(name, host string) {
 	}
 	now, known := x.recent[host]
 	if !known {
-		host = strings.Clone(host) // the URL is longer
+		host = strings.Clone(host) // else the whole URL stays in memory
 		now = int32(len(x.sets))
 		x.sets = append(x.sets, hostSet{host: host})
 		x.recent[host] = now
@@ -137,7 +140,7 @@ func (x *xmlFiles) enter(name, host string) {
 	x.now = now
 }
 
-// checkReplace checks the names that there are in any case, and that of the first part.
+// checkReplace checks the name of the sitemap or index that is always written, and the name of the first part.
 func (x *xmlFiles) checkReplace() error {
 	for _, name := range []string{x.partName(1), "sitemap" + x.suffix()} {
 		if err := datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
@@ -184,7 +187,7 @@ func (x *xmlFiles) endPart() error {
 	return errors.Join(err, x.seal(x.file))
 }
 
-// seal has a file made durable beside what follows. Prepare waits for that.
+// seal makes a file durable in another goroutine. prepare waits for it.
 func (x *xmlFiles) seal(f *datadir.File) error {
 	err := f.Flush()
 	x.slow.Go(f.Sync)
@@ -194,7 +197,7 @@ func (x *xmlFiles) seal(f *datadir.File) error {
 // names are the final names of the parts, in the order in which they were written.
 func (x *xmlFiles) names() iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
-		named := map[int32]int{} // how many of a set of several
+		named := map[int32]int{} // parts of a set that have a name so far
 		for i := range x.parts {
 			set := x.parts[i].set
 			name, own := "", &x.sets[set]
@@ -216,8 +219,8 @@ func (x *xmlFiles) names() iter.Seq2[int, string] {
 	}
 }
 
-// prepare writes the indexes and checks that no file of another program would be replaced. Everything is durable then,
-// under temporary names.
+// prepare writes the indexes and checks that no file of another program would be replaced. After it, everything is
+// durable under temporary names.
 func (x *xmlFiles) prepare() (err error) {
 	if err := x.endPart(); err != nil {
 		return err
@@ -246,7 +249,7 @@ func (x *xmlFiles) writeHostIndexes() error {
 		part int
 		name string
 	}
-	several := map[int32][]numbered{} // a host with parts behind those of others has a port, so there are few
+	several := map[int32][]numbered{} // few: only hosts that differ in the port can be incomplete at once
 	for i, name := range x.names() {
 		set := x.parts[i].set
 		own := x.sets[set]
@@ -271,8 +274,8 @@ func (x *xmlFiles) writeHostIndexes() error {
 	return nil
 }
 
-// writeIndex writes an index over parts, under a temporary name. What goes over the limits of the protocol goes into
-// another one, with a number: there is no index of indexes. It returns their names.
+// writeIndex writes an index over parts, under a temporary name. If there are more parts than the protocol allows, it
+// writes further indexes with a number, because there is no index of indexes. It returns their names.
 func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names []string, err error) {
 	limits := sitemap.Options{MaxURLs: x.maxIndex}
 	var f *datadir.File
@@ -318,8 +321,8 @@ func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names 
 	return names, end()
 }
 
-// publish gives the files their names: parts before the indexes that point to them, sitemap.xml last. Stale files of an
-// earlier export go after that. It returns the names, those to submit first.
+// publish gives the files their names: parts before the indexes that point to them, sitemap.xml last. Then it removes
+// stale files of an earlier export. It returns all names; those that a site submits come first.
 func (x *xmlFiles) publish() ([]string, error) {
 	names := slices.Clone(x.over)
 	for _, name := range x.indexes {
@@ -353,8 +356,8 @@ func (x *xmlFiles) publish() ([]string, error) {
 
 func (x *xmlFiles) temp(name string) string { return filepath.Join(x.dir, name+datadir.TempSuffix) }
 
-// removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed
-// left. A sitemap that another program made is not touched.
+// removeStale removes sitemaps of an earlier export that this one did not write again, and temporary files that killed
+// exports left. A sitemap that another program made is not touched.
 func (x *xmlFiles) removeStale(written []string) error {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Version stands first in a status. Fields are added without raising it; one that goes or
-// changes its meaning raises it.
+// Version stands first in a status. It is raised if a field is removed or changes its meaning, not if one is added.
 const Version = 1
 
 // ErrSeveral means that no name was given and there are several crawls.
@@ -49,7 +48,7 @@ func Find(ctx context.Context, c cluster.Catalog, name string) (*cluster.Crawl, 
 	return nil, fmt.Errorf("%q: %w, only %s", name, cluster.ErrNoCrawl, strings.Join(names, ", "))
 }
 
-// A Crawl is one of a list.
+// A Crawl is an entry in the list of crawls.
 type Crawl struct {
 	Name      string        `json:"name"`
 	State     cluster.State `json:"state"`
@@ -89,7 +88,7 @@ type Status struct {
 	Machines  []Machine `json:"machines"`
 }
 
-// A Machine works on a crawl, or did so without leaving it.
+// A Machine has joined a crawl and has not left it. If it was killed, it is not alive.
 type Machine struct {
 	Name       string    `json:"name"`
 	ID         string    `json:"id"`

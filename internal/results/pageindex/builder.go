@@ -22,9 +22,9 @@ import (
 	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
-// A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when
-// sitemap.jsonl has its name. Close removes what an index that was not finished left, and may be called in any case.
-// The file appears whole or not at all.
+// A Builder makes the index of a directory. Call Add for every line of sitemap.jsonl in its order, and Finish after
+// sitemap.jsonl has its final name. Call Close in any case: it removes the temporary files of an index that was not
+// finished. The file appears whole or not at all.
 type Builder struct {
 	dir  string
 	err  error    // the first; Finish returns it
@@ -40,18 +40,18 @@ type Builder struct {
 	buf    []byte
 }
 
-// run is pages of one host, which follow each other.
+// run is a sequence of pages of one host.
 type run struct {
 	host  string
 	first uint32
 	count uint32
 }
 
-// maxLine is the longest line that a row can say the length of.
+// maxLine is the longest line, in bytes, whose length fits into a row.
 const maxLine = math.MaxUint32
 
-// NewBuilder begins an index in a directory. Until it is finished it is in temporary files. What a kill left of an
-// earlier one is removed, so no other may be under way.
+// NewBuilder begins an index in temporary files of a directory. It removes the temporary files of a builder that was
+// killed, so only one Builder may work in a directory.
 func NewBuilder(dir string) *Builder {
 	b := &Builder{dir: dir, hash: xxhash.New()}
 	b.err = b.open()
@@ -76,7 +76,7 @@ func (b *Builder) open() error {
 	return err
 }
 
-// Close removes temporary files. What cannot be removed is removed by the next Builder.
+// Close removes temporary files. If it fails, the next Builder removes them.
 func (b *Builder) Close() {
 	for _, f := range []*os.File{b.rows, b.urls} {
 		if f != nil {
@@ -211,7 +211,7 @@ func (b *Builder) complete(x Extra) error {
 const chunkRows = 4096
 
 // ranks gives each page its place in the order of host names and URLs. Pages of a host follow each other by URL
-// already, so only hosts are sorted. It is called for one page after the other.
+// already, so only hosts are sorted. The ids must come in ascending order.
 func (b *Builder) ranks() func(id uint32) uint32 {
 	order := make([]int, len(b.hosts))
 	for i := range order {

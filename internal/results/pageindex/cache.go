@@ -21,7 +21,7 @@ type Cache struct {
 	Make func(ctx context.Context, dir string) error
 
 	making sync.Mutex             // held while Make runs
-	failed map[string]fileVersion // guarded by making; what Make could not make, so that it is not called again
+	failed map[string]fileVersion // guarded by making; the files for which Make failed and is not called again
 
 	mu  sync.Mutex
 	all []*cached // guarded by mu; the one that was used last is first
@@ -32,7 +32,7 @@ type cached struct {
 	*Index
 	dir     string
 	version fileVersion
-	users   int       // guarded by Cache.mu, with one for the list
+	users   int       // guarded by Cache.mu; the list counts as one user
 	used    time.Time // guarded by Cache.mu
 }
 
@@ -81,8 +81,8 @@ func versionOf(dir string) (fileVersion, error) {
 	return fileVersion{info.Size(), info.ModTime()}, nil
 }
 
-// make opens an index that was missing: another caller may have made it meanwhile, else Make makes it. One is made at a
-// time, and Make is called once for each sitemap.jsonl, unless it was cancelled or busy.
+// make opens an index that was missing. If no other caller has made it meanwhile, it calls Make. It makes one index at
+// a time, and calls Make once for each sitemap.jsonl, unless Make was cancelled or busy.
 func (c *Cache) make(ctx context.Context, dir string) (*Index, fileVersion, error) {
 	c.making.Lock()
 	defer c.making.Unlock()
@@ -110,7 +110,7 @@ func (c *Cache) make(ctx context.Context, dir string) (*Index, fileVersion, erro
 	return x, version, err
 }
 
-// find is the open index of a version, with one more user, or nil.
+// find returns the open index of a version with one more user, or nil.
 func (c *Cache) find(dir string, version fileVersion) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,10 +16,10 @@ type header struct {
 	source   fingerprint
 	rowsSum  uint64 // xxhash64 of the rows
 	urlsSum  uint64 // likewise, of the URLs
-	known    uint64 // bits: what of the rows is known
+	known    uint64 // bits: which optional fields the rows have
 }
 
-// fingerprint says of which sitemap.jsonl an index is.
+// fingerprint identifies the sitemap.jsonl of an index.
 type fingerprint struct {
 	size    uint64
 	hash    uint64 // xxhash64
@@ -66,5 +66,5 @@ func decodeHeader(b []byte) (header, error) {
 	return h, nil
 }
 
-// size is that of the whole file.
+// size is the size of the whole file in bytes.
 func (h *header) size() int64 { return headerSize + int64(h.rows)*rowSize + int64(h.urlBytes) }

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Quoted is a URL as it stands in files of JSON lines. Only a backslash is escaped there: quotes and controls are not
-// part of a canonical URL.
+// Quoted is a URL in the form that files of JSON lines have. Only a backslash is escaped there: quotes and control
+// characters are not part of a canonical URL.
 func Quoted(url string) []byte { return []byte(`"` + strings.ReplaceAll(url, `\`, `\\`) + `"`) }
 
-// EachLine calls see with each line of a file that contains a text, without the line feed, until see returns false.
-// Such a file may have many gigabytes, so it ends soon after ctx does. The text is valid during the call.
+// EachLine calls see with each line of a file that contains a text, without the line feed, until see returns false. The
+// line is valid during the call. A file may have many gigabytes, so EachLine checks ctx after every megabyte.
 func EachLine(ctx context.Context, path string, contains []byte, see func([]byte) bool) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -34,12 +34,12 @@ type Filter struct {
 	Generation *int // the last check
 
 	URL    string // exactly this URL
-	Prefix string // URLs that begin so
+	Prefix string // URLs that begin with this text
 	// URLs with this text; letters of ASCII match in either case, and other characters in their escaped form
 	Contains string
 }
 
-// Range is a range of numbers with both ends. Nil is no bound.
+// Range is a range of numbers, both ends included. Nil is no bound.
 type Range struct{ Min, Max *int64 }
 
 func (r Range) set() bool { return r.Min != nil || r.Max != nil }
@@ -88,7 +88,7 @@ func Orders() []string {
 	return names[:]
 }
 
-// Query is a question for pages.
+// Query selects pages and their order.
 type Query struct {
 	Filter     Filter
 	Order      Order
@@ -106,7 +106,7 @@ const (
 
 // Result is the answer to a query.
 type Result struct {
-	Total int64 // pages that the filter lets pass, on all pages of the answer
+	Total int64 // all pages that pass the filter, not only Hits
 	Hits  []Hit
 	Next  string // cursor of what follows; empty if nothing does
 }
@@ -225,11 +225,11 @@ func (q *Query) key(row stored) uint64 {
 	return uint64(v) + 1
 }
 
-// smallest keeps the smallest keys of many, by sorting them whenever there are twice as many as are wanted.
+// smallest keeps the smallest of many keys. It sorts and cuts them whenever there are twice as many as are wanted.
 type smallest struct {
 	limit int
 	keys  []key
-	full  bool // there are more than limit: worst is the largest that can be among the smallest
+	full  bool // worst is set; a key that is not smaller is dropped
 	worst key
 }
 
@@ -242,7 +242,7 @@ func (s *smallest) add(k key) {
 	}
 }
 
-// sorted cuts off the keys that are too many.
+// sorted sorts the keys and keeps the first limit of them.
 func (s *smallest) sorted() []key {
 	slices.SortFunc(s.keys, func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.rank, b.rank))
@@ -284,7 +284,7 @@ type matcher struct {
 	changes  [256]bool
 	statuses [1000]bool
 	classes  [10]bool
-	exact    []byte // nil if not asked for, as the next two
+	exact    []byte // nil if the filter has none; also the next two
 	prefix   []byte
 	contains []byte
 }
@@ -346,7 +346,7 @@ func escapeText(text string) string {
 
 func (m *matcher) needsURL() bool { return m.exact != nil || m.prefix != nil || m.contains != nil }
 
-// row reports whether a row passes, but for its URL.
+// row reports whether a row passes the filter apart from its URL.
 func (m *matcher) row(r stored) bool {
 	f := m.f
 	switch {
@@ -368,7 +368,7 @@ func (m *matcher) row(r stored) bool {
 	return true
 }
 
-// url reports whether a URL passes, but for Contains.
+// url reports whether a URL passes the filter apart from Contains.
 func (m *matcher) url(url []byte) bool {
 	return (m.exact == nil || bytes.Equal(url, m.exact)) && (m.prefix == nil || bytes.HasPrefix(url, m.prefix))
 }

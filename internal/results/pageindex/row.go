@@ -46,8 +46,8 @@ const (
 	atChange     = 62
 )
 
-// appendRow appends the row of a page, but its rank, click depth and problems, which are written later. Its line has
-// the given place in sitemap.jsonl, and its URL the given place behind the rows.
+// appendRow appends the row of a page. Its rank, click depth and problems are written later. offset and length are the
+// place of its line in sitemap.jsonl; urlAt is the place of its URL behind the rows.
 func appendRow(b []byte, l *page.Line, offset uint64, length uint32, urlAt uint64) []byte {
 	size, ms, checked := uint64(noBytes), uint32(noMillis), int64(math.MinInt64)
 	if l.ContentLength != nil && *l.ContentLength >= 0 {

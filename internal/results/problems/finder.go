@@ -26,7 +26,7 @@ type Options struct {
 	Host func(u weburl.URL) (Host, error)
 	// NotChecked has the reasons for which problems are not looked for.
 	NotChecked map[Code]string
-	// Notes have what else is to be said of a problem that is looked for.
+	// Notes have remarks on problems that are looked for.
 	Notes map[Code]string
 }
 
@@ -37,9 +37,9 @@ type Host struct {
 	Probe        *page.Hash // of the text of that answer, if its status was 200; else nil
 }
 
-// A Finder finds the problems of a site. See or Skip is called for each page in the order of sitemap.jsonl, then Join.
-// If Targets is not 0 then, SeeLinks is called for each page once more. At last comes Finish. Close may be called at
-// any time. Its memory does not grow with the number of pages. It is not safe for concurrent use.
+// A Finder finds the problems of a site. Call See or Skip for each page in the order of sitemap.jsonl, then Join. If
+// Targets is not 0 after that, call SeeLinks once more for each page. Call Finish last. Close may be called at any
+// time. Its memory does not grow with the number of pages. It is not safe for concurrent use.
 type Finder struct {
 	o    Options
 	line int64 // number of pages seen
@@ -48,7 +48,7 @@ type Finder struct {
 	found      *extsort.Sorter[finding]
 	subjects   *extsort.Sorter[subject]
 	mentions   *extsort.Sorter[mention]
-	recent     []uint64 // mentions of links by hash: those that are repeated soon are not sorted twice
+	recent     []uint64 // recent links by hash: a link that is soon repeated is not sorted again
 	same       map[Code]*alike
 	near       *nearness
 	duplicates *duplicates
@@ -129,7 +129,7 @@ func (f *Finder) See(l *page.Line) error {
 	return f.err
 }
 
-// view is a page while it is looked at.
+// view is a page with what See derives from it.
 type view struct {
 	*page.Line
 	URL         string // that of Line as text
@@ -167,7 +167,7 @@ func (f *Finder) answer(v *view, add func(Code, string, ...string)) {
 	}
 }
 
-// answerOf is the status code of a URL, or its outcome if there is none or the status does not tell.
+// answerOf is the status code of a URL. It is the outcome if there is no status, or if the status is not what failed.
 func answerOf(l *page.Line) string {
 	if o := l.Outcome; l.StatusCode == 0 || o == page.Timeout.String() || o == page.ReadError.String() {
 		return o
@@ -187,8 +187,8 @@ func isBroken(l *page.Line) bool {
 	return false
 }
 
-// isSettled reports whether it is known what the URL answers. Of a URL that was not requested it is, if robots.txt
-// forbids it.
+// isSettled reports whether the crawl knows what the URL answers. A URL that robots.txt forbids counts as settled,
+// although it was not requested.
 func isSettled(l *page.Line) bool {
 	switch l.Outcome {
 	case page.Pending.String(), page.HostBlocked.String(), page.Throttled.String(), page.Trap.String(),
@@ -198,7 +198,7 @@ func isSettled(l *page.Line) bool {
 	return true
 }
 
-// sitemap checks a URL beside the sitemaps.
+// sitemap compares a URL with what the sitemaps list.
 func (f *Finder) sitemap(v *view, add func(Code, string, ...string)) {
 	if f.host.SitemapsRead {
 		f.sitemaps++
@@ -219,7 +219,7 @@ func (f *Finder) sitemap(v *view, add func(Code, string, ...string)) {
 	}
 }
 
-// page checks what a page is and how it was delivered.
+// page checks a page apart from its texts: headings, mixed content, response time, size and soft 404.
 func (f *Finder) page(v *view, add func(Code, string, ...string)) {
 	if blank(v.H1) {
 		add(H1Missing, "")
@@ -280,7 +280,7 @@ func (f *Finder) texts(v *view, add func(Code, string, ...string)) {
 	}
 }
 
-// collapse makes one space of each piece of white space, and none at the ends.
+// collapse replaces each sequence of white space by one space, and removes it at the ends.
 func collapse(text string) string {
 	if isCollapsed(text) {
 		return text
@@ -304,7 +304,7 @@ func isCollapsed(text string) bool {
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// Join finds the problems that more than one page is needed for. It follows the last call of See.
+// Join finds the problems that need more than one page. It follows the last call of See.
 func (f *Finder) Join(ctx context.Context) error {
 	if f.err == nil {
 		f.err = f.joinGroups(ctx)

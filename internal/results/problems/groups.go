@@ -12,7 +12,7 @@ import (
 // Kinds of texts that only one page should have.
 const (
 	kindTitle       uint8 = iota
-	kindDescription       // of two pages of one host, as the title
+	kindDescription       // compared within one host, like the title
 	kindWhole             // the hash of the whole text, which only one page of all hosts should have
 	numKinds
 )
@@ -33,7 +33,7 @@ func byHash(h *hashed, r *extsort.Record) { r.Byte(&h.Kind).Uint64(&h.Hash).Int6
 
 func byLine(h *hashed, r *extsort.Record) { r.Int64(&h.Line).Byte(&h.Kind).Uint64(&h.Hash) }
 
-// texts are what only one page should have. What is empty is not compared.
+// texts are the texts of a page that no other page should have. An empty text is not compared.
 type texts struct {
 	Line  int64
 	URL   string
@@ -53,13 +53,13 @@ func (m *member) fields(r *extsort.Record) {
 	r.Byte((*uint8)(&m.Code)).Uint64(&m.Hash).Text(&m.Text).Text(&m.URL).Int64(&m.Line)
 }
 
-// duplicates finds the texts that several pages have. Most texts are those of one page, so first only their hashes are
+// duplicates finds the texts that several pages have. Most texts belong to one page only, so first only hashes are
 // compared.
 type duplicates struct {
 	hashes   *extsort.Sorter[hashed]
 	repeated *extsort.Sorter[hashed] // those that another page has too, by line
-	texts    *extsort.Sorter[texts]  // by line, in which order they come
-	line     int64                   // whose texts are read; others are stepped over
+	texts    *extsort.Sorter[texts]  // by line; they are added in this order
+	line     int64                   // the line whose texts are read; others are skipped
 	members  *extsort.Sorter[member]
 }
 
@@ -190,7 +190,7 @@ func (f *Finder) joinGroups(ctx context.Context) error {
 	return f.err
 }
 
-// group are the pages with one text, of which only the first are held. They come in the order of their URLs.
+// group holds the first pages with one text. Pages come in the order of their URLs.
 type group struct {
 	n     int64
 	first []member // maxAlike+1 at most, so that each of them has maxAlike others

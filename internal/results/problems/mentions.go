@@ -36,11 +36,11 @@ func (s *subject) fields(r *extsort.Record) {
 	r.Uint64(&s.Hash).Text(&s.URL).Int64(&s.Line).Byte(&s.Is).Text(&s.Value).Texts(&s.Hops)
 }
 
-// mention is that one page says something of another.
+// mention says that one page refers to another.
 type mention struct {
 	To   uint64 // the hash of the URL that is mentioned
 	Kind uint8
-	Peer uint64 // of names: what is named; of namedBy: the hash of URL
+	Peer uint64 // mentionNames: the hash of what is named; mentionNamedBy: the hash of URL
 	URL  string // who mentions it, where that matters
 	Line int64  // of URL
 }
@@ -51,7 +51,7 @@ const (
 	mentionLinked                  // another page has a link to it
 	mentionRedirected              // another URL redirects to it
 	mentionCanonical               // a page names it as its canonical address
-	// it names a language version: no mention, but what those that name it are compared with
+	// it names a language version itself; those that name it are compared with this
 	mentionNames
 	mentionNamedBy // a page names it as a language version
 )
@@ -60,11 +60,11 @@ func (m *mention) fields(r *extsort.Record) {
 	r.Uint64(&m.To).Byte(&m.Kind).Text(&m.URL).Uint64(&m.Peer).Int64(&m.Line)
 }
 
-// recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power
-// of two.
+// recentLinks is how many links are remembered, to leave out most of the links that every page of a site has. It is a
+// power of two.
 const recentLinks = 1 << 18
 
-// relate notes what a page is to others, and others to it.
+// relate adds the mentions that a page makes, and the page itself as a subject.
 func (f *Finder) relate(v *view) {
 	self := hashOf(v.URL)
 	add := func(m mention) {
@@ -97,7 +97,8 @@ func (f *Finder) relate(v *view) {
 	}
 }
 
-// relateLinks notes which URLs a page links to. Only whether there is a link matters, so one is enough.
+// relateLinks adds mentions for the links of a page. One mention of a URL is enough, because only the existence of a
+// link matters.
 func (f *Finder) relateLinks(v *view) {
 	for i := range v.Links {
 		l := &v.Links[i]
@@ -116,7 +117,7 @@ func (f *Finder) relateLinks(v *view) {
 	}
 }
 
-// subject is what a page is to those that mention it.
+// subject describes a page for the join with its mentions.
 func (f *Finder) subject(v *view, self uint64) subject {
 	s := subject{Hash: self, URL: v.URL, Line: v.number, Value: v.IndexableReason}
 	set := func(is bool, bit uint8) {
@@ -148,7 +149,7 @@ func (f *Finder) subject(v *view, self uint64) subject {
 	return s
 }
 
-// joinMentions brings what is mentioned together with those that mention it.
+// joinMentions joins subjects with the mentions of them.
 func (f *Finder) joinMentions(ctx context.Context) error {
 	next, stop := iter.Pull2(f.mentions.Sorted(ctx))
 	defer stop()
@@ -171,7 +172,7 @@ func (f *Finder) joinMentions(ctx context.Context) error {
 	return err
 }
 
-// joining is one subject, and what was mentioned of it so far.
+// joining is one subject with what its mentions have said so far.
 type joining struct {
 	subject
 	f        *Finder
@@ -236,8 +237,7 @@ func (j *joining) end() {
 	}
 }
 
-// Targets is how many URLs there are of which the pages that link to them are to be found by SeeLinks. It may be called
-// after Join.
+// Targets is the number of URLs for which SeeLinks must find the linking pages. It may be called after Join.
 func (f *Finder) Targets() int {
 	if !f.o.Links {
 		return 0

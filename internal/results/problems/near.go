@@ -20,7 +20,7 @@ func (l *likeness) fields(r *extsort.Record) {
 	r.Uint64(&l.Sim).Uint64(&l.Text).Text(&l.URL).Int64(&l.Line)
 }
 
-// pair is that pages with the simhash Of are near a page.
+// pair says that the page URL is near the pages with the simhash Of.
 type pair struct {
 	Of   uint64
 	Text uint64 // hash of the text of URL
@@ -29,14 +29,14 @@ type pair struct {
 
 func (p *pair) fields(r *extsort.Record) { r.Uint64(&p.Of).Text(&p.URL).Uint64(&p.Text) }
 
-// nearness finds pages whose simhashes differ in few bits, without comparing each with each: of two values that differ
-// in at most 3 bits, one of four parts is equal. So the values are sorted by each of four parts, and compared if they
-// have that part in common. Of values that are still too many to compare, the bits that are left are divided into four
-// parts in the same way, and so on. DESIGN.md has the costs.
+// nearness finds pages whose simhashes differ in few bits, without comparing all pairs. If two values differ in at most
+// 3 bits, at least one of their four parts is equal. So the values are sorted by each part, and compared with those
+// that have the same part. If too many values have the same part, their other bits are divided into four parts in the
+// same way, and so on. DESIGN.md has the costs.
 type nearness struct {
 	o     *Options
 	pages *extsort.Sorter[likeness]
-	again *extsort.Sorter[likeness] // the same once more
+	again *extsort.Sorter[likeness] // the same pages for a second pass
 	pairs *extsort.Sorter[pair]
 }
 
@@ -104,7 +104,7 @@ func (n *nearness) join(ctx context.Context, add func(c Code, url string, line i
 	return nil
 }
 
-// firsts are the first pages of each simhash. Pages that have the same simhash and other texts are near each other.
+// firsts yields the first page of each simhash. It notes pages with the same simhash and different texts as pairs.
 func (n *nearness) firsts(ctx context.Context) iter.Seq2[likeness, error] {
 	return func(yield func(likeness, error) bool) {
 		var first, last likeness // of the present simhash: the first page, and the first page of the present text
@@ -140,7 +140,7 @@ const maxCompared = 512
 // maxNear is how many pairs are noted of one value in one comparison. That there is one is enough to report the page.
 const maxNear = 2
 
-// division are values whose bits outside of a mask are all equal, sorted by four parts of the mask.
+// division holds values that are equal outside of a mask, sorted by four parts of the mask.
 type division struct {
 	n     *nearness
 	mask  uint64

@@ -10,8 +10,7 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// finding is that a URL has a problem, or one part of what is to be said of it. Findings of one code and URL become one
-// item.
+// finding says that a URL has a problem, or adds a part to that. Findings of one code and URL become one item.
 type finding struct {
 	Code    Code
 	URL     string
@@ -43,7 +42,7 @@ const (
 	MaxRelated = 100
 )
 
-// Mark is which problems a page has.
+// Mark says which problems a page has.
 type Mark struct {
 	Line     int64 // its number in sitemap.jsonl, from 0
 	Problems Set
@@ -63,7 +62,7 @@ type Result struct {
 	same     map[Code]*alike
 }
 
-// Finish writes every item to each, by the order of codes and URLs, and returns the result.
+// Finish calls each with every item, in the order of codes and URLs, and returns the result.
 func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -100,7 +99,7 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	return r, nil
 }
 
-// judge says what became of a check, and what is to be said of it.
+// judge returns the result of a check, and a remark on it.
 func (f *Finder) judge(c Code, count int64) (result, why string) {
 	if why := f.o.NotChecked[c]; why != "" {
 		return NotChecked, why

@@ -13,10 +13,10 @@ type Same struct {
 	URLs  []string `json:"urls"` // the first few
 }
 
-// maxSame is how many of them are kept.
+// maxSame is how many texts are kept for each code.
 const maxSame = 1000
 
-// alike are the texts that most pages have.
+// alike holds the texts that the most pages have.
 type alike struct {
 	total int64
 	list  []Same
@@ -29,7 +29,7 @@ func (a *alike) add(s Same) {
 	}
 }
 
-// cut keeps the most common ones.
+// cut sorts the list, the most common first, and drops what is too much.
 func (a *alike) cut() {
 	slices.SortFunc(a.list, func(x, y Same) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), strings.Compare(x.What, y.What), slices.Compare(x.URLs, y.URLs))

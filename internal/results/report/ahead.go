@@ -12,13 +12,13 @@ const (
 	batchesAhead = 4
 )
 
-// ahead reads a sequence in a goroutine of its own, so that a processor reads pages while another writes what was read.
-// The goroutine has ended when the sequence it returns ends. The values must not share memory with each other.
+// ahead reads a sequence in a goroutine of its own, so that one processor reads pages while another writes them. The
+// goroutine has ended when the returned sequence ends. The values must not share memory with each other.
 func ahead[T any](ctx context.Context, read func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		type batch struct {
 			values []T
-			err    error // the last
+			err    error // comes after values and ends the sequence
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		batches, done := make(chan batch, batchesAhead), ctx.Done()

@@ -103,7 +103,7 @@ func (c *changeCounts) see(l *page.Line) {
 	}
 }
 
-// tally counts by field what the lines say.
+// tally passes the lines on, and counts changed URLs by field.
 func (c *changeCounts) tally(lines iter.Seq2[*recrawl.Line, error]) iter.Seq2[*recrawl.Line, error] {
 	c.fields = map[string]int64{}
 	return func(yield func(*recrawl.Line, error) bool) {

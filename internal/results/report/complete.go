@@ -20,8 +20,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Crawl is a crawl that has ended, of which outputs and report are made. If Given is not nil, the report is for a user
-// of a service.
+// Crawl is a crawl that has ended. Its outputs and its report are made from it. If Given is not nil, the report is for
+// a user of a service.
 type Crawl monitor.Ended
 
 // Complete writes the pages to the files of the data directory, and adds to the report what they say.
@@ -30,7 +30,8 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	// Of the space, the sort of pages has a quarter, redirects and click depths a sixth each, problems the rest.
+	// The sort of pages has a quarter of the space, redirects and click depths have a sixth each, and problems the
+	// rest.
 	sorts := sortSpace(c.Store)
 	sixth, rest := sorts.Part(6), sorts
 	rest.Bytes -= sorts.Part(4).Bytes + 2*sixth.Bytes
@@ -117,7 +118,8 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	return nil
 }
 
-// advice ends a warning with the command that helps, with a flag behind it. Users of a service have no command line.
+// advice is the end of a warning: the command that helps, followed by a flag. Users of a service have no command line,
+// so it is empty for them.
 func (c *Crawl) advice(command, flag, helps string) string {
 	if c.Given != nil {
 		return ""
@@ -203,9 +205,9 @@ func Read(dir datadir.Dir) (*Report, error) {
 	return rep, nil
 }
 
-// shownSettings are the limits of a crawl, and the settings that differ from the defaults of its profile, without
-// secrets. The names are those of a configuration file. If given is not nil, the others are of the operator of a
-// service, and are not shown.
+// shownSettings returns the limits of a crawl, and the settings that differ from the defaults of its profile, without
+// secrets. The names are those of a configuration file. If given is not nil, it names the settings that the user of a
+// service gave. Of the others only limits are shown, without those of the operator.
 func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 	shown := map[string]any{}
 	usual := config.Defaults(s.Profile).Table()
@@ -219,8 +221,8 @@ func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 	return shown
 }
 
-// Rewrite writes the outputs of a crawl that does not run again, but for its report. If its last run has not ended, or
-// was a recrawl that failed, it replaces nothing.
+// Rewrite writes the outputs of a crawl again, except its report. The crawl must not be running. If its last run has
+// not ended, or was a recrawl that failed, Rewrite replaces nothing.
 func Rewrite(ctx context.Context, s *state.Store, dir datadir.Dir) error {
 	status := page.Status(s.Facts()[page.FactStatus])
 	if status == page.Running || status == "" {

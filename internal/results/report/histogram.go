@@ -16,7 +16,7 @@ type Bucket struct {
 	URLs int64 `json:"urls"`
 }
 
-// histogram counts durations by the millisecond. Longer ones than it has places for count as the longest place.
+// histogram counts durations by the millisecond. Durations above longest count as longest.
 type histogram struct {
 	counts       []uint32 // by milliseconds
 	total        int64
@@ -24,7 +24,7 @@ type histogram struct {
 	max          int64
 }
 
-// longest is the last place of a histogram: more than ten minutes, which no fetch takes.
+// longest is the last place of a histogram, in milliseconds: about 17 minutes.
 const longest = 1<<20 - 1
 
 func (h *histogram) add(ms int64) {
@@ -43,7 +43,7 @@ func (h *histogram) add(ms int64) {
 	h.total++
 }
 
-// quantile is the smallest duration that is not below a share of all durations: the nearest rank.
+// quantile is a percentile by the nearest rank: the smallest duration that at least so many percent do not exceed.
 func (h *histogram) quantile(percent int64) int64 {
 	rank := (h.total*percent + 99) / 100
 	for at := h.lowest; at <= h.most; at++ {

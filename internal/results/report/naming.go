@@ -9,7 +9,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// parentPage is what is known of a page that first linked to others.
+// parentPage is what is known of a page that was the first to link to another.
 type parentPage struct {
 	isThere    bool
 	generation uint32    // in which its facts were read
@@ -20,8 +20,8 @@ type parentPage struct {
 const maxParents = 10_000
 
 // isUnlinked reports whether nothing seems to name a URL any more: the page that first linked to it was read again
-// after anything named the URL last. It cannot be exact: the links of a page that is unchanged are not read again, and
-// only the page that first linked to a URL is on record. That page must still be there, so that most marks are true.
+// after the URL was last named. It cannot be exact: the links of an unchanged page are not read again, and only the
+// page that first linked to a URL is on record. That page must still be there, so that most marks are true.
 func (p *pageReader) isUnlinked(ctx context.Context, rec *state.Page) (bool, error) {
 	f := rec.Finish
 	if f == nil || f.Generation == 0 || rec.Link.Parent.IsZero() || rec.Link.Source == page.SourceSitemap {

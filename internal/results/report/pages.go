@@ -13,8 +13,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with
-// outcomes settled that only the whole crawl can tell.
+// Pages reads a store in the order of an export: by partition, host name and URL, independent of the seed of the crawl.
+// It settles outcomes that only the whole crawl can tell, such as redirect loops.
 func Pages(s *state.Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types) })
@@ -53,7 +53,7 @@ func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[*p
 }
 
 // checkCounts compares how many pages were read with how many were counted when they were recorded. Each is recorded
-// once, so that fewer means that some are lost: Badger takes a block that it cannot read for the end of its table.
+// once, so fewer pages mean that some are lost: Badger takes a block that it cannot read for the end of its table.
 func checkCounts(recorded *state.Counters, found, finished uint64) error {
 	if found >= recorded.Discovered && finished >= recorded.Finished {
 		return nil
@@ -63,7 +63,7 @@ func checkCounts(recorded *state.Counters, found, finished uint64) error {
 			recorded.Discovered, recorded.Finished, found, finished)}
 }
 
-// pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.
+// pageReader turns stored pages into exported ones. Pages come by host, so it keeps the facts of one host at a time.
 type pageReader struct {
 	store   *state.Store
 	types   []string
@@ -143,7 +143,7 @@ func (p *pageReader) namedBy(rec *state.Page) (listed, linked bool) {
 	return listed, linked
 }
 
-// addVisit adds what the last visit found, if it kept the facts of an earlier one.
+// addVisit adds the error of the last visit, if that visit kept the facts of an earlier one.
 func addVisit(line *page.Line, rec *state.Page) error {
 	if len(rec.VisitFacts) == 0 {
 		return nil
@@ -158,9 +158,9 @@ func addVisit(line *page.Line, rec *state.Page) error {
 	return nil
 }
 
-// sitemapLastMod is what a sitemap says of the last modification. A moment between two checks that found the same is
-// not true; then what the first crawl read counts. It says nothing of a change that was found after the sitemap listed
-// the page last.
+// sitemapLastMod is the last modification according to a sitemap. A time between two checks that found the same content
+// is wrong; then the value that the first crawl read counts. It is zero if a change was found after the sitemap last
+// listed the page.
 func sitemapLastMod(rec *state.Page) time.Time {
 	f, at, listed := rec.Finish, rec.Listed.LastMod, rec.Listed.Generation
 	if at.IsZero() || f != nil && at.After(rec.FactsAt) && !at.After(f.CheckedAt) {
@@ -185,11 +185,11 @@ func (p *pageReader) hostBlocked(ctx context.Context, id weburl.HostID) (bool, e
 	return p.blocked, nil
 }
 
-// walk follows the redirects from a page on and says whether they ever end: dedup hides a loop from the crawl, since
-// every page of it is fetched once.
+// walk follows the redirects from a page on and reports whether they never end. The crawl itself does not see a loop,
+// because it fetches every page once.
 func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, endless bool, err error) {
 	seen := map[string]bool{from: true}
-	// the last page of a chain that is as long as it may be leads to one that is not there
+	// One hop more than the longest chain: its last redirect leads to a URL that is not recorded.
 	for range scope.MaxHops + 1 {
 		hops = append(hops, to)
 		if seen[to] {

@@ -9,7 +9,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// readProbe says whether the origin of u has answered the probe, and is the hash of the text if the status was 200.
+// readProbe reports whether the origin of u has answered the probe, and returns the hash of the text if the status was
+// 200.
 func (c *Crawl) readProbe(ctx context.Context, u weburl.URL, generation uint32) (text *page.Hash, answered bool,
 	err error) {
 	h := c.Store.Hasher()

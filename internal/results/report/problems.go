@@ -15,7 +15,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// newFinder makes what finds the problems of the site.
+// newFinder makes the Finder for the problems of the site.
 func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.Space) (*problems.Finder, error) {
 	read, err := c.sitemapsRead(ctx, generation)
 	if err != nil {
@@ -41,7 +41,8 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 // something about its pages.
 const judgedInflight = 8
 
-// notChecked says which problems the settings do not allow to look for, and what else must be known of others.
+// notChecked returns which problems cannot be looked for with these settings, and why. notes are remarks on other
+// problems.
 func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	s := c.Settings
 	not, notes = map[problems.Code]string{}, map[problems.Code]string{}
@@ -76,8 +77,8 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	return not, notes
 }
 
-// sitemapsRead are the hosts that have sitemaps, if all of these were read to their ends in the generation. Sitemaps at
-// the usual places that are not there are none.
+// sitemapsRead says for each host with sitemaps whether all of them were read to the end in the generation. A usual
+// place without a sitemap does not count.
 func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[weburl.HostID]bool, error) {
 	read := map[weburl.HostID]bool{}
 	var keys []weburl.Key
@@ -128,15 +129,14 @@ func wasRead(m *state.Sitemap, generation uint32) (whole, counts bool) {
 	case page.Redirect:
 		return true, false // its target is another sitemap
 	}
-	// Of a usual place nothing is known but that it is not there.
+	// A usual place that gave no sitemap does not count.
 	return false, m.Link.Source != sourceGuessed
 }
 
 // sourceGuessed is the source of a sitemap at one of the usual places, as package seeding stores it.
 const sourceGuessed uint8 = 1
 
-// find finds what single pages do not tell, fills in the report and writes problems.jsonl, unless the outputs are not
-// to be replaced.
+// find finds the problems that need several pages, fills in the report, and writes problems.jsonl unless dryRun is set.
 func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, dryRun bool) (*problems.Result, error) {
 	if err := finder.Join(ctx); err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. See each page, then
-// call lists once, and close in any case. They are sorted in temporary files, so that memory does not grow with their
-// number. URLs are compared by 64 bits of xxhash.
+// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. Call see for each
+// redirect, then lists once, and close in any case. Redirects are sorted in temporary files, so that memory does not
+// grow with their number. URLs are compared by 64 bits of xxhash.
 type redirects struct {
 	sorts   extsort.Space // for each sort
 	n       int64
@@ -38,7 +38,7 @@ func byHash(v *redirect, r *extsort.Record) { v.texts(r.Uint64(&v.Hash).Int64(&v
 
 func byRank(v *redirect, r *extsort.Record) { v.texts(r.Int64(&v.Rank).Uint64(&v.Hash)) }
 
-// texts is all but the numbers.
+// texts adds the fields that are not numbers.
 func (v *redirect) texts(r *extsort.Record) {
 	r.Text(&v.URL).Text(&v.To).Text(&v.FoundOn).Bool(&v.Endless)
 }
@@ -51,7 +51,7 @@ const (
 )
 
 func newRedirects(sorts extsort.Space) *redirects {
-	each := sorts.Part(7) // those of redirects, and of two rounds
+	each := sorts.Part(7) // three of redirects, and two for each of two rounds
 	return &redirects{sorts: each, items: extsort.New(each, byHash), firsts: extsort.New(each, byRank),
 		targets: extsort.New(each, func(hash *uint64, r *extsort.Record) { r.Uint64(hash) })}
 }
@@ -143,7 +143,7 @@ func (r *redirects) findFirsts(ctx context.Context) error {
 	return err
 }
 
-// hop is a redirect that may be a part of a loop, and what is known of those that follow.
+// hop is a redirect that may be a part of a loop, with what is known of the redirects that follow it.
 type hop struct {
 	Item   redirect
 	Next   uint64 // the hash of the URL behind those that were looked at
@@ -173,10 +173,10 @@ func (d *round) close() {
 
 func (d *round) add(h hop) error { return cmp.Or(d.byHash.Add(h), d.byNext.Add(h)) }
 
-// double adds to each hop what the hop at Next has looked at. A hop that leads out of the loops is left out. If a round
-// changes nothing, each hop has looked at its whole loop: then no Best is larger than that of the hop at Next, so those
-// of the hops that follow each other in this way around the loop are equal, and together these hops have looked at all
-// of it. The receiver is empty afterwards.
+// double adds to each hop what the hop at Next has looked at. It drops hops that lead out of the loops. If a round
+// changes nothing, each hop knows its whole loop. The reason: no Best is larger than that of the hop at Next, so all
+// Bests along the way around the loop are equal, and together these hops have looked at the whole loop. The receiver is
+// empty afterwards.
 func (d *round) double(ctx context.Context) (doubled *round, changed bool, err error) {
 	doubled = newRound(d.r)
 	next, stop := iter.Pull2(d.byHash.Sorted(ctx))

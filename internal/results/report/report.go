@@ -87,7 +87,7 @@ type Report struct {
 type Cluster struct {
 	Name      string    `json:"name"` // of the crawl
 	Run       uint64    `json:"run"`
-	Takeovers uint64    `json:"takeovers"` // of all machines, as the next
+	Takeovers uint64    `json:"takeovers"` // of all machines; so is Fenced
 	Fenced    uint64    `json:"fenced"`
 	Machines  []Machine `json:"machines"` // in the order in which they first joined
 }
@@ -128,7 +128,7 @@ func (l *List[T]) addUpTo(item T, most int) {
 	}
 }
 
-// orNil leaves an empty list out of the report.
+// orNil returns nil for an empty list, which leaves it out of the report.
 func (l *List[T]) orNil() *List[T] {
 	if l.Total == 0 {
 		return nil
@@ -163,7 +163,8 @@ type Chain struct {
 	FoundOn string   `json:"found_on,omitempty"`
 }
 
-// summary gathers the figures of a report while the pages go by. Its memory is bounded, whatever the size of the crawl.
+// summary gathers the figures of a report in one pass over the pages. Its memory is bounded, whatever the size of the
+// crawl.
 type summary struct {
 	urls, indexable int64
 	outcomes        map[string]int64
@@ -238,7 +239,8 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 	return err
 }
 
-// warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.
+// warnings returns the warnings that follow from the figures. If the crawl failed, its start URLs are among the errors
+// instead.
 func (s *summary) warnings(r *Report, advice func(command, flag, helps string) string) []string {
 	var all []string
 	if r.Status != page.Failed {
@@ -303,7 +305,7 @@ func (h *hostFigures) see(l *page.Line) {
 	}
 }
 
-// end files the present host.
+// end adds the present host to the lists.
 func (h *hostFigures) end() {
 	if h.now.Host == "" {
 		return

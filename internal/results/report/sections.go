@@ -76,13 +76,13 @@ func (o *open) see(l *page.Line, ms int64) {
 	}
 }
 
-// end files what is open.
+// end adds the open sections to the list.
 func (s *sections) end() {
 	s.file(&s.directory)
 	s.file(&s.root)
 }
 
-// file takes a section that is whole, and makes o ready for the next.
+// file adds a complete section to the list, and makes o ready for the next.
 func (s *sections) file(o *open) {
 	if o.URLs > 0 {
 		s.total++

@@ -14,7 +14,7 @@ import (
 type entry struct {
 	partition uint8
 	url       weburl.URL
-	value     []byte // of one that was sorted, it is valid until the next
+	value     []byte // of a sorted entry: valid until the next one
 }
 
 // fields is the record of an entry, without its partition.
@@ -27,8 +27,8 @@ func (e *entry) fields(r *extsort.Record) {
 }
 
 // sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL
-// and value. URLs of one host differ in scheme and port too. The entries come by partition already. One partition is
-// sorted in memory, or, if that is too small, by merging sorted runs of a temporary file. A usual page takes 500 bytes.
+// and value. URLs of one host differ in scheme and port too. The entries come by partition already. A partition that is
+// too large for memory is sorted in runs of a temporary file, which are merged. A usual page takes 500 bytes.
 func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], space extsort.Space) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		s := extsort.New(space, (*entry).fields)

@@ -8,21 +8,21 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Timeline is what happened in equal spaces of time. Those in which nothing happened are left out.
+// Timeline is what happened in intervals of equal length. Intervals in which nothing happened are left out.
 type Timeline struct {
-	Seconds float64  `json:"bucket_seconds"` // how long one space of time is
+	Seconds float64  `json:"bucket_seconds"` // the length of an interval
 	Moments []Moment `json:"buckets"`
 }
 
-// Moment is one space of time.
+// Moment is one interval.
 type Moment struct {
 	At      page.Time `json:"at"`      // when it begins
 	Found   int64     `json:"found"`   // URLs that were named for the first time
 	Crawled int64     `json:"crawled"` // URLs that were settled
 }
 
-// timeline counts by spaces of time that begin at multiples of their length since 1970. The result does not depend on
-// the order of pages.
+// timeline counts by intervals that begin at multiples of their length since 1970. The result does not depend on the
+// order of pages.
 type timeline struct {
 	step    int   // of steps
 	ms      int64 // its length
@@ -30,11 +30,11 @@ type timeline struct {
 	low, hi int64 // the range of keys of buckets
 }
 
-// maxBuckets is how many spaces of time there may be between the first and the last. If there are more, they are made
+// maxBuckets is how many intervals there may be from the first to the last. If there are more, the intervals become
 // longer.
 const maxBuckets = 240
 
-// steps are the lengths that spaces of time may have. Each is a multiple of the one before.
+// steps are the lengths that intervals may have. Each is a multiple of the one before.
 func steps() []time.Duration {
 	all := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
 		10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
@@ -63,7 +63,7 @@ func (t *timeline) at(when time.Time, count func(*Moment)) {
 	count(m)
 }
 
-// widen makes the spaces of time longer while there are too many.
+// widen makes the intervals longer while there are too many.
 func (t *timeline) widen() {
 	for all := steps(); t.hi-t.low >= maxBuckets && t.step < len(all)-1; {
 		factor := int64(all[t.step+1] / all[t.step])

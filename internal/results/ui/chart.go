@@ -65,7 +65,7 @@ func (c *Caption) format(v float64) string {
 	return humanize.Comma(int64(math.Round(v)))
 }
 
-// figure is a chart in the making.
+// figure builds the HTML of a chart.
 type figure struct {
 	strings.Builder
 	caption *Caption
@@ -158,8 +158,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// axisTop is the top of an axis for values up to v: the next of 1, 2, 4, 6, 8, 10, 20, 40 … that is not below v. Half
-// of it is whole for counts, whose axis reaches 2 at least.
+// axisTop is the top of an axis for values up to v: the next of 1, 2, 4, 6, 8, 10, 20, 40 … that is not below v. For
+// counts it is at least 2, so that half of it is a whole number.
 func (c *Caption) axisTop(v float64) float64 {
 	least := 1.0
 	if c.Format == nil {
@@ -227,7 +227,7 @@ func (b *Bars) HTML() template.HTML {
 		f.add("<text class=\"value\" x=\"100%%\" y=\"%d\">%s</text>\n", y+labelHeight-5, esc(text))
 		for k, v := range r.Values {
 			if v > 0 {
-				v = max(v, most/200) // what is there is seen
+				v = max(v, most/200) // small values stay visible
 			}
 			top := y + labelHeight + k*barHeight
 			f.add("<rect class=\"track\" x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\"/>", top, barHeight-2)
@@ -295,7 +295,7 @@ func Percent(part, whole float64) string {
 	return number(math.Round(p*10)/10) + " %"
 }
 
-// Histogram is vertical bars, one for each row, whose first value counts.
+// Histogram is a chart of vertical bars: one for the first value of each row.
 type Histogram struct {
 	Caption
 	First string // heads the column of labels in the table
@@ -332,7 +332,7 @@ func (h *Histogram) HTML() template.HTML {
 	for i, r := range h.Rows {
 		high := plotHeight * r.Values[0] / top
 		if r.Values[0] > 0 {
-			high = max(high, 1) // what is there is seen
+			high = max(high, 1) // small values stay visible
 		}
 		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone,
 			percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))

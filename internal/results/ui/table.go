@@ -17,7 +17,7 @@ type Table struct {
 	More    string // where they are: a part of a sentence
 	Live    bool   // it is replaced while people look at it, so that they cannot sort it
 
-	bytes int  // about what the rows take
+	bytes int  // approximate size of the rows in HTML
 	full  bool // there is no space for more rows
 }
 
@@ -64,7 +64,7 @@ type Anchor struct {
 	Path string // the address on the same server that it leads to, if not to URL
 }
 
-// size is about what the cell takes on the page.
+// size is the approximate size of the cell in HTML, in bytes.
 func (c *Cell) size() int {
 	n := 40 + written(shown(c.Text)) + written(c.Path)
 	switch c.Kind {
@@ -82,7 +82,7 @@ func (c *Cell) size() int {
 // written is how many bytes a text takes in HTML.
 func written(text string) int { return len(html.EscapeString(text)) }
 
-// linkSize is what an address takes beside its text. Bytes beyond ASCII are escaped in it.
+// linkSize is the size of a link in HTML without its text. Bytes beyond ASCII are escaped in it.
 func linkSize(url string) int {
 	if !IsLink(url) {
 		return 0
