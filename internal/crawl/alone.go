@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// aloneAfter is how many unclean ends find a page in flight before it is suspected, and tried alone. Most of such
-	// pages did nothing: they were in flight when another page, or something outside of the crawl, ended the process.
+	// aloneAfter: a page that was in flight at this many unclean ends of the process is suspected, and is tried alone.
+	// Most such pages did no harm: another page, or something outside of the crawl, ended the process.
 	aloneAfter = 3
 
-	// crashedAfter is how many unclean ends find a page in flight alone before it is given up.
+	// crashedAfter: a page that was in flight alone at this many unclean ends is given up.
 	crashedAfter = 2
 
-	// calm is how old a run must be before a suspected page is tried: a run that lasts that long is not one of many
-	// that are killed one after the other. A page that was in flight alone at an end waits for twice that, so that
-	// kills at equal intervals do not meet it alone twice.
+	// calm is how old a run must be before it tries a suspected page: in a series of quick kills no run gets that old.
+	// A page that was in flight alone at one unclean end waits twice as long, so that kills at equal intervals do not
+	// hit it alone twice.
 	calm = 10 * time.Second
 )
 
@@ -33,14 +33,14 @@ const (
 // are tried alone. DESIGN.md of package state says what follows from which end.
 type crashGuard struct {
 	*run
-	began time.Time // of the run
-	// pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
+	began time.Time // when the run began
+	// pages and sitemaps that --retry-crashed tries again, alone and without a wait; not changed once there are leases
 	retried map[weburl.Key]bool
-	waiting sync.Once // for the message that pages wait
+	waiting sync.Once // to log once that pages wait
 }
 
-// suspect says whether a page with so many unclean ends, some of them alone, is tried alone, and how old the run must
-// be for that.
+// suspect says whether a page is tried alone, and how old the run must be first. Ends is at how many unclean ends the
+// page was in flight; alone is at how many of these it was tried alone.
 func suspect(ends, alone int) (suspected bool, age time.Duration) {
 	if ends < aloneAfter && alone == 0 {
 		return false, 0
@@ -99,7 +99,7 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 		return nil
 	}
 	if !alone && link.Visit > 1 {
-		return nil // an answer of 304 needs no record
+		return nil // a 304 needs no record, and reading records other answers
 	}
 	if err := l.RecordInFlight(); err != nil || !alone {
 		return err
@@ -110,7 +110,8 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 	return g.store.Flush(ctx)
 }
 
-// reading is called before the body of an answer is read.
+// reading is called before the body of an answer is read. In a crawl of several machines it records that the page is in
+// flight.
 func (g *crashGuard) reading(l *frontier.Lease) error {
 	if g.o.Cluster == nil {
 		return nil
@@ -146,12 +147,12 @@ func (g *crashGuard) retryCrashed(ctx context.Context) error {
 	return nil
 }
 
-// requeueCrashed queues those of a list that are crashed, and returns how many there are.
+// requeueCrashed queues the crashed URLs of a list again, and returns how many there are.
 func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Page, error], sitemaps bool) (n int,
 	_ error) {
 	var again []frontier.Link
 	var host weburl.HostID
-	var queued map[weburl.Key]uint32 // of the host
+	var queued map[weburl.Key]uint32 // the queued visits of the host's URLs
 	for p, err := range list {
 		if err != nil {
 			return n, err

@@ -17,8 +17,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its
-// port though it is not public.
+// NewFetcher makes a fetcher by the settings. If a start URL names an IP address or localhost, the fetcher may reach it
+// on that port, even if the address is not public.
 func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
@@ -45,7 +45,8 @@ func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start
 	return shared.For(o)
 }
 
-// hasOperatorHeaders reports whether the headers of a crawl are the operator's, if it has any.
+// hasOperatorHeaders reports whether the crawl's headers, if it has any, come from the operator of a service and not
+// from its user.
 func (m *Managed) hasOperatorHeaders() bool { return m.Given != nil && !m.Given["header"] }
 
 func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, error) {
@@ -173,7 +174,7 @@ func (r *run) newFrontier() (*frontier.Frontier, error) {
 	return frontier.New(o, r.store)
 }
 
-// namesOf is what a link tells of its URL.
+// namesOf says what it means that this source names a URL: a page links to it, a sitemap lists it, or an index has it.
 func namesOf(source uint8) frontier.Names {
 	switch source {
 	case page.SourceLink, page.SourceRedirect:
@@ -196,8 +197,8 @@ const sourceHeaders = 90 * time.Second
 const sourceSockets = 8
 
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled
-// hosts: the extra headers, which may be secrets, and the private addresses that start URLs name. If the user chose the
-// address of the index (usual is the default), the index may have an address that is not public, on its port.
+// hosts: the extra headers, which may be secrets, and the private addresses that start URLs name. If base is not usual,
+// the user chose the address of the index. It may then be an address that is not public, on its port.
 func (r *run) sourceFetcher(base, usual string) (f fetch.Fetcher, stop func(), err error) {
 	at, err := weburl.Parse(base)
 	if err != nil {

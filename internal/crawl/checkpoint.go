@@ -35,8 +35,8 @@ func (r *run) saveTraps(w *state.SnapshotWriter) error {
 	})
 }
 
-// cursorsEvery is how often it is noted how far hosts' queues are done. A resume looks at every URL after these marks,
-// so they are set more often than filters are saved.
+// cursorsEvery is the time between two notes of how far the hosts' queues are done. A resume looks at every URL after
+// the last note, so notes are made more often than filters are saved.
 const cursorsEvery = 10 * time.Second
 
 // keepCheckpoints makes a checkpoint at each interval, or sooner when the log has grown, until ctx ends. That bounds
@@ -72,8 +72,8 @@ func (r *run) keepCheckpoints(ctx context.Context) {
 	}
 }
 
-// noteClock records how long the runs of the generation have crawled so far, and warnings that are not recorded yet.
-// The time of several machines is the engine's.
+// noteClock records how long the runs of the generation have crawled so far, and warnings that are not recorded yet. In
+// a crawl of several machines the engine keeps the time.
 func (r *run) noteClock() error {
 	r.warnings.save()
 	if r.o.Cluster != nil {
@@ -165,9 +165,9 @@ func (r *run) rememberKeys(ctx context.Context, since frontier.Position) error {
 	return nil
 }
 
-// restoreFolds gives the folds what was computed from evidence up to a checkpoint, and the evidence since. If what the
-// last checkpoint saved is damaged, the one before it gives the same result: the log begins there. Without that one,
-// the whole log does. If it was cut, the crawl is refused, since it would come to another result.
+// restoreFolds restores the folds from the last checkpoint and the evidence since. If that checkpoint is damaged, it
+// uses the one before, where the log begins. If that is damaged too, it folds the whole log. If the log was cut, it
+// refuses the crawl, because the crawl would come to another result.
 func (r *run) restoreFolds(ctx context.Context) error {
 	snapshots, at := r.store.Snapshots()
 	last, damage := r.readFolds(snapshots)
@@ -209,9 +209,9 @@ func (r *run) restoreFolds(ctx context.Context) error {
 	return nil
 }
 
-// restoreNames has links recorded if sitemaps or public indexes have brought URLs, and puts on record what an earlier
-// version knew of those links. That version saved it in checkpoints and evidence, which go with the next two
-// checkpoints.
+// restoreNames makes the frontier record links if sitemaps or public indexes have brought URLs. It also commits what an
+// earlier version of the program knew of those links. That version kept it in checkpoints and evidence, which are
+// deleted with the next two checkpoints.
 func (r *run) restoreNames(ctx context.Context) error {
 	known, err := r.linkage.record(ctx, r.store)
 	if known || r.store.Facts()[frontier.FactListed] != nil {
@@ -221,8 +221,8 @@ func (r *run) restoreNames(ctx context.Context) error {
 	return err
 }
 
-// readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error
-// nothing of it is kept.
+// readFolds reads the folds that a checkpoint saved, and returns the number of the run that made it. After an error the
+// folds are empty.
 func (r *run) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
 	r.resetFolds()
 	domains := func(b io.Reader) (err error) {
@@ -239,7 +239,7 @@ func (r *run) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
 				continue
 			}
 			if err := r.store.ReadSnapshot(s, fold.read); err != nil {
-				r.resetFolds() // a wrong checksum is known at the end only
+				r.resetFolds() // a wrong checksum is found only at the end
 				return 0, err
 			}
 		}

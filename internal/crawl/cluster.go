@@ -19,8 +19,8 @@ import (
 // transaction of the engine.
 const clusterBatch = 200 * time.Millisecond
 
-// viewOf makes the options of a store those of a view of the session. The view of an earlier session is deleted: the
-// engine has everything.
+// viewOf sets the options of the store so that it is a view of the session's journal. It deletes the view of an earlier
+// session: the engine has everything.
 func viewOf(o *Options, so *state.Options) error {
 	info, err := state.Look(o.Dir.State())
 	if err != nil {
@@ -43,7 +43,7 @@ func viewOf(o *Options, so *state.Options) error {
 type LeftError struct {
 	Finished bool   // the crawl has ended, and another machine writes the report
 	Changed  bool   // the settings of the crawl have changed; the machine may join again
-	Reason   string // of its end
+	Reason   string // why the crawl ended
 }
 
 // Error implements error.
@@ -79,7 +79,7 @@ func (r *run) joinCluster() {
 		Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
-				r.frontier.Fold(at, e) // a new run tries domains again
+				r.frontier.Fold(at, e) // not of earlier runs: a new run tries domains again
 			}
 			r.traps.Fold(e)
 			r.linkage.fold(e)
@@ -98,7 +98,7 @@ func (r *run) joinCluster() {
 			return r.robots.Keep(ctx, fact.Origin, answer)
 		},
 	}}
-	r.limits.duration.Store(0) // the session looks at the time of all machines
+	r.limits.duration.Store(0) // the session keeps the time limit of all machines
 }
 
 // seed adds the start URLs and those of the public indexes.
@@ -113,7 +113,7 @@ func (r *run) seed(ctx context.Context) error {
 // leaveWithin is how long a machine that leaves waits for an engine that is away. Then it ends as if it were killed.
 const leaveWithin = 30 * time.Second
 
-// work takes part in the crawl until it has ended, and closes over then. If the session is over, it calls stop.
+// work takes part in the crawl until the crawl has ended, and then closes m.over. If the session fails, it calls stop.
 func (m *member) work(ctx context.Context, stop func()) {
 	left := make(chan struct{})
 	defer close(left)
@@ -138,7 +138,7 @@ func (m *member) work(ctx context.Context, stop func()) {
 	}
 }
 
-// note sets the ending of the run as that of the crawl.
+// note sets the run's ending by the reason for which the crawl has ended.
 func (m *member) note(end session.End) {
 	switch end.Reason {
 	case session.ReasonLimit:
@@ -178,7 +178,8 @@ func (m *member) conclude(ctx context.Context, err error) error {
 	return m.session.Leave(ctx, m.local)
 }
 
-// settle tells the engine how the crawl has ended, when its records have shown that. The end was decided without them.
+// settle tells the engine the reason that follows from the status, if it is not the one that the engine has. The end
+// was decided before the records of all partitions were read.
 func (m *member) settle(status page.Status) error {
 	reason := m.end.Reason
 	switch {

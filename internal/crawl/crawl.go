@@ -21,8 +21,8 @@ const (
 	Gracefully StopMode = iota
 	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
 	AtOnce
-	// Pause is as Gracefully, but without outputs: Run returns ErrPaused, and a crawl in the same directory goes on
-	// where this one was.
+	// Pause stops like Gracefully, but writes no outputs. Run returns ErrPaused, and another crawl in the same
+	// directory continues this one.
 	Pause
 )
 
@@ -43,9 +43,10 @@ type Crawl struct {
 	finished *monitor.Live // guarded by mu; how the run ended
 	change   func(*run)    // guarded by mu; changes the limits, for a run that is opened later; may be nil
 	capped   bool          // guarded by mu; CapSafe was called
-	closed   *state.Store  // guarded by mu; of the run that has ended; nil before
+	closed   *state.Store  // guarded by mu; the store of the run that has ended; nil before
 
-	// exporting is held for reading while an export reads the run's store, and for writing when that is closed.
+	// exporting is held for reading while an export reads the run's store, and for writing while the store is opened or
+	// closed.
 	exporting sync.RWMutex
 }
 
@@ -76,7 +77,7 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 }
 
 // Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and makes the outputs. The error
-// is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as
+// is about the crawl itself: a data directory that cannot be used, a disk that fails. To cancel ctx has the effect of
 // Stop(AtOnce).
 func (c *Crawl) Run(ctx context.Context) error {
 	c.mu.Lock()
@@ -171,7 +172,7 @@ func (c *Crawl) Change(maxURLs int, duration time.Duration) {
 	}
 }
 
-// CapSafe gives the run the caps of the safe profile for pages and time, and their messages. It may be called again.
+// CapSafe gives the run the caps of the safe profile for pages and time, and their messages. Later calls do nothing.
 func (c *Crawl) CapSafe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *Crawl) CapSafe() {
 	})
 }
 
-// apply has the run make a change now, or at its begin. The caller holds mu.
+// apply makes a change to the run now, or when a run is opened. The caller holds mu.
 func (c *Crawl) apply(change func(*run)) {
 	c.change = change
 	if c.running != nil {
@@ -197,7 +198,7 @@ func (c *Crawl) apply(change func(*run)) {
 	}
 }
 
-// Regrant has a crawl that runs ask its quota again, because that has changed.
+// Regrant makes a running crawl ask its quota again. Call it when the quota has changed.
 func (c *Crawl) Regrant(ctx context.Context) {
 	c.mu.Lock()
 	running := c.running
@@ -227,8 +228,8 @@ func (c *Crawl) Status() *monitor.Live {
 // ErrNotRunning is returned by Read and Export of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 
-// Read calls read with the store of the run, which stays open meanwhile and has applied what was committed before, and
-// with the content types that XML sitemaps may list.
+// Read calls read with the store of the run, and with the content types that XML sitemaps may list. The store stays
+// open meanwhile, and has applied everything that was committed before the call.
 func (c *Crawl) Read(ctx context.Context, read func(s *state.Store, types []string) error) error {
 	c.exporting.RLock()
 	defer c.exporting.RUnlock()

@@ -21,7 +21,7 @@ type denyList struct {
 	requests map[*deniableRequest]bool // guarded by mu
 }
 
-// A deniableRequest is one that is under way.
+// A deniableRequest is a request that is under way.
 type deniableRequest struct {
 	host   string
 	cancel context.CancelCauseFunc
@@ -50,14 +50,15 @@ func (l *denyList) set(hosts []string) error {
 	return nil
 }
 
-// A denyingFetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap errDenied
-// then, but for those of a Response's Reader, which are of the kind Canceled: the next request tells.
+// A denyingFetcher makes no request to a denied host, and ends those under way when a host is denied. Its errors then
+// wrap errDenied. An error of a Response's Reader does not: its kind is Canceled, and the next request to the host
+// fails with errDenied.
 type denyingFetcher struct {
 	fetch.Fetcher
 	hosts *denyList
 }
 
-// Do fetches.
+// Do implements fetch.Fetcher.
 func (f denyingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	under := &deniableRequest{host: r.URL.Host(), cancel: cancel}
@@ -71,7 +72,8 @@ func (f denyingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respons
 		l.mu.Unlock()
 		cancel(nil)
 	}
-	// set stores the hosts before it looks at the requests, so one of the two finds the other.
+	// set stores the hosts before it looks at the requests, and Do adds its request before it looks at the hosts. So at
+	// least one of them sees the other.
 	if l.hosts.Load().Has(under.host) {
 		end()
 		return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "start", Err: errDenied}

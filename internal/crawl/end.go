@@ -56,7 +56,7 @@ func (e *endings) get() ending {
 	return e.end
 }
 
-// ending is how a run ends that was stopped.
+// ending returns the ending of a run that was stopped.
 func (s *stopSignal) ending() ending {
 	if s.toPause {
 		return ending{paused: ErrPaused}
@@ -64,8 +64,8 @@ func (s *stopSignal) ending() ending {
 	return ending{status: page.Cancelled, reason: "interrupted"}
 }
 
-// interrupted says whether the run was stopped already, and ends it then. A stop counts from its call on: the workers
-// may come to their end before the supervisor sees it.
+// interrupted says whether Stop was called, and sets the ending then. It reads the signal itself, because the workers
+// may end before the supervisor sees it.
 func (e *endings) interrupted() bool {
 	select {
 	case <-e.stop.called:
@@ -76,10 +76,10 @@ func (e *endings) interrupted() bool {
 	}
 }
 
-// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back,
-// did not cut anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which
-// no start ever answered has failed, and so has a recrawl in which none did. A recrawl that has not queued all its
-// visits is not complete.
+// settle decides the status of the crawl. A crawl that reached a limit is complete if nothing is pending except URLs of
+// blocked hosts, which no limit holds back. A sitemap that was not read counts as pending, because it may name further
+// pages. A crawl or a recrawl in which no start URL answered has failed. A recrawl that has not queued all its visits
+// is not complete.
 func (r *run) settle(ctx context.Context) error {
 	e := r.endings
 	e.mu.Lock()
@@ -91,7 +91,7 @@ func (r *run) settle(ctx context.Context) error {
 	if e.end.status != page.Complete {
 		return nil
 	}
-	if r.settings.MaxURLsPerHost > 0 && left > 0 { // nothing else leaves pages without an end of the run
+	if r.settings.MaxURLsPerHost > 0 && left > 0 { // no other limit leaves pages pending and lets the run go on
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
 		e.end = ending{set: true, status: page.Partial, success: true, reason: text}
 		return nil
@@ -136,7 +136,7 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// deniedPending are the hosts with something left to fetch that the operator of the service denies.
+// deniedPending returns the hosts that the operator of the service denies and that have URLs left to fetch.
 func (r *run) deniedPending(ctx context.Context) (hosts []string, err error) {
 	for _, host := range r.deniedHosts() {
 		pending, _, err := r.store.Pending(ctx, r.store.Hasher().HostID(host), frontier.Cursor{}, 1)
@@ -150,13 +150,13 @@ func (r *run) deniedPending(ctx context.Context) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// workLeft is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All
-// records must be applied.
+// workLeft returns how many pending pages a limit may hold back, and whether nothing at all is left to fetch. The store
+// must have applied all records.
 func (r *run) workLeft() (pages int64, nothing bool) {
 	counters := r.store.Counters()
 	st := r.frontier.Stats()
 	pages = int64(counters.Pending()) - st.GivenUp
-	// the second is an estimate, and never too low
+	// The frontier's number is an estimate that is never too low.
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
 	return pages, pages <= 0 && sitemaps <= 0 && recrawl.IsSwept(r.store.Facts(), &r.history)
 }
@@ -174,8 +174,9 @@ func anyAnswer(c *state.Counters) bool {
 	return false
 }
 
-// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how
-// many robots.txt does not allow. Denied are the hosts that the operator of the service denies.
+// startAnswered says whether any start URL had an answer in this generation. If not, why says what became of each, and
+// forbidden is how many of them robots.txt does not allow. Denied are the hosts that the operator of the service
+// denies.
 func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string,
 	err error) {
 	hasher := r.store.Hasher()
@@ -206,7 +207,7 @@ func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool
 			stored := p.Finish.Facts
 			switch {
 			case p.Finish.Failures > 0:
-				stored = p.VisitFacts // of the failure; what was known is kept
+				stored = p.VisitFacts // those of the failed visit; Finish.Facts are of an earlier one
 			case p.Finish.Status > 0:
 				return true, 0, nil, nil
 			}

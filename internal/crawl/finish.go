@@ -63,8 +63,8 @@ func describe(a *recrawl.Answer, resp *fetch.Response) {
 	a.Facts.ResponseTime = new(page.Millis(resp.Timings.Total))
 }
 
-// headerFacts are the facts of the headers of a response that came at a moment. Sniffed is the type that the body looks
-// like, and length is negative if it is not known.
+// headerFacts returns the facts in the headers of a response that came at the given time. Sniffed is the content type
+// that the body looks like. A negative length is unknown.
 func headerFacts(h http.Header, sniffed string, length int64, at time.Time) page.Facts {
 	f := page.Facts{ContentType: cmp.Or(h.Get("Content-Type"), sniffed), ContentLength: page.Length(length),
 		ETag: h.Get("Etag")}

@@ -26,7 +26,7 @@ type Inspected struct {
 	Status   int // 0 if the page was not fetched, since robots.txt disallows it
 	Header   http.Header
 	Body     []byte // nil if it was not read
-	Charset  string // what it came in; empty for UTF-8
+	Charset  string // the encoding that it came in; empty for UTF-8
 	Location string
 	Type     string
 	Length   int64
@@ -41,7 +41,7 @@ type Inspected struct {
 // Inspection is what would be recorded of one page, and every link of it with what would become of it.
 type Inspection struct {
 	page.Line
-	// why there are no rules of robots.txt, and what holds then; empty if there are some
+	// why robots.txt gives no rules, and what is assumed then; empty if it gives rules
 	Assumption string          `json:"-"`
 	Base       string          `json:"base,omitempty"`
 	Links      []InspectedLink `json:"links"`
@@ -71,8 +71,8 @@ func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) 
 	return fetch.DecodePage(body)
 }
 
-// FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a
-// crawl would record the failure; the error is about a fetch that was cancelled.
+// FetchPage fetches one page for inspection, if robots.txt allows it. If the fetch fails, Inspected.Err says why, as a
+// crawl would record it. FetchPage returns an error only if the fetch was cancelled.
 func FetchPage(ctx context.Context, s *config.Settings, f fetch.Fetcher, u weburl.URL) (*Inspected, error) {
 	in := &Inspected{URL: u, Length: -1}
 	if !s.IgnoreRobots {
@@ -115,7 +115,7 @@ func askedOnce(ctx context.Context, s *config.Settings, f fetch.Fetcher) func(we
 	}
 }
 
-// allowed says whether robots.txt allows a URL, as far as it counts.
+// allowed says whether robots.txt allows a URL. It allows everything if robots.txt does not count or was not asked for.
 func (in *Inspected) allowed(u weburl.URL) bool {
 	if in.Robots == nil {
 		return true

@@ -16,9 +16,9 @@ import (
 
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
 type limits struct {
-	pages     atomic.Int64 // 0 is none; written by change
-	requested atomic.Int64 // safe profile only: pages that the user asked for; 0 if no number was given
-	duration  atomic.Int64 // in ns; 0 is none; written by change
+	pages     atomic.Int64 // 0 is none; written by change and capSafe
+	requested atomic.Int64 // safe profile only: pages that the user asked for, 0 if none; written by capSafe
+	duration  atomic.Int64 // in ns; 0 is none; written by change and capSafe, and by member
 	safe      atomic.Bool  // the caps of the safe profile hold; written by capSafe
 
 	*run
@@ -52,7 +52,8 @@ func (l *limits) change(pages int, duration time.Duration) {
 	l.warnAt.Store(l.nextPages(0))
 }
 
-// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on.
+// capSafe lowers the limits to the caps of the safe profile. A crawl that ends at one of them has the safe profile's
+// message.
 func (l *limits) capSafe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +164,7 @@ func (l *limits) timeMarks() []time.Duration {
 	return append(marks, duration)
 }
 
-// timeUsed warns that a share of the time limit is used up: that of the given index in timeMarks.
+// timeUsed warns that a share of the time limit is used up. Mark is its index in timeMarks.
 func (l *limits) timeUsed(mark int) {
 	percent := warnPercents()[mark]
 	Notice{Limit: "seconds", Percent: percent}.notice(l.o.Managed.Notify)
@@ -233,8 +234,8 @@ func (q *quota) isUsedUp() bool {
 	return q.over
 }
 
-// refresh asks for the first pages, or again, because what may be granted has changed. Without any, the workers find
-// out whether the crawl needs a page.
+// refresh asks for pages when the run begins, and again when what may be granted has changed. If nothing is granted,
+// the run does not end here: a worker that needs a page ends it (see extend).
 func (q *quota) refresh(ctx context.Context) {
 	if q == nil {
 		return

@@ -33,7 +33,7 @@ const (
 // linkageName is the name of the snapshot.
 const linkageName = "linkage"
 
-// isFull reports whether sitemaps list URLs that it does not hold.
+// isFull reports whether sitemaps list URLs that linkage does not hold.
 func (l *linkage) isFull() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,9 +79,9 @@ func (l *linkage) load(r io.Reader) error {
 	}
 }
 
-// record commits what is known of pages and is not on record, and that sitemaps list some. It does nothing if nothing
-// is known. Until the evidence is gone from the log, later runs do it again, with the same result. Nothing else names
-// URLs meanwhile.
+// record commits which pages sitemaps list and which pages have links to them, as far as the store does not have it,
+// and that there are such pages. It does nothing if linkage is empty. Later runs repeat it with the same result until
+// the evidence is gone from the log. Nothing else names URLs meanwhile.
 func (l *linkage) record(ctx context.Context, s *state.Store) (known bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

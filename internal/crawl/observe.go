@@ -32,8 +32,7 @@ func NewMetrics() *metrics.Metrics {
 // countedEffects have counters of their own; all other effects are changes of pace.
 const countedEffects = pace.EffectRested | pace.EffectBackedOff | pace.EffectLimitChanged | pace.EffectBlocked
 
-// observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a
-// metric.
+// observe logs and counts what happens to hosts: changes of pace, refusals, retries. The frontier calls it.
 func (r *run) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:

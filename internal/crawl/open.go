@@ -55,7 +55,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		if r.starts, err = o.Plan.URLs(); err != nil {
 			return nil, err
 		}
-		// The export at the end would fail.
+		// Otherwise the export at the end would fail.
 		if err := o.Outputs.Check(settings, r.starts, o.Dir); err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err er
 		most, s.MaxWorkers, fetch.FilesFor(2*s.MaxWorkers)), nil
 }
 
-// readerOf stands for how pages are read by the settings.
+// readerOf returns a hash of what decides how pages are read: the parser's version and some settings.
 func readerOf(s *config.Settings) string {
 	how := []string{strconv.Itoa(parser.Version), robots.ProductToken(s.UserAgent)}
 	for _, is := range []bool{s.Links, s.Images, s.StructuredLinks} {
@@ -210,8 +210,8 @@ func readerOf(s *config.Settings) string {
 	return recrawl.Reader(append(how, s.Extract...))
 }
 
-// newParser makes the parser by the settings. In a recrawl it also computes what tells small changes of a text from
-// large ones.
+// newParser makes the parser by the settings. In a recrawl, and to find near-duplicates, it also computes a SimHash,
+// which tells small changes of a text from large ones.
 func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	extractors, err := parseExtractors(s.Extract)
 	if err != nil {
@@ -224,8 +224,8 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	})
 }
 
-// linkBytes is how much text of links is kept of a page: 8 MiB, and less if the expressions that choose among them are
-// large. A step of an expression takes about 3 ns for each byte, so that the links of a page take at most about 6 s.
+// linkBytes is how many bytes of a page's links are kept: 8 MiB, or less if the include and exclude expressions are
+// large. A step of an expression takes about 3 ns per byte, so the links of a page take at most about 6 s.
 func linkBytes(s *config.Settings) int {
 	const work, most = 2 << 30, 8 << 20
 	return min(most, work/max(1, config.PatternSteps(s.Include, s.Exclude)))
@@ -243,7 +243,7 @@ func parseExtractors(texts []string) ([]parser.Extractor, error) {
 	return out, nil
 }
 
-// openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
+// openStore opens the state directory. It must not exist for a new crawl, and must exist for a resumed one.
 func openStore(o *Options) (*state.Store, error) {
 	mode := state.CreateOnly
 	if o.Plan != nil && o.Cluster == nil {
@@ -279,8 +279,8 @@ func (r *run) reportRecovery(rec state.Recovery) {
 	}
 }
 
-// recall takes over what earlier runs of the generation have recorded for its report. Those of an earlier version have
-// recorded nothing; when they began is known all the same.
+// recall reads what earlier runs of the generation recorded for the report. Runs of an earlier version of the program
+// recorded nothing; the terms of the recrawl or the plan tell when they began.
 func (r *run) recall() error {
 	r.warnings.keep(r.store)
 	facts := r.store.Facts()
@@ -300,24 +300,24 @@ func (r *run) recall() error {
 }
 
 // Names of the facts of a crawl in the store, beside those of package page. A fact about the crawl as a whole has a
-// fixed name. The name of another ends with its subject, and the fact is in the partition that it follows from.
+// fixed name. The name of any other fact ends with its subject, and it is in the partition of the host that it follows
+// from.
 const (
-	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
-	// number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its
-	// place
+	factExtends = "extends scope " // followed by the target of a start's redirect; in the partition of the start
+	// number, in decimal, of the last run that did not continue an interrupted one; later runs continue it
 	factBegan = "began"
-	factTexts = "texts" // how pages are read, and the number of the run since which they are read so
-	// when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
+	factTexts = "texts" // a result of readerOf, and the number of the first run that read pages in this way
+	// when the first run of the generation began to crawl, the milliseconds of all its runs, and how many runs began to
 	factClock = "clock"
-	// with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in
-	// partition 0
+	// followed by the text of a warning of the generation; the value is when it was recorded; in partition 0 if one
+	// machine crawls
 	factWarning = "warning "
 
-	factTime = "2006-01-02T15:04:05.000000000Z" // times in facts, in UTC; in order as texts
+	factTime = "2006-01-02T15:04:05.000000000Z" // form of times in facts, in UTC; they sort as texts
 )
 
-// recordStart notes that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the
-// next generation, in the same record. Reader stands for how the run reads pages.
+// recordStart records that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the
+// next generation, in the same record. Reader is the result of readerOf.
 func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
 	generation, err := page.Generation(known)
@@ -362,9 +362,9 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	return err
 }
 
-// readHistory makes the history of the rules by which links are left out: what earlier runs recorded, and the rules of
-// this one. Of a crawl that an earlier version of the program began, the plan has the rules. They are recorded before
-// the plan can be replaced.
+// readHistory makes the history of the rules by which links are left out, from what earlier runs recorded and the rules
+// of this one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
+// before the plan can be replaced.
 func (r *run) readHistory(ctx context.Context) error {
 	known := false
 	var err error
@@ -378,7 +378,7 @@ func (r *run) readHistory(ctx context.Context) error {
 	case !known:
 		plan := r.o.Plan
 		if written, err := datadir.ReadPlan(r.o.Dir); err == nil {
-			plan = written // that of a service has the settings of this run
+			plan = written // the plan that a service passes has the settings of this run already
 		}
 		r.history = scope.History{Rules: now, Edition: 1, Later: true}
 		if before, err := config.Load(config.FromStored(plan.Settings)); err == nil {
@@ -430,10 +430,10 @@ func writePlan(o *Options) error {
 // ErrNotAgain means that a crawl cannot be crawled again as it is.
 var ErrNotAgain = errors.New("cannot be crawled again")
 
-// checkFinished refuses a recrawl of what is not finished. A caller that counts generations itself may leave one
-// unfinished for the next. After a recrawl that failed, as when the site was down, the next one may follow: a resume
-// would find nothing to do. A safe crawl that reached its page cap has had all the pages that it may have, and a
-// recrawl would go on with it.
+// checkFinished refuses a recrawl of a crawl that is not finished. A caller that sets Recrawl.Generation may begin a
+// generation though the last is unfinished. A recrawl may follow one that failed, for example because the site was
+// down: a resume would find nothing to do. A safe crawl that reached its page cap is refused, because a recrawl would
+// fetch more pages than it may have.
 func checkFinished(store *state.Store, o *Options, generation uint32) error {
 	facts, why := store.Facts(), ""
 	status := page.Status(facts[page.FactStatus])
@@ -452,28 +452,29 @@ func checkFinished(store *state.Store, o *Options, generation uint32) error {
 	return fmt.Errorf("the crawl in data directory %s %w: %s", o.Dir, ErrNotAgain, why)
 }
 
-// isContinued reports whether the run before ended without recording how, or was killed after that while it exported,
-// so that this one goes on in its place: hosts that were given up stay so. It is asked before this run records that it
-// is under way.
+// isContinued reports whether this run continues the one before, which did not record its end or was killed while it
+// exported. Hosts that were given up then stay given up. Call it before this run records its status.
 func isContinued(store *state.Store) bool {
 	status := page.Status(store.Facts()[page.FactStatus])
 	return began(store) > 0 && (status == page.Running || store.Recovery().Unclean)
 }
 
-// began is the run that tried all hosts again, and that this one continues or is. It is 0 before that is recorded.
+// began returns the number of the run that this one continues, or its own number if it continues none. That run tried
+// all hosts again. Zero means that nothing is recorded yet.
 func began(store *state.Store) uint64 {
 	number, _ := strconv.ParseUint(string(store.Facts()[factBegan]), 10, 64)
 	return number
 }
 
-// textsBegan is the run since which pages are read as this run reads them; 0 in a crawl of several machines.
+// textsBegan returns the number of the first run that read pages as this one does; 0 in a crawl of several machines.
 func textsBegan(store *state.Store) uint64 {
 	_, run, _ := strings.Cut(string(store.Facts()[factTexts]), " ")
 	number, _ := strconv.ParseUint(run, 10, 64)
 	return number
 }
 
-// newScope spans the start URLs and what their redirects added in earlier runs, whose hosts it adds to startHosts.
+// newScope makes the scope of the start URLs, and of what their redirects added in earlier runs. It adds the hosts of
+// the latter to startHosts.
 func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope,
 	error) {
 	var urls []weburl.URL

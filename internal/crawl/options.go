@@ -81,11 +81,11 @@ type Managed struct {
 	HotSetBytes int
 	// HasSlot means that the caller holds the slot of safe crawls.
 	HasSlot bool
-	// GuardStarts means that start URLs that name an address which is not public are refused like others.
+	// GuardStarts means that a start URL whose address is not public is refused, like any other URL.
 	GuardStarts bool
-	// Given, when not nil, says that the crawl is of a user of a service. It has the settings, by file key, that the
-	// user gave; the others are the operator's. Nothing that the user can read names those, a file of the server or an
-	// address of its network, and headers of the operator go to the origins of header-to alone.
+	// Given, when not nil, says that the crawl belongs to a user of a service. It has the settings, by file key, that
+	// the user gave; the others are the operator's. No text that the user can read names an operator's setting, a file
+	// of the server or an address of its network. Headers of the operator go only to the origins of header-to.
 	Given map[string]bool
 	// Notify, when not nil, is told what a user should know at once. It must return soon, and must not call the crawl.
 	Notify func(Notice)
@@ -100,7 +100,7 @@ type Notice struct {
 	Reason  string `json:"reason,omitempty"` // why the host is not asked
 }
 
-// notice tells a Notify that may be nil.
+// notice passes n to notify, which may be nil.
 func (n Notice) notice(notify func(Notice)) {
 	if notify != nil {
 		notify(n)

@@ -31,15 +31,15 @@ type served struct {
 	link   frontier.Link
 	visit  recrawl.Visit
 	rules  page.Robots     // what robots.txt says of it
-	resp   *fetch.Response // what there is of one; nil if there is none
+	resp   *fetch.Response // nil if there is none; incomplete after some failures
 	failed error           // why it could not be fetched
 	answer recrawl.Answer
 	skips  scope.Skips
 	result frontier.Result
 }
 
-// pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a
-// host, and those need none.
+// pageBuffer is the memory that reading a page needs. A worker has one only while it reads: most workers wait for a
+// lease or a host.
 type pageBuffer struct {
 	page     parser.Page
 	reasons  []scope.Reason // of the page's links
@@ -126,7 +126,8 @@ func (w *worker) give(f *frontier.Finish) error {
 	return err
 }
 
-// fetch asks for the page. A failure that says nothing of it ends the lease, and the page goes back to the queue.
+// fetch requests the page. If the request fails for a reason that says nothing about the page, the lease ends and the
+// page goes back to the queue.
 func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 	w.resp, w.failed = w.fetcher.Do(ctx, fetch.Request{
 		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
@@ -183,7 +184,7 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 	return false, err
 }
 
-// observe takes what the page leads to, and what it says of other pages.
+// observe adds to the result what the page leads to, and evidence about other pages.
 func (w *worker) observe() {
 	f, r := &w.answer, &w.result
 	switch {
@@ -217,8 +218,8 @@ func (w *worker) observe() {
 	f.Facts.LeftOut = w.leftOut
 }
 
-// judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more,
-// the lease goes back to the queue, and waits for the host's pace as any other.
+// judge compares what a visit found with what was known, and ends the lease. If the page must be requested once more,
+// the lease goes back to the queue, and waits for the host's pace like any other.
 func (w *worker) judge() error {
 	f, r := &w.answer, &w.result
 	verdict := w.visit.Judge(&w.answer)
@@ -290,7 +291,7 @@ func (w *worker) exclude(why scope.Reason) error {
 	return w.give(failure(page.Excluded, "not fetched: "+text))
 }
 
-// unlessStopped returns the error, or the lease to the queue if ctx has ended.
+// unlessStopped returns the error. If ctx has ended, it returns the lease to the queue instead.
 func (w *worker) unlessStopped(ctx context.Context, l *frontier.Lease, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -313,7 +314,8 @@ func isHopeless(err error) bool {
 	return cert
 }
 
-// plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
+// plainHTTP returns the http URL to try if a host offers no https. It does this only for a host that was named without
+// a scheme: by a bare start, or by a certificate.
 func (w *worker) plainHTTP() (frontier.Link, bool) {
 	from := &w.link
 	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT ||
@@ -346,7 +348,7 @@ func offersNoHTTPS(err error) bool {
 	return e.Kind == fetch.ConnectError
 }
 
-// warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
+// warnWithheld warns that headers which may be credentials are not sent to the URL that a start URL leads to.
 func (w *worker) warnWithheld(from, to weburl.URL) {
 	if w.client == nil || w.o.Managed.hasOperatorHeaders() || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
@@ -409,8 +411,8 @@ func (w *worker) extendScope(start, target weburl.URL) {
 	}
 }
 
-// parse parses a page and takes its facts. In a crawl of several machines that the page is in flight is recorded here,
-// before it is read, in case it ends the process.
+// parse parses a page and takes its facts. In a crawl of several machines it first records that the page is in flight,
+// in case reading it ends the process.
 func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err
@@ -437,7 +439,7 @@ func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer
 	return nil
 }
 
-// encodingOf is the encoding that a page came in, which its links' queries go out in, or nil for UTF-8.
+// encodingOf returns the encoding of a page, which the queries of its links are encoded in; nil means UTF-8.
 func encodingOf(name string) encoding.Encoding {
 	if name == "utf-8" || name == "" {
 		return nil
@@ -503,7 +505,7 @@ func (w *worker) follow() []frontier.Found {
 	return found
 }
 
-// keyOf is a link's key. Most links stay on the host that they are found on, which is known.
+// keyOf returns a link's key. Most links stay on their page's host, whose ID and name are given.
 func (w *worker) keyOf(u weburl.URL, host weburl.HostID, name string) weburl.Key {
 	if u.Host() != name {
 		host = w.hasher.HostID(u.Host())

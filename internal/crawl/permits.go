@@ -10,11 +10,11 @@ import (
 )
 
 // permits says whether this crawl may take work. A worker takes a permit before its lease, and holds it while it
-// fetches and parses. There is none while this machine fails (no file descriptors, no route, no resolver), while it has
-// not the lease of its cluster, and while as many are in use as the governor allows.
+// fetches and parses. It gets none while this machine fails (no file descriptors, no route, no resolver), while the
+// machine does not hold its lease in the cluster, and while as many permits are in use as the governor allows.
 //
-// A failure of this machine says nothing about hosts, and further requests would fail too: each pause is twice as long
-// as the one before, until something succeeds.
+// A failure of this machine says nothing about hosts, and further requests would fail too. Therefore the crawl pauses.
+// Each pause is twice as long as the one before, until something succeeds.
 //
 // The governor is a small controller over the worker cap: while commits are slow, fewer workers may run, so that the
 // queue in front of the disk does not grow to seconds. The cap falls by a quarter at each step above the upper
@@ -22,7 +22,7 @@ import (
 // interval, which is longer than the moving average of commit latency takes to show what the last step did.
 type permits struct {
 	log *slog.Logger
-	// when to ask again for the lease of the cluster, 0 for now; nil for one machine
+	// after which time to ask the cluster again for leave to work, 0 if it is given now; nil for one machine
 	starts  func() (again time.Duration, err error)
 	most    int
 	high    time.Duration
@@ -33,7 +33,7 @@ type permits struct {
 	limit   int           // guarded by mu; the cap
 	used    int           // guarded by mu
 	waiting int           // guarded by mu; workers that wait for room
-	waits   int64         // guarded by mu; how many ever had to
+	waits   int64         // guarded by mu; how many workers had to wait, in all
 	room    chan struct{} // guarded by mu; closed and replaced when room appears while a worker waits for it
 	until   time.Time     // guarded by mu; the end of the last pause
 	pause   time.Duration // guarded by mu; how long it was; 0 after a success
@@ -89,9 +89,9 @@ func (p *permits) acquire(ctx context.Context) error {
 	}
 }
 
-// closedLocked says after which time to ask again because there is no permit for any worker, 0 if there may be one.
+// closedLocked returns after which time to ask again if no worker gets a permit now; 0 if one may get it.
 func (p *permits) closedLocked() (again time.Duration, err error) {
-	if !p.until.IsZero() { // almost always it is; the clock is not read then
+	if !p.until.IsZero() { // usually it is zero, and the clock is not read
 		if again = time.Until(p.until); again > 0 {
 			return again, nil
 		}
@@ -158,7 +158,7 @@ func (p *permits) paused() (reason string, left time.Duration, trips int) {
 	return p.reason, left, p.trips
 }
 
-// step moves the cap by what commits take, and says whether it moved.
+// step moves the cap by the latency of commits, and returns the cap before and after.
 func (p *permits) step(latency time.Duration) (from, to int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *permits) step(latency time.Duration) (from, to int) {
 	return from, p.limit
 }
 
-// state is the cap, the permits in use, the workers that wait for one, and how often one had to.
+// state returns the cap, the permits in use, the workers that wait for one, and how often a worker had to wait.
 func (p *permits) state() (limit, used, waiting int, waits int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 // one to end has not begun: its seconds do not count.
 type clock struct {
 	opened time.Time // when the data directory was opened; written before the run is shared
-	// how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
+	// how long earlier runs crawled, as far as it counts towards the time limit; written before the run is shared
 	before time.Duration
-	past   pastRuns                  // the earlier runs of the generation; likewise
+	past   pastRuns                  // the earlier runs of the generation; written before the run is shared
 	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
 }
 
@@ -94,13 +94,13 @@ func readPastRuns(value []byte) (p pastRuns) {
 	return p
 }
 
-// phaseNote is the phase that a run is in, and what is waited for, for people.
+// phaseNote is the phase of a run, and a text for people that says what the run waits for.
 type phaseNote struct {
 	phase monitor.Phase
 	note  string
 }
 
-// enter is called by Run's own goroutines.
+// enter sets the phase. Only goroutines of Run call it.
 func (r *run) enter(phase monitor.Phase, note string) { r.phase.Store(&phaseNote{phase, note}) }
 
 // tally counts what this run did. What all runs of the crawl did is counted by the store.

@@ -28,7 +28,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// run is one crawl while its data directory is open. Fields that say nothing else are written while it is opened.
+// run is one crawl while its data directory is open. Fields without a note are written only while the run is opened.
 type run struct {
 	o          *Options
 	settings   *config.Settings // with as many workers as there are sockets for
@@ -55,10 +55,10 @@ type run struct {
 	visits   *recrawl.Visits
 	sweeper  *recrawl.Sweeper // nil in the first crawl
 	crashes  *crashGuard
-	traps    *traps.Traps // with linkage, what is computed from evidence beside the frontier's own
+	traps    *traps.Traps // a fold over evidence, like linkage; the frontier has folds of its own
 	linkage  *linkage     // of earlier versions
 
-	permits *permits    // before a lease; the gate stands after it
+	permits *permits    // asked before a lease; the gate is asked after it
 	gate    *gate.Party // of the gate of all crawls of the process
 	limits  *limits
 	quota   *quota // nil without one
@@ -73,8 +73,8 @@ type run struct {
 	tally    tally
 	lag      lagMeter
 
-	limitsChanged chan struct{} // has room for one: the time limit was changed
-	backAt        time.Time     // when the engine of several machines was last away; of the supervisor
+	limitsChanged chan struct{} // has room for one: tells the supervisor that a limit was changed
+	backAt        time.Time     // when the engine of several machines was last away; only the supervisor uses it
 
 	hosts  sync.Mutex
 	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
@@ -129,7 +129,7 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error
 	return r.conclude(ctx)
 }
 
-// applyLimits makes changed limits hold.
+// applyLimits puts changed limits into effect.
 func (r *run) applyLimits() {
 	if r.quota == nil {
 		r.frontier.SetMaxURLs(r.limits.pages.Load())
@@ -138,7 +138,7 @@ func (r *run) applyLimits() {
 	}
 	select {
 	case r.limitsChanged <- struct{}{}:
-	default: // it will look anyway
+	default: // the supervisor has not seen the last change yet, and will see both
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *run) figures() monitor.Figures {
 	f.MaxPages, f.MaxTime = int(r.limits.pages.Load()), time.Duration(r.limits.duration.Load())
 	if r.cluster != nil {
 		f.Cluster, f.Counters = r.cluster.figures()
-		f.MaxTime = r.settings.Duration // which the session looks at
+		f.MaxTime = r.settings.Duration // the session keeps this limit
 	}
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.permits.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.permits.paused()
@@ -246,7 +246,7 @@ func (r *run) conclude(ctx context.Context) error {
 	if err := r.store.Flush(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	// of several machines it is whole only now
+	// In a crawl of several machines, linkage is complete only now.
 	if _, err := r.linkage.record(ctx, r.store); err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (r *run) conclude(ctx context.Context) error {
 		r.o.Managed.Finishing()
 	}
 	end := r.endings.get()
-	// complete is written only now, after everything that it speaks of is durable.
+	// The status is recorded only now, after everything that it describes is durable.
 	ended := []frontier.CrawlFact{{Name: page.FactStatus, Value: []byte(end.status)},
 		{Name: page.FactReason, Value: []byte(end.reason)}}
 	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
@@ -283,7 +283,8 @@ func (r *run) conclude(ctx context.Context) error {
 	})
 }
 
-// spent is what the runs of the generation used until now. It is recorded.
+// spent returns the number and the time of the generation's runs so far. In a crawl of one machine it also records
+// them.
 func (r *run) spent(ctx context.Context) (monitor.Spent, error) {
 	if r.cluster != nil {
 		h, err := r.cluster.session.History(ctx)

@@ -11,7 +11,7 @@ import (
 type semaphore struct {
 	room   chan struct{}
 	queued atomic.Int64 // how many wait
-	waits  atomic.Int64 // how many ever had to
+	waits  atomic.Int64 // how many had to wait, in all
 }
 
 func newSemaphore(n int) *semaphore { return &semaphore{room: make(chan struct{}, n)} }
@@ -35,7 +35,7 @@ func (s *semaphore) acquire(ctx context.Context) error {
 
 func (s *semaphore) release() { <-s.room }
 
-// use is how much of it is in use.
+// use returns the limit, how many goroutines hold the semaphore, and how many wait.
 func (s *semaphore) use() monitor.ControlUse {
 	return monitor.ControlUse{Limit: cap(s.room), InUse: len(s.room), Waiting: int(s.queued.Load())}
 }

@@ -25,9 +25,9 @@ const robotsRepeats = 2
 // requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
 
-// serveRobots ends a robots lease. That of an origin is answered from the store if there is an answer that still
-// counts. Otherwise one request is made; a redirect is followed by a lease of its own, whose answer is stored for the
-// origins that wait for it. Each of them gets a lease again and finds it.
+// serveRobots serves a robots lease and ends it. If the store has a valid answer of the origin, that one is used.
+// Otherwise it makes one request. A redirect is followed by a lease of its own, whose answer is stored for the origins
+// that wait for it. Each of them then gets a lease again and finds the answer.
 func (w *run) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	task := l.Robots()
 	if task.Hops > 0 || l.Attempt() > 1 {
@@ -45,8 +45,8 @@ func (w *run) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	return w.serveOrigin(ctx, l, task)
 }
 
-// keepRobots stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is
-// its own origin's too.
+// keepRobots stores the answer of a URL for the origins that wait for it. If the URL is the robots.txt of an origin,
+// the answer is stored for that origin too.
 func (w *run) keepRobots(ctx context.Context, u weburl.URL, task frontier.RobotsTask,
 	fact frontier.OriginFact) error {
 	origins := task.Origins
@@ -68,7 +68,7 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 	if err != nil {
 		return err
 	}
-	var answer frontier.OriginFact // of this lease; its state is unknown if the stored one still counts
+	var answer frontier.OriginFact // of this lease; OriginUnknown if the stored one is valid
 	r := frontier.Result{}
 	if !w.robots.IsValid(&fact) {
 		if !w.scope.Permits(l.URL()) {
@@ -94,7 +94,8 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 		answered.Silent = false // the origin itself has answered, with a redirect
 		a = &answered
 	}
-	// Before the lease ends, so that the crawl cannot be drained between robots.txt and the sitemaps it names.
+	// This comes before the end of the lease, so that the crawl cannot be drained between robots.txt and the sitemaps
+	// that it names.
 	requested, err := w.sitemaps.FromRobots(ctx, &fact, a)
 	if ctx.Err() != nil {
 		_, err := w.done(l, frontier.Result{}) // stopped: the next run asks the store, and requests them
@@ -113,8 +114,8 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 	return err
 }
 
-// warnOfFailure adds a warning if the robots.txt of a start host cannot be had. An earlier failure of the same origin
-// has given one already. Other hosts only log: a crawl of many has dead ones among them.
+// warnOfFailure adds a warning if the robots.txt of a start host cannot be fetched. It does not repeat the warning of
+// an earlier failure. Failures of other hosts are only logged: a crawl of many hosts has dead ones among them.
 func (w *run) warnOfFailure(answer, earlier *frontier.OriginFact) {
 	host := weburl.MustCanonical(earlier.Origin + "/").Host()
 	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.startHosts[host] {
@@ -209,8 +210,8 @@ func (w *run) robotsEvidence(ctx context.Context, u weburl.URL) (page.Robots, er
 		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
 	}
 	if a == nil {
-		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by
-		// none.
+		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page is judged
+		// without one.
 		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
 	}
 	return a.Check(u), nil

@@ -47,7 +47,7 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may
 	// not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
-		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
+		m.LeaveOut() // if robots.txt names it later, it may be read
 		return w.giveUpSitemap(l, m, page.BlockedByRobots, errDisallowed)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
@@ -89,7 +89,7 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	return w.endSitemap(l, m, ended, err)
 }
 
-// errExcluded is why a sitemap was not requested that had been queued.
+// errExcluded is why a queued sitemap was not requested.
 var errExcluded = errors.New("not read: the settings were changed after it was queued, and --only-hosts does not " +
 	"name its host")
 
@@ -106,7 +106,7 @@ func (w *run) giveUpSitemap(l *frontier.Lease, m *seeding.Reading, o page.Outcom
 	return w.endSitemap(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(o, 0), Final: true}, why)
 }
 
-// endSitemap ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
+// endSitemap ends the lease. If the sitemap is then finished, it adds a warning that says what was wrong with it.
 func (w *run) endSitemap(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
 	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
 	if err != nil || d != frontier.Finished {
@@ -132,8 +132,8 @@ func (w *run) failSitemap(l *frontier.Lease, m *seeding.Reading, err error) erro
 	return w.endSitemap(l, m, r, err)
 }
 
-// probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way
-// of sitemaps, so that it is requested once in a generation, at the host's pace, and is no page.
+// probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued like a
+// sitemap, so that it is requested once in a generation, at the host's pace, and does not count as a page.
 func (w *worker) probes(u weburl.URL, at time.Time) []frontier.Link {
 	probe, err := page.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {

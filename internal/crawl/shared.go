@@ -25,7 +25,7 @@ type SharedOptions struct {
 	// OtherSockets is how many sockets the process may use for other things than crawls.
 	OtherSockets int
 
-	// OneCrawl means that a single crawl uses this, so that no pace has to be agreed between crawls.
+	// OneCrawl means that only one crawl uses the Shared, so the pace of hosts is not shared between crawls.
 	OneCrawl bool
 
 	// BodyMemory bounds the large bodies that all crawls together have in memory, in bytes. Zero means the default of
@@ -48,7 +48,7 @@ func ForOneCrawl(s *config.Settings) SharedOptions {
 // makes a client of its own from the shared one. It is safe for any number of crawls. Close it when they have ended.
 type Shared struct {
 	robotsMemory int
-	client       *fetch.Client  // the clients of the crawls are made of it
+	client       *fetch.Client  // each crawl's client is made from it
 	pace         *pace.Registry // nil if there is one crawl only
 	denied       *denyList      // nil if there is one crawl only
 	gate         *gate.Gate
@@ -93,13 +93,13 @@ func mostWorkers() (int, error) {
 	return max(1, sockets/2), err
 }
 
-// turns are taken by crawls that begin, and by small ones that write their outputs. Each needs a processor for a
-// moment: many at once would keep everything else in the process waiting. Large crawls take none, so that no other
-// waits for them.
+// turns bounds how many crawls begin, or write small outputs, at the same time. Each of these needs a processor for a
+// moment, and many at once would delay everything else in the process. A large crawl takes no turn for its outputs, so
+// that no other crawl waits for it.
 type turns chan struct{}
 
-// smallCrawl is how many URLs a crawl has found at most that takes a turn for its outputs, which take about a second
-// then.
+// smallCrawl is the largest number of found URLs at which a crawl takes a turn for its outputs. They take about a
+// second then.
 const smallCrawl = 10_000
 
 // take waits for a turn, or for the end of ctx. The caller calls done.

@@ -23,7 +23,7 @@ import (
 func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.CancelFunc) {
 	tick := time.NewTicker(governorEvery)
 	defer tick.Stop()
-	// One timer goes from mark to mark, so that on a busy machine too the warnings come before the end.
+	// One timer goes from mark to mark, so that the warnings come before the end even on a busy machine.
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var (
@@ -31,7 +31,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 		mark  int
 		due   <-chan time.Time
 	)
-	// setMarks leaves out what was warned of already: marks that were passed at the given time.
+	// setMarks reads the marks, and skips those before the given time, because they were warned of already.
 	setMarks := func(passed time.Duration) {
 		marks, mark, due = r.limits.timeMarks(), 0, nil
 		for mark < len(marks)-1 && marks[mark] < passed {
@@ -42,7 +42,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			due = timer.C
 		}
 	}
-	// not the time that this run has had: on a busy machine that may be beyond a mark by now
+	// The time of this run is left out: it has warned of nothing yet, and on a busy machine it may have passed a mark.
 	setMarks(r.clock.before)
 	var graceOver <-chan time.Time
 	end := func(grace time.Duration) {
@@ -50,7 +50,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 		graceOver = time.After(grace)
 	}
 	interrupted := r.endings.stop.called
-	var ended <-chan struct{} // of a crawl of several machines
+	var ended <-chan struct{} // closed when a crawl of several machines has ended
 	if r.cluster != nil {
 		ended = r.cluster.over
 	}
@@ -100,8 +100,8 @@ const awayCounts = 5 * time.Second
 func (r *run) govern() {
 	latency := r.store.Stats().CommitLatency
 	if r.cluster != nil {
-		latency -= clusterBatch // a batch of several machines' journal waits so long on purpose
-		// While the engine is away requests end with the lease, and fewer workers would help nothing.
+		latency -= clusterBatch // in a crawl of several machines a batch waits this long on purpose
+		// While the engine is away, requests end with the machine's lease, and fewer workers would not help.
 		if r.o.Cluster.Away() {
 			r.backAt = time.Now()
 		}

@@ -46,7 +46,7 @@ func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence
 	return e
 }
 
-// trapOf is the trap that a URL of the queue is, by what was learned since it was queued, or "".
+// trapOf names the trap that a queued URL belongs to, by what was learned since it was queued; "" if there is none.
 func (w *worker) trapOf(l *frontier.Link) string {
 	if l.Source == page.SourceStart || l.Visit > 1 {
 		return ""

@@ -20,11 +20,11 @@ type warnings struct {
 
 	mu    sync.Mutex
 	store *state.Store // guarded by mu; nil until keep is called
-	// owned returns the partitions that this machine has, in a crawl of several. Save calls it, and not add, whose
-	// caller may hold locks of the frontier. Nil means that all facts go to partition 0, at once. Set before use.
+	// owned returns the partitions that this machine has, in a crawl of several. Only save calls it: a caller of add
+	// may hold locks of the frontier. Nil means one machine, and all facts go to partition 0, at once. Set before use.
 	owned func() []uint8
 	list  []string // guarded by mu
-	saved int      // guarded by mu; so many lines of list are recorded
+	saved int      // guarded by mu; how many lines of list are recorded
 }
 
 // maxWarnings bounds the report's list, maxWarning one line of it, in bytes: a line can contain a URL of any length.
@@ -34,7 +34,7 @@ const (
 	noMore      = "there are more warnings: they are in the log only"
 )
 
-// add adds a line to the report's warnings, and logs it then.
+// add logs a line and adds it to the report's warnings.
 func (w *warnings) add(format string, args ...any) {
 	text := words.Shorten(fmt.Sprintf(format, args...), maxWarning)
 	defer w.log.Warn(text)
@@ -56,7 +56,7 @@ func (w *warnings) appendLocked(text string) {
 	w.list = append(w.list, text)
 }
 
-// keep puts the lines of earlier runs before those of this one, and has all recorded in the store from now on.
+// keep puts the lines of earlier runs before those of this one. From now on all lines are recorded in the store.
 func (w *warnings) keep(store *state.Store) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *warnings) keep(store *state.Store) {
 	}
 }
 
-// save records what add has left.
+// save records the lines that add has not recorded, in a crawl of several machines.
 func (w *warnings) save() {
 	if w.owned == nil {
 		return
@@ -88,7 +88,7 @@ func (w *warnings) save() {
 	w.saveLocked(owned[0])
 }
 
-// saveLocked records the lines that are not. An error of the store is reported where pages are recorded.
+// saveLocked records the lines that are not recorded yet. An error of the store is reported where pages are recorded.
 func (w *warnings) saveLocked(partition uint8) {
 	if w.store == nil || w.saved == len(w.list) {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 // worker takes leases until there are none left or leasing ends, and serves one at a time. It holds a permit of the
-// crawl while it has one.
+// crawl from before a lease until after it.
 type worker struct {
 	*run
 	index int // from 0
@@ -26,7 +26,7 @@ type worker struct {
 	*pageBuffer // while a page is being read; nil otherwise
 
 	skipList []frontier.Skip
-	leftOut  []uint64 // as it is recorded of the page
+	leftOut  []uint64 // links left out, in the form of page.Facts.LeftOut
 }
 
 // runWorkers starts the workers and returns when all have ended. If one fails, the others are stopped: only the store
@@ -94,9 +94,9 @@ func (w *worker) ended(err error) {
 	}
 }
 
-// serve does what a lease is for and ends it, also if it fails. A page that may have ended the process before goes back
-// to the queue while the run is young, and waits then until nothing else is being read; if leasing ends meanwhile, the
-// lease is returned.
+// serve serves a lease and ends it, also after a failure. A page that may have ended the process goes back to the queue
+// while the run is young. Later it waits here until nothing else is being read. If leasing ends meanwhile, the lease is
+// returned to the queue.
 func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err error) {
 	defer l.Abandon()
 	alone, wait := w.crashes.judge(l)
@@ -156,9 +156,9 @@ func (r *run) answerResult(resp *fetch.Response) frontier.Result {
 	return res
 }
 
-// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is
-// true, the failure says nothing about the URL, which goes back to the queue. A host that is denied is taken out of the
-// run; the origins that wait for a robots.txt of it go on as if that could not be fetched.
+// failureResult says what a failed fetch means for its host, and whether the URL may be tried again. If back is true,
+// the failure says nothing about the URL, which goes back to the queue. A denied host is blocked for the run. Origins
+// that wait for a robots.txt of that host continue as if it could not be fetched.
 func (r *run) failureResult(l *frontier.Lease, err error) (res frontier.Result, back bool) {
 	res = frontier.Result{Class: pace.ClassNetwork, Lag: r.lag.value()}
 	switch kind := fetch.KindOf(err); {
