@@ -65,7 +65,7 @@ func compareDocuments(before, after *page.Facts) []Difference {
 // dateText is the form of a date in differences.
 func dateText(t page.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// number is the text of a number; that of zero, which means that it is not known, is empty.
+// number returns the text of a number. Zero means that the number is not known, and its text is empty.
 func number(n int) string {
 	if n == 0 {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// Conditions are the headers that let a server answer 304 if a page is as it was, or nil if it must send the page:
-// there is nothing to compare with, or a 304 would leave a fact unknown.
+// Conditions returns the headers that let a server answer 304 if a page has not changed. It returns nil if the server
+// must send the page: there is nothing to compare with, or a 304 would leave a fact unknown.
 func Conditions(known *Known) http.Header {
 	if known == nil || known.Outcome != page.OK || known.Facts.ContentHash != nil && known.Facts.TextHash == nil {
 		return nil
@@ -31,8 +31,7 @@ const (
 	maxTag = 1024 // bytes of a tag that is sent back; many servers refuse requests with more than 8 KiB of headers
 )
 
-// refusesConditions reports whether a server may have answered so because of the conditions, and not because of the
-// page.
+// refusesConditions reports whether a status may be due to the conditions of the request, and not to the page.
 func refusesConditions(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestHeaderFieldsTooLarge:
@@ -41,8 +40,8 @@ func refusesConditions(status int) bool {
 	return false
 }
 
-// tagForms is an ETag, and the form that it has without compression. Servers that compress add a suffix, and many
-// compare what they get with the tag of the file. A weak tag is sent as it is.
+// tagForms returns an ETag, followed by the form that it has without compression. Servers that compress add a suffix,
+// and many compare what they get with the tag of the file. A weak tag is sent as it is.
 func tagForms(tag string) string {
 	if plain := withoutCompression(tag); plain != tag && !strings.HasPrefix(tag, "W/") {
 		return tag + ", " + plain

@@ -64,7 +64,7 @@ const formatVersion = 1
 // ErrFormat means that bytes are no differences that this version can read.
 var ErrFormat = errors.New("differences in an unknown or broken form")
 
-// appendDifferences appends the stored form of what a visit at a moment found changed: the version, the time in
+// appendDifferences appends the stored form of what a visit found changed: the version, the time of the visit in
 // milliseconds, and for each difference its field and two texts. It is never empty, also if there are no differences.
 func appendDifferences(b []byte, at time.Time, all []Difference) []byte {
 	b = binary.AppendUvarint(append(b, formatVersion), uint64(at.UnixMilli()))

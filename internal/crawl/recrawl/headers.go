@@ -8,12 +8,12 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// nearNow is how close to the time of the answer a Last-Modified header is taken for a clock, and not for a date of the
-// page.
+// nearNow: a Last-Modified header that is this close to the time of the answer is taken for the server's clock, and not
+// for a date of the page.
 const nearNow = time.Minute
 
-// TakeHeaders takes what the headers of an answer say of the last modification, and the rules in them that a 304 may
-// change. The answer came at a moment.
+// TakeHeaders takes from the headers of an answer what they say of the last modification, and the rules that a 304 may
+// change. At is when the answer came.
 func TakeHeaders(f *page.Facts, h http.Header, at time.Time) {
 	f.LastModifiedHeader = h.Get("Last-Modified")
 	f.LastModified.Time = lastModified(f.LastModifiedHeader, h, at)
@@ -39,8 +39,8 @@ func lastModified(header string, h http.Header, at time.Time) time.Time {
 	return date.UTC()
 }
 
-// dateMoved reports whether a 304 names another date than the page had, if that was believed: then either the date or
-// the 304 is false, which only the text can tell.
+// dateMoved reports whether a 304 names another Last-Modified date than the one that was believed. Then either the date
+// or the 304 is false, and only the text of the page can tell which.
 func dateMoved(known *page.Facts, h http.Header) bool {
 	header := h.Get("Last-Modified")
 	if header == "" || header == known.LastModifiedHeader || known.LastModified.IsZero() {
@@ -56,8 +56,8 @@ const (
 	maxRules   = 1024 // bytes of the rules that are kept
 )
 
-// headerRules are the values of X-Robots-Tag and the canonical links of Link, one per line, each behind the name of its
-// header.
+// headerRules returns the values of X-Robots-Tag and the canonical links of Link, one per line, each after the name of
+// its header.
 func headerRules(h http.Header) string {
 	var rules []string
 	for _, value := range h["X-Robots-Tag"] {
@@ -77,10 +77,10 @@ func headerRules(h http.Header) string {
 	return text[:min(len(text), maxRules)]
 }
 
-// links are the links of a Link header: its parts between commas, but for those in addresses and quotes.
+// links yields the links of a Link header: its parts between those commas that are not in an address or in quotes.
 func links(value string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		start, end := 0, byte(0) // end is what ends the address or the quotes that this is in
+		start, end := 0, byte(0) // end is what ends the current address or quotes; 0 outside of them
 		for i := range len(value) {
 			switch c := value[i]; {
 			case end != 0:

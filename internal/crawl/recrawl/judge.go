@@ -28,7 +28,7 @@ type Known struct {
 	Failures  uint8     // visits in a row that failed, while facts were kept
 }
 
-// KnownFrom reads what was recorded. The facts of the finish are those that hold.
+// KnownFrom reads what was recorded. The facts of f must be those that hold, and not those of one visit.
 func KnownFrom(f *frontier.Finish) (*Known, error) {
 	facts, err := page.Decode(f.Facts)
 	if err != nil {
@@ -45,8 +45,8 @@ type Answer struct {
 	Outcome page.Outcome
 	Status  int
 	At      time.Time
-	Bytes   int64       // that came
-	Header  http.Header // needed of a 304 only
+	Bytes   int64       // how many came
+	Header  http.Header // needed only for a 304
 	// Facts are those of the answer. Judge changes those that depend on what was known.
 	Facts page.Facts
 	// Modified is when the page itself says that it was last modified; zero if it does not.
@@ -55,18 +55,18 @@ type Answer struct {
 	Conditional bool
 	// NoCache means that the request asked caches not to answer.
 	NoCache bool
-	// Verifies means that the request before this one was answered 304, in this visit or in one of the same generation,
-	// and this one asks whether that is true.
+	// Verifies means that an earlier request of the same generation was answered 304, and that this one is made to find
+	// out whether that was true.
 	Verifies bool
 }
 
-// Reading says that an answer is not enough, and how to ask for the page.
+// Reading says whether an answer is enough and, if not, how to request the page once more.
 type Reading uint8
 
 // The ways of asking.
 const (
 	ReadNothing Reading = iota // the answer is enough
-	ReadPage                   // without conditions; that answer verifies a 304
+	ReadPage                   // without conditions; the answer verifies a 304
 	ReadAround                 // without conditions, and with no-cache
 )
 
@@ -79,14 +79,14 @@ type Verdict struct {
 
 	Outcome page.Outcome
 	Status  int
-	// Facts are what to record: if KeepFacts is set, what is to be said of this visit only, and nil if that is nothing.
+	// Facts are what to record. If KeepFacts is set, they are about this visit only, and may be nil.
 	Facts      *page.Facts
 	RedirectTo string // of the facts that hold
 	KeepFacts  bool
 
 	NotModified bool
-	// Unverified means that the request before was answered 304, and that whether this is true could not be found out.
-	// If the host turns out to be wrong, the page is asked for again.
+	// Unverified means that the request before was answered 304, and that the attempt to verify it failed. If another
+	// 304 of the host turns out to be false, the page is requested again.
 	Unverified  bool
 	Change      page.Change
 	ChangedAt   time.Time
@@ -112,11 +112,11 @@ func (v *Verdict) Record(a *Answer) *frontier.Finish {
 }
 
 // maxFacts bounds the facts of one page, in bytes. A record of the store must hold them and a little more. Only a page
-// with most of 8 MiB of links under --links, and several --extract that each find 256 long values, has as many.
+// with almost 8 MiB of links under --links, and with several --extract that each find 256 long values, reaches it.
 const maxFacts = state.MaxRecordSize - 1<<20
 
-// Record is the stored form of an answer. The worker makes it, because the frontier commits with its locks held.
-// Facts of a page that are too many for a record are left out, and its error says so.
+// Record is the stored form of an answer. The worker makes it, because the frontier commits with its locks held. If the
+// facts are too large for a record, links, images and extracted values are left out, and Facts.Error says so.
 func (a *Answer) Record() *frontier.Finish {
 	facts := a.Facts.Append(make([]byte, 0, 512))
 	if len(facts) > maxFacts {
@@ -134,8 +134,8 @@ func (a *Answer) Record() *frontier.Finish {
 // keptFailures is how many visits in a row may fail before a failure is recorded instead of what was known.
 const keptFailures = 3
 
-// Judge compares an answer with what is known of its URL, which is nil if this is the first visit. It is for generation
-// 1 and later.
+// Judge compares an answer with what is known of its URL, which is nil if this is the first visit. It is for recrawls,
+// and for later visits of the first crawl, where the caller drops the change that it reports.
 func Judge(known *Known, now *Answer) Verdict {
 	switch {
 	case now.Status == http.StatusNotModified && now.Conditional:
@@ -154,7 +154,7 @@ func Judge(known *Known, now *Answer) Verdict {
 	return judgeAnswer(known, now)
 }
 
-// isTransient reports whether an outcome may be another one soon although the page is as it was.
+// isTransient reports whether an outcome may soon be another one although the page has not changed.
 func isTransient(o page.Outcome, status int, f *page.Facts) bool {
 	switch o {
 	case page.Timeout, page.DNSError, page.ConnectError, page.TLSError, page.ReadError, page.Throttled:
@@ -167,12 +167,12 @@ func isTransient(o page.Outcome, status int, f *page.Facts) bool {
 	return false
 }
 
-// verdict records the answer as it is, without a change.
+// verdict returns the verdict that records the answer as it is, without a change.
 func (a *Answer) verdict() Verdict {
 	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: &a.Facts, RedirectTo: a.Facts.RedirectTo}
 }
 
-// kept records what was known.
+// kept returns the verdict that records what was known.
 func (k *Known) kept() Verdict {
 	return Verdict{
 		Outcome: k.Outcome, Status: k.Status, RedirectTo: k.Facts.RedirectTo, KeepFacts: true, ChangedAt: k.ChangedAt,
@@ -201,7 +201,7 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 		tag = given
 	}
 	if !facts.NotLastMod && lastMod.IsZero() {
-		// It was within a minute of the first answer, and now it has stayed.
+		// The date was too close to the time of the first answer to be believed. It has not moved since.
 		lastMod = lastModified(facts.LastModifiedHeader, now.Header, now.At)
 	}
 	if tag != facts.ETag || !lastMod.Equal(facts.LastModified.Time) || facts.SmallChanges != nil {
@@ -212,8 +212,8 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 	return v
 }
 
-// judgeFailure is for a failure that may pass: what is known stays, with a count of failures. A failed question whether
-// a 304 is true leaves the 304.
+// judgeFailure is for a failure that may pass: what is known stays, with a count of failures. If the request was made
+// to verify a 304, the 304 stays.
 func judgeFailure(known *Known, now *Answer) Verdict {
 	v := known.kept()
 	v.Facts = &page.Facts{Error: now.Facts.Error}
@@ -326,8 +326,8 @@ func carryOver(known *Known, now *Answer, text textResult) {
 	}
 }
 
-// isNear reports whether two texts differ in little. It is not known beside a text of the first crawl, which computes
-// no simhash.
+// isNear reports whether two texts differ only a little. It is false if one of them has no simhash: the first crawl
+// usually computes none.
 func isNear(before, after *page.Facts) bool {
 	return before.SimHash != nil && after.SimHash != nil &&
 		bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance

@@ -11,15 +11,15 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// factReader, with a generation, is the fact by which reader the facts of pages in that generation were read, or
-// readersDiffer.
+// factReader, followed by a generation, is the name of a fact. Its value is the Reader that read the pages of that
+// generation, or readersDiffer.
 const factReader = "reader "
 
 // readersDiffer is the value if runs of one generation read pages in different ways.
 const readersDiffer = "several"
 
-// Reader stands for a way of reading pages: all on which the facts of a page depend beside the page, such as the
-// version of the parser.
+// Reader returns a hash of how pages are read: everything that the facts of a page depend on beside the page itself,
+// such as the version of the parser.
 func Reader(how []string) string {
 	h := xxhash.New()
 	for _, text := range how {
@@ -31,7 +31,7 @@ func Reader(how []string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// ReaderFact is the fact to record when a run begins in a generation, beside what is known.
+// ReaderFact returns the fact to record when a run begins in a generation. Facts are those that are recorded so far.
 func ReaderFact(facts map[string][]byte, generation uint32, reader string) frontier.CrawlFact {
 	name := factReader + strconv.FormatUint(uint64(generation), 10)
 	if had := string(facts[name]); had != "" && had != reader {
@@ -40,7 +40,7 @@ func ReaderFact(facts map[string][]byte, generation uint32, reader string) front
 	return frontier.CrawlFact{Name: name, Value: []byte(reader)}
 }
 
-// readersLike are the generations whose facts were read by a reader.
+// readersLike returns the generations whose facts were all read by the given reader.
 func readersLike(facts map[string][]byte, reader string) map[uint32]bool {
 	like := map[uint32]bool{}
 	for name, value := range facts {

@@ -8,9 +8,9 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// Distrust records by the given function that an answer 304 of a host was false, together with what showed it, and has
-// Run queue all pages of the host again that were answered 304 in this generation. From before this call on, no more
-// such answers of the host are recorded.
+// Distrust records, by the given function, that a 304 of a host was false, together with the visit that showed it. Run
+// then queues again all pages of the host that were answered 304 in this generation. Visits.Distrust comes first, so
+// that no more such answers of the host are recorded.
 func (s *Sweeper) Distrust(host string, record func(frontier.CrawlFact) (frontier.Disposition, error)) error {
 	release := s.o.Frontier.Source() // until all are queued, the crawl is not drained
 	d, err := record(frontier.CrawlFact{
@@ -36,7 +36,7 @@ func distrustedHosts(facts map[string][]byte) map[string]bool {
 	return hosts
 }
 
-// addJob has Run recheck a host. Release is called when that is done.
+// addJob makes Run recheck a host. Release is called when that is done.
 func (s *Sweeper) addJob(host string, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +73,8 @@ func (s *Sweeper) recheckAll(ctx context.Context) error {
 	return err
 }
 
-// recheck queues the pages of a host that were answered 304 in this generation, but for those that are queued already.
-// A visit that is finished while this runs was answered otherwise, since nothing conditional is sent to the host.
+// recheck queues the pages of a host that were answered 304 in this generation, except those that are queued already. A
+// visit that finishes meanwhile is not a 304, because no more conditional requests are sent to the host.
 func (s *Sweeper) recheck(ctx context.Context, name string) error {
 	if err := s.o.Store.Flush(ctx); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// isSampled reports whether a 304 of a URL in a generation is to be verified: one in a hundred is, others in each
-// generation.
+// isSampled reports whether a 304 of a URL is verified in a generation. The sample is one URL in a hundred, and is
+// different in each generation.
 func isSampled(k weburl.Key, generation uint32) bool {
 	var b [weburl.KeySize + 4]byte
 	text := binary.BigEndian.AppendUint32(k.Append(b[:0]), generation)

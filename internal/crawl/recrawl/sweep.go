@@ -34,22 +34,23 @@ type SweepOptions struct {
 	Log      *slog.Logger
 }
 
-// A Sweeper queues visits while a recrawl runs, or a run with wider rules than the one before.
+// A Sweeper queues visits in a recrawl, and in a run whose rules are wider than those of the run before.
 type Sweeper struct {
 	o          SweepOptions
 	generation uint32
-	number     []byte         // of the sweep, as facts have it
-	counted    state.Counters // when the run began
+	number     []byte         // number of the sweep, as facts have it
+	counted    state.Counters // as they were when the run began
 	terms      Terms
 	matcher    *scope.Matcher
 	starts     map[weburl.Key]bool
 
 	mu     sync.Mutex
-	jobs   []recheck     // guarded by mu; hosts whose answers 304 are to be asked again
+	jobs   []recheck     // guarded by mu; hosts whose answers 304 are checked again
 	jobbed chan struct{} // has one element if there may be jobs
 }
 
-// recheck is a host whose answers 304 are to be asked again. Until that is queued, the crawl is not drained.
+// recheck is a host whose answers 304 are checked again. Release is called when these visits are queued; until then the
+// crawl is not drained.
 type recheck struct {
 	host    string
 	release func()
@@ -77,14 +78,14 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	return s, nil
 }
 
-// sitemapWait is how long a sweep waits for sitemaps: those that say which pages changed make the order of visits
-// better.
+// sitemapWait is how long a sweep waits for sitemaps. They may say which pages have changed, and these are visited
+// first.
 const sitemapWait = 30 * time.Second
 
 // sitemapLook is how often it looks whether they are read.
 const sitemapLook = 20 * time.Millisecond
 
-// Begin holds the crawl: until Run, which follows, has queued all visits, it is not drained.
+// Begin holds the crawl, so that it is not drained. Pass release to Run, which calls it when all visits are queued.
 func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
 
 // Run queues sitemaps and start pages, then, when the sitemaps are read or after a while, all pages that are due. After
@@ -157,7 +158,7 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	return nil
 }
 
-// queueStarts queues the start pages, but for those that have or had a visit in this generation.
+// queueStarts queues the start pages, except those with a queued or finished visit in this generation.
 func (s *Sweeper) queueStarts(ctx context.Context) error {
 	var again []frontier.Link
 	hasher := s.o.Store.Hasher()
@@ -201,7 +202,7 @@ func (s *Sweeper) next(p *state.Page) frontier.Link {
 	return l
 }
 
-// depth is that of a page: 0 if a sitemap lists it, wherever it was found.
+// depth returns the depth of a page. It is 0 if a sitemap lists the page, wherever it was found.
 func depth(p *state.Page) uint16 {
 	if p.Listed.Named {
 		return 0

@@ -28,9 +28,9 @@ type Terms struct {
 const (
 	factTerms     = "recrawl" // Terms of the generation, as JSON
 	factSwept     = "swept"   // the number of the last sweep whose visits are queued in all partitions
-	factPartition = "swept "  // with a partition: the number of the last sweep whose visits are queued in it
-	// with a host: the generation in which one of its answers 304 was false, and notRechecked until all others of that
-	// generation are asked again
+	factPartition = "swept "  // followed by a partition: the number of the last sweep whose visits are queued in it
+	// followed by a host: the generation in which one of its answers 304 was false, and notRechecked until the others
+	// of that generation are requested again
 	factDistrust = "distrust "
 )
 

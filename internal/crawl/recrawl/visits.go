@@ -37,11 +37,11 @@ type Visits struct {
 	readings map[weburl.Key]Reading // guarded by mu; pages that must be asked for once more, and how
 	// guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
 	verified map[weburl.HostID]uint8
-	waiting  atomic.Int64 // len(readings)
+	waiting  atomic.Int64 // len(readings); written under mu
 }
 
-// NewVisits makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports
-// whether a page with such facts has links that the run must read again.
+// NewVisits makes what a run in a generation needs. Reader is the result of function Reader for this run. IsOutdated
+// reports whether a page with such facts has links that the run must read again.
 func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
 	return &Visits{
@@ -51,7 +51,7 @@ func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visit
 	}
 }
 
-// Generation is that of the run.
+// Generation returns the generation of the run.
 func (v *Visits) Generation() uint32 { return v.generation }
 
 // A Visit is one visit of a page.
@@ -67,10 +67,10 @@ type Visit struct {
 	verifies    bool
 }
 
-// First is the visit of a page that is new, and that is not asked for.
+// First returns the visit of a new page that is recorded without a request.
 func (v *Visits) First() *Visit { return &Visit{generation: v.generation} }
 
-// errNotFinished means that a later visit is leased of a page without an earlier one.
+// errNotFinished means that a lease is for a later visit of a page that has no finished one.
 var errNotFinished = errors.New("a page is visited again that was never finished")
 
 // Begin prepares the visit of a page that was leased.
@@ -142,9 +142,9 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 	return before == nil || f.TextHash == nil || *before != *f.TextHash
 }
 
-// Confirms reports whether facts of a page are those of the same body as before, at a visit that verifies a 304 of the
-// sample. The links of the page are then known, as after the 304 itself. Pages that were verified as the first of their
-// host name their links again: those of a small host tell which of its URLs nothing names any more.
+// Confirms reports whether a visit that verifies a sampled 304 found the same body as before. The links of the page are
+// then known, as after the 304 itself. A page that is verified because it is among the first of its host names its
+// links again. On a small host this shows which URLs nothing names any more.
 func (v *Visit) Confirms(k weburl.Key, f *page.Facts) bool {
 	if v.known == nil || !v.verifies || !isSampled(k, v.generation) {
 		return false
@@ -160,7 +160,7 @@ func (v *Visit) Judge(a *Answer) Verdict {
 	case v.generation > 0:
 		verdict := Judge(v.known, a)
 		if v.change == page.New || verdict.Change == page.Unchanged && v.change != page.NoChange {
-			verdict.Change = v.change // compared with the generation before
+			verdict.Change = v.change // the change since the generation before
 		}
 		return verdict
 	case v.known != nil:
@@ -191,7 +191,7 @@ func (v *Visits) ReadAgain(k weburl.Key, how Reading) {
 	v.waiting.Store(int64(len(v.readings)))
 }
 
-// takeReading is how a page must be asked for, and forgets it.
+// takeReading returns how a page must be requested, and forgets it.
 func (v *Visits) takeReading(k weburl.Key) Reading {
 	if v.waiting.Load() == 0 {
 		return ReadNothing

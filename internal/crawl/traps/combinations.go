@@ -27,10 +27,10 @@ func runawayParams(query string, most int) bool {
 	return false
 }
 
-// combinations counts what queries one path is found with. A listing that lets filters be combined has as many URLs as
-// there are combinations, and if it writes them in the order of the clicks, each again in every order; both grow beyond
-// all bounds from a handful of values. A path of which every page is named by a parameter has many URLs too, but with
-// each of them comes a value that is new.
+// combinations counts the queries that each path is found with. A listing whose filters can be combined has a URL for
+// each combination. If it writes the filters in the order of the clicks, it has a URL for each order of them too. A
+// handful of values then makes URLs without end. A path whose pages are named by a parameter also has many URLs, but
+// each of them brings a new value.
 type combinations struct {
 	paths   fifo[*comboPath] // by host and path
 	sets    fifo[uint64]     // by path and pairs in any order: the first query that was admitted
@@ -42,7 +42,7 @@ type combinations struct {
 type comboPath struct {
 	sets      uint32 // combinations of three or more parameters that were admitted
 	pairs     uint32 // different pairs among them
-	reordered uint32 // queries that were admitted and are another one in another order
+	reordered uint32 // admitted queries that are an earlier one in another order
 }
 
 const (
@@ -53,13 +53,11 @@ const (
 	maxComboQueries = 1 << 16
 	maxComboPairs   = 1 << 17
 
-	// fewValues is how many combinations there must be for each value for them to be combinations of a handful of
-	// values.
+	// fewValues: a path combines a handful of values if it has at least this many combinations for each value.
 	fewValues = 10
-	// endlessValues is how many times the limit a path may have where that is not so.
+	// endlessValues is by how much the limit is multiplied for a path that brings new values.
 	endlessValues = 50
-	// orderedSets is how many combinations a path that re-orders its parameters may have, for each re-ordering it may
-	// have.
+	// orderedSets: a path that has reached MaxReorders may have MaxReorders*orderedSets combinations.
 	orderedSets = 10
 )
 
@@ -72,7 +70,7 @@ func newCombinations() combinations {
 type combo struct {
 	path, set uint64 // the set does not depend on the order of the pairs
 	query     uint64
-	pairs     [8]uint64 // the first of them, each with its path
+	pairs     [8]uint64 // of the first pairs, each with its path
 	count     int
 }
 
@@ -99,7 +97,8 @@ func (h hasher) comboOf(u weburl.URL) (q combo, ok bool) {
 	return q, q.count >= 2
 }
 
-// words are those of evidence of kind EvidenceCombination. The pairs of two parameters are not counted.
+// words returns the words of evidence of kind EvidenceCombination. If there are only two parameters, their pairs are
+// left out.
 func (q *combo) words() []uint64 {
 	words := []uint64{q.set, q.query}
 	if q.count >= 3 {

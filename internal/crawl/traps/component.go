@@ -9,7 +9,7 @@ import (
 // A component is a part of a URL that may be a parameter: the value of a query parameter, that of
 // a path parameter (;name=value), a path segment, or all values of a query together.
 type component struct {
-	subject    uint64 // host and name; the name of a segment is the path before it, that of a query its names
+	subject    uint64 // hash of host, kind and name; a segment is named by the path before it, a query by its names
 	start, end int    // of the value in the URL's text
 	rest       uint64 // hash of the URL without the value; set by Read
 }
@@ -17,9 +17,9 @@ type component struct {
 // maxComponents is how many components of a URL are looked at.
 const maxComponents = 8
 
-// appendComponents appends the components of u: those of the query, then path parameters, then
-// the query if it has several, then segments from the left. The last segment is none: its values
-// are the pages of a directory. A query is one because a site may put two new values into each link.
+// appendComponents appends the components of u: the values of the query, then path parameters, then the whole query if
+// it has several values, then segments from the left. The last segment is not a component: its values are the pages of
+// a directory. The whole query is one because a site may put two new values into each link.
 func (h hasher) appendComponents(list []component, u weburl.URL) []component {
 	text, host := u.String(), u.Host()
 	pathAt := len(u.Origin())
@@ -30,7 +30,7 @@ func (h hasher) appendComponents(list []component, u weburl.URL) []component {
 		}
 	}
 	several := strings.ContainsAny(query, "&;")
-	var names strings.Builder // of a query that has several
+	var names strings.Builder // of all parameters, if the query has several
 	for at := len(text) - len(query); query != ""; {
 		pair, rest := cutAny(query, "&;")
 		if name, value, named := strings.Cut(pair, "="); named {
@@ -74,7 +74,7 @@ func (h hasher) appendComponents(list []component, u weburl.URL) []component {
 	return list
 }
 
-// indexAny is where the first of two characters is, or the length of the text.
+// indexAny returns the index of the first of two characters, or the length of the text if it has neither.
 func indexAny(text, chars string) int {
 	for i := range len(text) {
 		if text[i] == chars[0] || text[i] == chars[1] {

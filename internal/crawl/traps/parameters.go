@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// parameters finds components of URLs that have no effect on the pages, such as session
-// identifiers, and lets each page of theirs be fetched with one value.
+// parameters finds components of URLs that have no effect on the pages, such as session identifiers. A page with such
+// components is fetched with one value of them only.
 //
 // A rest is a URL without the value of one component. Two pages with the same rest, different
 // values and the same text agree; with different words they differ. If only their numbers are
@@ -34,7 +34,7 @@ type observed uint8
 const (
 	seenOnce observed = iota
 	agreed
-	differed // sooner or later; it stays so
+	differed // it stays so, also if later pages agree
 )
 
 // A subject is what is known of one component.
@@ -59,7 +59,7 @@ const (
 	maxIneffective = 1 << 12
 	maxClaims      = 1 << 19
 
-	// Of a component with manyRests rests, no two pages of which agreed, one in restSample is looked at until two pages
+	// If a component has manyRests rests and no two pages agreed, one rest in restSample is looked at, until two pages
 	// agree. Most sites put pages into directories, and have no rest twice: evidence about every page was 3 % of the
 	// CPU and a tenth of the log of scenario (a).
 	manyRests  = 1024
@@ -82,8 +82,8 @@ func newParameters() parameters {
 	}
 }
 
-// learns reports whether a page with a rest can say something about a component: not if the rest is not looked at, nor
-// if pages with it differed.
+// learns reports whether a page with this rest can say something about a component. It cannot if the rest is not looked
+// at, or if pages with the rest differed.
 func (p *parameters) learns(id, rest uint64) bool {
 	if rest%restSample != 0 && p.isSampled(id) {
 		return false
@@ -101,8 +101,8 @@ func (p *parameters) isSampled(id uint64) bool {
 	return !ok || s.agree == 0
 }
 
-// observe takes evidence of kind EvidenceParameter about a component that is not known to have no effect, and reports
-// whether it has none.
+// observe takes evidence of kind EvidenceParameter, and reports whether the component now counts as one without effect.
+// The caller leaves out components that already do.
 func (p *parameters) observe(id, rest, path uint64, now observation) bool {
 	key := id ^ rest
 	o, known := p.rests.get(key)
@@ -158,8 +158,8 @@ func addTo(set *[]uint64, v uint64, most int) {
 	}
 }
 
-// restOf is the hash of a URL without the values of its ineffective components, and the first of these. It reports
-// false if there is none. It takes no lock, and hashes nothing while there is no such component.
+// restOf returns the hash of a URL without the values of its ineffective components, and the subject of the first of
+// them. It reports false if there is none. It takes no lock, and hashes nothing while no component is ineffective.
 func (t *Traps) restOf(u weburl.URL) (rest, id uint64, ok bool) {
 	suspected := t.ineffective.Load()
 	if !t.on || suspected.len() == 0 {
@@ -177,7 +177,7 @@ func (t *Traps) restOf(u weburl.URL) (rest, id uint64, ok bool) {
 	var left strings.Builder
 	text, at := u.String(), 0
 	for _, c := range list {
-		if c.start >= at { // a path parameter is a part of a segment too, and a value one of its query
+		if c.start >= at { // components overlap: a path parameter with its segment, a value with its query
 			left.WriteString(text[at:c.start])
 			left.WriteByte(0)
 			at = c.end
@@ -207,7 +207,7 @@ func claimEvidence(partition uint8, rest uint64, c claim) frontier.Evidence {
 		Words: []uint64{c.owner, c.word()}}
 }
 
-// word is all of a claim but its owner.
+// word returns everything of a claim except its owner, as one number.
 func (c *claim) word() uint64 {
 	return uint64(c.version)<<16 | uint64(c.failures)<<8 | uint64(c.repeats)
 }

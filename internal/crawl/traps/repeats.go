@@ -5,10 +5,11 @@ import "strings"
 // maxPeriod is the longest sequence of segments whose repetition is looked for.
 const maxPeriod = 6
 
-// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times, or a segment
-// more than n times anywhere, since two words can be strung together for ever without either rule before it. The links
-// that make such paths are relative ones on a page that answers under any path. A segment of digits alone may stand
-// twice as often: file stores spread their files over directories like 0/0/0/0.
+// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times in a row, or a
+// segment more than n times anywhere. The last rule is for two words that follow each other in any order, which the
+// first two rules need not find. The links that make such paths are relative ones on a page that answers under any
+// path. A segment of digits alone may stand twice as often: file stores spread their files over directories like
+// 0/0/0/0.
 func repeats(path string, n int) bool {
 	path = strings.Trim(path, "/")
 	if strings.Count(path, "/") < n-1 && strings.Count(path, "/") < 2*max(n-1, 2)-1 {
@@ -42,7 +43,7 @@ func repeats(path string, n int) bool {
 	return false
 }
 
-// same says whether all segments are one, which is for the rule about single ones to judge.
+// same says whether all segments are equal. Then the rule about single segments judges them.
 func same(segments []string) bool {
 	for _, s := range segments {
 		if s != segments[0] {
@@ -52,7 +53,7 @@ func same(segments []string) bool {
 	return true
 }
 
-// allowed is how often a segment may stand, where n is the rule.
+// allowed returns how often a segment may stand: n times, or twice that if it has only digits.
 func allowed(segment string, n int) int {
 	if strings.Trim(segment, "0123456789") == "" {
 		return 2 * n

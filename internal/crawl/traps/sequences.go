@@ -61,9 +61,9 @@ func (s *sequences) observe(host, page, kind uint64) {
 	}
 }
 
-// limit is how many pages in a row of a host may repeat a text. There is none as long as such pages lead to new
-// texts often enough: then they are lists, and not endless. A tree of such pages grows exponentially: the more there
-// were, the fewer are allowed.
+// limit returns how many pages in a row of a host may repeat a text. There is no limit if such pages lead to new texts
+// often enough: then they are lists, and not endless. A tree of such pages grows exponentially, so the limit falls with
+// their number.
 func (s *sequences) limit(host uint64) int {
 	h, ok := s.hosts.get(host)
 	if !ok {

@@ -21,18 +21,18 @@ const (
 	Sequence     = "endless_sequence"
 )
 
-// The thresholds. MaxURLLength holds although the rules are off.
+// The thresholds. MaxURLLength holds even if the rules are off.
 const (
 	MaxURLLength = 2048
 	MaxRepeats   = 4      // of a path segment
 	MaxParams    = 20     // of a query
 	MaxVariants  = 20_000 // combinations of parameters of one path
-	MaxReorders  = 100    // queries of one path that are others in another order
-	MinValues    = 48     // of a parameter that show the same pages, on several paths
+	MaxReorders  = 100    // queries of one path that are an earlier one in another order
+	MinValues    = 48     // values of a parameter that show the same pages, on several paths
 	MaxBarren    = 100    // pages in a row that repeat a known text
 )
 
-// Kinds of evidence. FORMAT.md of package state lists them.
+// Kinds of evidence: each has a subject; and words. FORMAT.md of package state lists them.
 const (
 	EvidenceParameter   frontier.EvidenceKind = 1 // component; value, rest, path, text, words
 	EvidenceSequence    frontier.EvidenceKind = 2 // host; page, kind
@@ -48,7 +48,7 @@ const (
 // the page or link that it follows from. [Traps.Begin] and [Traps.End] stand around both.
 type Traps struct {
 	on       bool // otherwise only MaxURLLength holds
-	variants int  // MaxVariants, but in tests
+	variants int  // MaxVariants; less in tests
 	hash     hasher
 
 	pending sync.RWMutex // held for reading from when evidence is applied until it is committed
@@ -89,8 +89,8 @@ func (t *Traps) reset() {
 	t.listed, t.counts = newFIFO[struct{}](maxListings), newFIFO[uint32](maxListers)
 }
 
-// ForgetTexts drops what was computed from the texts of pages, as another reader hashes them otherwise. Components
-// that are known to have no effect stay so.
+// ForgetTexts drops what was computed from the texts of pages, because another reader hashes them in another way.
+// Components that are known to have no effect stay so.
 func (t *Traps) ForgetTexts() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,8 +112,8 @@ type Decision struct {
 	Skip bool   // it is not put on record, because enough traps of its kind are
 }
 
-// Admit judges a new link, and appends evidence to e. A link from a start list or a sitemap is not judged by what
-// other pages say: listed is true for it.
+// Admit judges a new link, and appends evidence to e. Listed is true for a link from a start list or a sitemap, which
+// is not judged by what other pages say.
 func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Decision, []frontier.Evidence) {
 	if trap := t.static(l.URL); trap != "" {
 		return Decision{Trap: trap}, e
@@ -213,8 +213,8 @@ func (t *Traps) Lease(l *frontier.Link, listed bool) string {
 	return ""
 }
 
-// Answered says that there was an answer to a URL: it stands for its rest from now on. It appends evidence
-// to e.
+// Answered notes that a URL was answered: it stands for its rest from now on, unless another URL does. It appends
+// evidence to e.
 func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
 	rest, _, ok := t.restOf(l.URL)
 	if !ok {
@@ -229,8 +229,7 @@ func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evi
 	return t.claim(rest, url, l.Repeats, l.Key.Host.Partition(), e)
 }
 
-// Failed says that no answer to a URL came that can be relied on. Another URL of the same page may be
-// tried.
+// Failed notes that a URL had no answer that can be relied on. Another URL with the same rest may be tried.
 func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
 	rest, _, ok := t.restOf(l.URL)
 	if !ok {
@@ -247,8 +246,8 @@ func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evide
 	return t.apply(e, claimEvidence(l.Key.Host.Partition(), rest, c))
 }
 
-// Read takes the text of a page that was read, and its words, which are the text without numbers. It returns
-// the repeats of the page's links, and appends evidence to e.
+// Read takes the hashes of a page's text and of its words, which are the text without numbers. It returns the repeats
+// of the page's links, and appends evidence to e.
 func (t *Traps) Read(
 	l *frontier.Link, text, words uint64, e []frontier.Evidence,
 ) (repeats uint8, _ []frontier.Evidence) {
@@ -274,7 +273,7 @@ func (t *Traps) Read(
 		e = append(e, sequenceEvidence(partition, t.hash.sum(host), t.hash.sum(l.URL.String()), fruitfulPage))
 	}
 	t.Fold(e[first:]...)
-	if known && l.Visit <= 1 { // else the text may be the page's own
+	if known && l.Visit <= 1 { // at a later visit the text may be known from the page itself
 		repeats = uint8(min(int(l.Repeats)+1, 255))
 	}
 	return repeats, e
@@ -298,7 +297,7 @@ func (t *Traps) componentEvidence(
 	partition uint8, u weburl.URL, c component, text, textWords uint64,
 ) frontier.Evidence {
 	s := u.String()
-	path := len(s) - len(u.RequestURI()) + len(u.Path()) // where it ends
+	path := len(s) - len(u.RequestURI()) + len(u.Path()) // where the path ends
 	words := []uint64{t.hash.sum(s[c.start:c.end]), c.rest, c.rest, text, textWords}
 	if len(u.Query()) > 0 {
 		if c.start < path {
@@ -316,8 +315,8 @@ func (t *Traps) apply(list []frontier.Evidence, e frontier.Evidence) []frontier.
 	return append(list, e)
 }
 
-// Fold takes in evidence, such as that of an earlier run. Evidence that is taken in again changes nothing, and so does
-// evidence of other kinds.
+// Fold takes in evidence, such as that of an earlier run. Evidence that was taken in before, or that is of another
+// kind, changes nothing.
 func (t *Traps) Fold(list ...frontier.Evidence) {
 	if len(list) == 0 {
 		return
