@@ -10,14 +10,12 @@ import (
 // bloom filters: keys go into the last one until that is full, then a new one is
 // put on top and the old one never changes again.
 //
-// Three things are held in balance. A layer takes its memory when it is opened,
-// so it must be small against what there is already: it holds two fifths of all
-// keys so far. Every layer adds its false positives to the others', so each must
-// have few: about a ninth of the rate asked for. And a key that is new is looked
-// for in each, so there should not be many: 20 at ten million keys. With 1 % asked
-// for that makes at most 2.5 bytes a key from fifty thousand keys on, and false
-// positives of 1 % at a quarter of a million keys in one filter, 2.3 % at ten
-// million and 3 % at a hundred million.
+// The sizes of layers balance three costs. A layer takes its memory when it is opened, so it must be small compared
+// with the others: it holds two fifths of all keys so far. Every layer adds its false positives to the others', so each
+// must have few: about a ninth of the rate asked for. And a new key is looked for in every layer, so there should be
+// few: 20 at ten million keys. With 1 % asked for that makes at most 2.5 bytes a key from fifty thousand keys on, and
+// false positives of 1 % at a quarter of a million keys in one filter, 2.3 % at ten million and 3 % at a hundred
+// million.
 //
 // It is not safe for concurrent use.
 type Filter struct {
@@ -28,8 +26,8 @@ type Filter struct {
 }
 
 const (
-	// hashes is two short of the optimum for the sizes used here: that costs
-	// a tenth more false positives and saves a fifth of the cache misses.
+	// hashes is two less than the optimum for the sizes used here: that costs a tenth more false positives and saves a
+	// fifth of the cache misses.
 	hashes = 8
 
 	// firstLayer is the smallest first layer, 28 KiB at 1 %: there may be one
@@ -40,8 +38,8 @@ const (
 	layerShare = 0.115
 )
 
-// NewFilter makes an empty filter. fpRate is about what it will have at capacity
-// keys; it grows beyond by itself, and takes memory for few keys at first.
+// NewFilter makes an empty filter. fpRate is about its rate of false positives at capacity keys. The filter grows
+// beyond that by itself, and at first takes memory for few keys.
 func NewFilter(capacity int, fpRate float64) *Filter {
 	return &Filter{
 		fpRate: fpRate,
@@ -51,10 +49,9 @@ func NewFilter(capacity int, fpRate float64) *Filter {
 
 // Has reports false only if k was never added.
 //
-// A new key has to be looked for in every layer, and each look is a cache miss.
-// So the first three bits are read in all layers with no branch between, which
-// lets the processor wait for many misses together; nine in ten layers drop out,
-// and only the rest are asked properly.
+// A new key has to be looked for in every layer, and each look is a cache miss. So the first three bits are read in all
+// layers with no branch between, which lets the processor wait for many misses together; that excludes nine layers in
+// ten, and only the others are tested fully.
 func (f *Filter) Has(k weburl.Key) bool {
 	h0, h1, h2 := k.Hi, k.Hi+k.Lo, k.Hi+2*k.Lo+1 // as layer.locate has them
 	for end := len(f.layers); end > 0; end -= 64 {
@@ -115,5 +112,5 @@ func (f *Filter) AddLayer(blob []byte, tag uint64, sealed bool) error {
 	return nil
 }
 
-// nextLayer is the number of keys of the layer that comes after so many keys.
+// nextLayer is the capacity of a layer that is added when the filter has so many keys.
 func (f *Filter) nextLayer(keys int) int { return max(f.first, 2*keys/5) }

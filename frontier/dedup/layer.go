@@ -27,8 +27,8 @@ func newLayer(n int, p float64) layer {
 	return wrapLayer(bloom.New(uint(math.Ceil(float64(n)*bitsPerKey(p))), hashes), n, 0)
 }
 
-// bitsPerKey is what the false-positive rate p costs with the given number
-// of hashes. bloom.EstimateParameters would choose that number too.
+// bitsPerKey is how many bits a key takes at the false-positive rate p, with the given number of hashes.
+// bloom.EstimateParameters would choose that number too.
 func bitsPerKey(p float64) float64 {
 	const k = hashes
 	return -k / math.Log1p(-math.Pow(p, 1.0/k))
@@ -55,10 +55,9 @@ func (l *layer) add(k weburl.Key) {
 	l.n++
 }
 
-// locate derives the key's places. The key is a hash already, so none of it is
-// hashed again; the growing step keeps keys whose Lo are related apart. A value
-// is scaled to the layer rather than taken modulo: a multiplication, where there
-// are dozens of them, is cheaper than a division.
+// locate derives the key's places. The key is a hash already, so none of it is hashed again; the growing step keeps
+// keys whose Lo are related apart. A value is scaled to the layer and not taken modulo: there are dozens of them, and a
+// multiplication is cheaper than a division.
 func (l *layer) locate(k weburl.Key) (locs locations) {
 	h, step := k.Hi, k.Lo
 	for i := range locs {

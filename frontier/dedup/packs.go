@@ -29,7 +29,7 @@ func IsPack(name string) bool {
 
 // Packs write the filters of all partitions into a few blobs and read them again. Layers that never change are written
 // once, in a pack with all others that became so since the last time; the others are in one pack that is written each
-// time. It is not safe for concurrent use, but for the filters, which it locks.
+// time. Its methods are not safe for concurrent use; they lock the filters themselves.
 type Packs struct {
 	tag   uint64 // names the hash function of the keys
 	owner func(p uint8) (*Filters, sync.Locker)
@@ -52,8 +52,8 @@ func NewPacks(tag uint64, owner func(p uint8) (*Filters, sync.Locker)) *Packs {
 // Forget makes the next Save write all layers.
 func (ps *Packs) Forget() { ps.packs = nil }
 
-// Save writes what is needed to know all keys again that were added before the call; it may be a few more. The version
-// is that of the filters: if it is another than last time, they may have other layers than the packs of that time.
+// Save writes the filters with all keys that were added before the call, and perhaps a few more. If version is not the
+// one of the last call, the filters may have other layers than the packs, and all layers are written.
 func (ps *Packs) Save(w BlobWriter, version int64) error {
 	if version != ps.version {
 		ps.packs, ps.version = nil, version
@@ -92,8 +92,8 @@ func (ps *Packs) sealedLayers() (layers [Partitions]uint16, all int) {
 	return layers, all
 }
 
-// write writes layers, each after its partition's number and its length: from a number on, and up to another or to the
-// last.
+// write writes the layers of each partition from number from on, up to number to, or to the last if to is nil. Before
+// each layer stand its partition's number and its length.
 func (ps *Packs) write(w io.Writer, from [Partitions]uint16, to *[Partitions]uint16) error {
 	for p := range Partitions {
 		if to != nil && to[p] <= from[p] {

@@ -27,7 +27,7 @@ type Recent struct {
 	most     int    // buckets within the budget
 	mask     uint64 // 2^(L+1)-1, where 2^L <= n < 2^(L+1)
 	stats    RecentStats
-	touched  uint32 // means nothing; so that Prefetch is not optimised away
+	touched  uint32 // has no meaning; it keeps the compiler from removing the loads in Prefetch
 }
 
 // RecentStats counts what a Recent did since it was made.
@@ -114,8 +114,7 @@ func (h *Recent) Find(k weburl.Key) (marks uint8, ok bool) {
 	return 0, false
 }
 
-// Add puts k into the set, at the cost of another one when its bucket is full, and adds the
-// marks to those that it has.
+// Add puts k into the set, which drops another key if the bucket is full. It adds the marks to those that k has.
 func (h *Recent) Add(k weburl.Key, marks uint8) {
 	b := h.bucketOf(k.Hi)
 	if w := b.find(k.Hi, uint32(k.Lo)); w >= 0 {
@@ -192,8 +191,7 @@ func (b *bucket) mark(w int, marks uint8) {
 	b.ctl |= (m&1 | m&2<<7) << (w + markShift)
 }
 
-// put stores a key that the bucket does not hold, and reports whether another had
-// to go for it.
+// put stores a key that the bucket does not hold, and reports whether another key was dropped for it.
 func (b *bucket) put(hi uint64, lo uint32, marks uint8) (evicted bool) {
 	w := bits.TrailingZeros32(^(b.ctl & inUse))
 	if w == ways {

@@ -50,10 +50,9 @@ const (
 	sealedAt     = 6
 )
 
-// Snapshot returns the layers from the given one on, to be written by the caller
-// after it has let go of the lock. Of each later snapshot only the layers need
-// writing that were not sealed in the one before. tag names the hash function,
-// which is to say the crawl's seed.
+// Snapshot returns the layers from the given one on. The caller writes them after it has released the lock. Of a later
+// snapshot, only the layers must be written that were not sealed in the one before. tag names the hash function; it is
+// the crawl's seed.
 func (f *Filter) Snapshot(tag uint64, from int) []Layer {
 	if len(f.layers) == 0 {
 		f.grow()
@@ -97,8 +96,8 @@ func (s Layer) WriteTo(w io.Writer) (int64, error) {
 	return n + layerHeader + layerTrailer, nil
 }
 
-// decodeLayer checks everything before it lets bloom read, which would take
-// memory for whatever number of bits it is told.
+// decodeLayer checks everything before bloom reads it: bloom would allocate memory for any number of bits that the data
+// names.
 func decodeLayer(b []byte, tag uint64, index int, sealed bool) (l layer, reason string) {
 	if len(b) < layerHeader+bloomHeader+layerTrailer {
 		return l, "too short"

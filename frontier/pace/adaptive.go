@@ -10,26 +10,25 @@ import (
 // Answers are taken in rounds; see aimdRound. Each round ends with a mean latency
 // and a throughput, and then the window may change. The rules:
 //
-//   - A host begins with one request at a time, so that one of a few pages gets
-//     by with one connection. The first answers bring it to MinInflight.
-//   - The window doubles while latency is near its floor, and is added to once
-//     a round has shown a reason against doubling.
+//   - A host begins with one request at a time, so that a host with few pages
+//     needs only one connection. The first answers bring it to MinInflight.
+//   - The window doubles while latency is near its floor. After a round that gave
+//     a reason against doubling, it grows by smaller steps.
 //   - Every change is a trial, judged by the next round. A wider window that makes
-//     a queue and does not bring more throughput, be the queue at the host, on the
-//     line or in our own busy process, is undone, and the next trial waits longer.
-//     While the queue can be felt, narrower windows are tried too, and kept if they
-//     cost no throughput. So the window stays where throughput ends to grow,
-//     whosever limit that is.
+//     a queue and brings no more throughput is undone, and the next trial waits
+//     longer. The queue may be at the host, on the line or in this process. While
+//     latency shows a queue, narrower windows are tried too, and kept if they cost
+//     no throughput. So the window stays where throughput stops growing, whatever
+//     limits it.
 //   - When latency climbs well above what it was at this window, and above aimdTolerated,
 //     the window is cut, once. It stays so until latency has recovered or half a
-//     minute is over: then the host is merely slower than it was, which is the norm
-//     now.
+//     minute is over. After that the higher latency is the norm.
 //   - A refusal halves the window and sets a ceiling just below the number that
 //     was in flight. The window comes back to the ceiling by quarters of the way,
-//     and goes beyond only by a rare probe.
+//     and goes beyond it only by a rare probe.
 //
-// Latency is taken less the event's Lag, the share that our own machine has in
-// it, so that a busy processor here does not look like a slow host there.
+// The Lag of an event, which is the share of this machine, is subtracted from its latency. So a busy processor here
+// does not look like a slow host.
 type aimd struct {
 	size    uint16 // requests allowed in flight; 0 means not begun
 	before  uint16 // the window before the change that is being judged
@@ -38,12 +37,12 @@ type aimd struct {
 	wait    uint8 // rounds until the next trial
 	waits   uint8 // rounds to wait when that fails
 	fails   uint8 // probes of the ceiling that were refused, less those that held
-	steady  bool  // the time of doubling is over
+	steady  bool  // the window does not double any more
 	down    bool  // the next trial is a narrower window
 	high    bool  // the last round's latency was too high
 	freed   bool  // a probe held, and no refusal has come since
 
-	floor uint32  // µs, the latency of the host at ease
+	floor uint32  // µs, the lowest mean latency of a round
 	norm  uint32  // µs, the latency that this window usually has
 	easy  uint32  // µs, the norm before the cut
 	rate  float32 // answers/s before the change that is being judged
@@ -76,8 +75,7 @@ const (
 	// aimdFree is the window up to which growth without a queue need not raise the throughput. Every
 	// request in flight takes memory here too.
 	aimdFree = 64
-	// aimdElastic is the part of a window's growth that must show as growth of
-	// throughput for it to be worth it.
+	// aimdElastic is the part of a window's growth that throughput must grow by, or the growth is undone.
 	aimdElastic = 0.2
 
 	aimdWaits    = 2  // rounds between trials at first, and
@@ -124,8 +122,7 @@ func (a *aimd) observe(c *Config, e *Event, v Meaning, counts bool) Effect {
 			a.refuse(e)
 		}
 	case v == MeaningFailed && counts && e.Class == ClassNetwork:
-		// A time-out or a reset may be what overload looks like; an error page, which
-		// one broken template can cause, is not.
+		// A time-out or a reset may be a sign of overload. An error page is not: one broken template can cause it.
 		a.steady = true
 		a.begin(min(old, max(c.MinInflight, old/2)), aimdOpen, e)
 	}
@@ -138,7 +135,7 @@ func (a *aimd) observe(c *Config, e *Event, v Meaning, counts bool) Effect {
 	return 0
 }
 
-// near reports whether a latency is near that of the host at ease.
+// near reports whether a latency is near its floor.
 func (a *aimd) near(us uint32) bool {
 	return a.floor == 0 || us <= max(aimdTolerated, a.floor+a.floor/2+aimdSlack)
 }
@@ -175,7 +172,7 @@ func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
 	switch a.state {
 	case aimdWider, aimdNarrow:
 		least := a.rate * (1 + aimdElastic*(float32(a.size)-float32(a.before))/float32(a.before))
-		// Without a queue, a round that looks slow is chance or our own affair.
+		// Without a queue, chance or this machine made the round slow, not the window.
 		if rate < least && (!a.near(lat) || a.size > aimdFree) {
 			a.steady = true
 			a.down = a.state == aimdWider
@@ -225,14 +222,14 @@ func (a *aimd) next(c *Config, lat uint32, e *Event) (int, aimdState) {
 		a.bumped = e.Now.UnixNano()
 		return size + 1, aimdProbing
 	case near && a.ceiling > 0:
-		return size + (top-size+3)/4, aimdOpen // known ground: nothing to judge
+		return size + (top-size+3)/4, aimdOpen // below a known ceiling: nothing to judge
 	case size < c.MinInflight:
-		return c.MinInflight, aimdOpen // where a host at ease belongs: nothing to judge
+		return c.MinInflight, aimdOpen // every host may have so many: nothing to judge
 	case !a.steady:
 		return min(top, 2*size), aimdWider
 	case near:
 		return min(top, size+max(2, int(math.Sqrt(float64(size))))), aimdWider
-	default: // a step whose gain, if there is one, stands out from the noise
+	default: // a step so large that its gain, if there is one, can be measured
 		return min(top, size+max(4, size/2)), aimdWider
 	}
 }
@@ -247,8 +244,8 @@ func (a *aimd) tooHigh(lat uint32) bool {
 	return uint64(lat) > max(aimdTolerated, norm+norm/4*3+aimdSlack)
 }
 
-// climb ends a round whose latency was too high: a trial is off, and if it is the
-// second such round in a row, which is no chance, the window is cut.
+// climb ends a round whose latency was too high. A trial is undone. If it is the second such round in a row, which is
+// hardly chance, the window is cut.
 func (a *aimd) climb(c *Config, e *Event) {
 	size := int(a.size)
 	if a.state == aimdWider || a.state == aimdNarrow {

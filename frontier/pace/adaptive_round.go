@@ -14,9 +14,9 @@ type aimdRound struct {
 	first int64  // Unix ns; when the first of the n came
 }
 
-// A round must be long enough that chance, a garbage collection or another program on
-// the processor rarely moves its figures by more than a few per cent: it needs so
-// many answers, two windows of them, and so long a time.
+// A round must be long enough that chance, a garbage collection or another program on the processor rarely changes its
+// latency and rate by more than a few per cent. It needs at least roundAnswers answers, and twice the window, and it
+// takes at least roundTime.
 const (
 	roundAnswers = 32
 	roundTime    = 200 * time.Millisecond
@@ -50,9 +50,8 @@ func (r *aimdRound) add(e *Event, size int, norm uint32) {
 	}
 }
 
-// enough reports whether the round can be judged. The first one has nothing to
-// judge; and while the window doubles, a quarter of a round will do as long as
-// latency is near its floor.
+// enough reports whether the round can be judged. The first round has nothing to judge. While the window doubles, a
+// quarter of a round is enough as long as latency is near its floor.
 func (r *aimdRound) enough(e *Event, a *aimd) bool {
 	if r.n < roundAnswers/4 {
 		return false

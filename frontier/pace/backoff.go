@@ -66,10 +66,9 @@ func (o *outage) recover(start time.Time) bool {
 	return true
 }
 
-// failing remembers which URLs made up a row of failures, so that one bad page,
-// however often it is tried, counts once. It holds 16 bits of each of the last
-// URLs: a chance collision (1 in 6,000 for a full ring) makes one failure go
-// uncounted, which errs on the side of not blocking.
+// failing remembers which URLs made up a row of failures, so that one bad page, however often it is tried, counts once.
+// It holds 16 bits of each of the last URLs: a chance collision (1 in 6,000 for a full ring) leaves one failure
+// uncounted, so that the host is blocked later, never earlier.
 type failing struct {
 	urls [10]uint16
 	n    uint8 // used slots, then the ring's position modulo its length

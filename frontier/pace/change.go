@@ -28,21 +28,21 @@ type Effect uint16
 const (
 	EffectRested         Effect = 1 << iota // a refusal that counted: the host rests until RestUntil
 	EffectSlowed                            // the learned delay grew
-	EffectProbed                            // the learned delay was lowered to see
-	EffectProbeHeld                         // the lower delay proved good
-	EffectProbeFailed                       // back up, and a floor set
+	EffectProbed                            // the learned delay was lowered as a probe
+	EffectProbeHeld                         // the probe's lower delay is kept
+	EffectProbeFailed                       // the delay before the probe is back, and is the floor
 	EffectFloorForgotten                    // the floor was too old
 	EffectLimitChanged                      // the learned delay changed how many may be in flight
 	EffectWindowGrew                        // the adaptive window grew (frequent; a metric, not a log line)
 	EffectWindowCut                         // the adaptive window was cut
 	EffectBackedOff                         // a host failure that counted
 	EffectFailedAgain                       // a URL of this row failed again: same backoff, nothing counted
-	EffectBlocked                           // the last failure in the row the host is allowed
+	EffectBlocked                           // the host has failed as often in a row as it may
 	EffectRecovered                         // the first answer after failures or refusals
 	// Retry-After, of now or of an earlier run, makes the rest longer than LongRetryAfter; a warning
 	EffectRetryAfterLong
 	EffectCrawlDelaySet  // robots.txt changed the crawl delay
-	EffectCrawlDelayLong // and it is over a minute; a warning
+	EffectCrawlDelayLong // the new crawl delay is over a minute; a warning
 )
 
 var effectNames = [...]string{
@@ -72,7 +72,7 @@ type Change struct {
 	Class   Class // of the event; ClassNone for a change by robots.txt
 	Meaning Meaning
 	Effects Effect
-	// RowChanged means that the host's [Row] is another one than before, and must be kept.
+	// RowChanged means that the host's [Row] has changed and must be stored.
 	RowChanged bool
 
 	DelayFrom, DelayTo time.Duration // learned delay
@@ -86,7 +86,7 @@ type Change struct {
 	CrawlDelay         time.Duration // after the event
 }
 
-// describe fills in the facts of a change. Of the pace before it, what has to do with delay and limit is needed.
+// describe fills in the facts of a change. Of the pace before, it needs only what delay and limit are computed from.
 func (ch *Change) describe(c *Config, before Pace, after *Pace) {
 	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(after.learned)
 	ch.LimitFrom, ch.LimitTo = before.Limit(c), after.Limit(c)
@@ -102,9 +102,8 @@ func (ch *Change) describe(c *Config, before Pace, after *Pace) {
 // Has reports whether any of e happened.
 func (c Change) Has(e Effect) bool { return c.Effects&e != 0 }
 
-// Notable reports whether the change deserves its log line: every refusal does,
-// even one that changes nothing because the host rests already. Growth of the
-// adaptive window, which comes with every few answers, does not.
+// Notable reports whether the change is worth a log line. Every refusal is, even one that changes nothing because the
+// host rests already. Growth of the adaptive window is not: it comes with every few answers.
 func (c Change) Notable() bool {
 	return c.Meaning == MeaningRefused || c.Effects&^EffectWindowGrew != 0
 }

@@ -25,8 +25,8 @@ type Config struct {
 	// MinInflight up to MaxInflight, and makes a refusal cut it before it teaches
 	// a delay.
 	Adaptive bool
-	// MinInflight is what an adaptive host is allowed after its first answers, and how low its latency alone
-	// can bring it. Zero means 2.
+	// MinInflight is what an adaptive host is allowed after its first answers. Latency alone never brings it below
+	// that. Zero means 2.
 	MinInflight int
 
 	// Step is how much one refusal adds to the learned delay and one probe takes

@@ -60,22 +60,21 @@ type Event struct {
 	RetryAfter time.Duration
 	// Latency is the time from Start to the first byte of the answer.
 	Latency time.Duration
-	// Lag is the part of Latency that was our own machine's doing: how long an
-	// answer waits here, on average these days, before it is looked at.
+	// Lag is the part of Latency that was our own machine's doing: how long an answer waits here before it is looked
+	// at, as a recent average.
 	Lag time.Duration
 	// URL tells the URLs of a host apart; any hash will do.
 	URL uint64
 	// Inflight is how many requests of the host were on the wire just after this
 	// one started, itself included.
 	Inflight int
-	// Slots is how many of the host's slots were taken then, which are held from
-	// the lease until its end. It tells whether the limit was what held the crawl
-	// back. Zero means that it is not known.
+	// Slots is how many of the host's slots were taken then, which are held from the lease until its end. It shows
+	// whether the limit held the crawl back. Zero means that it is not known.
 	Slots int
 }
 
-// judge decides what the event is. It keeps the row of plain 403s, which any
-// other answer breaks and which no answer at all leaves as it is.
+// judge decides what the event means. It counts the plain 403s in a row in forbidden: any other answer ends the row,
+// and an event without an answer leaves it as it is.
 func (e *Event) judge(forbidden *uint8) Meaning {
 	switch e.Class {
 	case ClassForbidden:

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Learned is the part of a pace that outlives a crawl. The rest and the backoff
-// that we choose do not: the next crawl begins with one delay and finds out. But
-// what the host asked for is its own. See [Row] for what outlives a kill only.
+// Learned is the part of a pace that outlives a crawl. A rest or backoff that this program has chosen does not: the
+// next crawl begins with one delay and finds out by itself. A Retry-After that the host has sent does. See [Row] for
+// what outlives a kill only.
 type Learned struct {
 	Delay       time.Duration
 	Floor       time.Duration
@@ -38,8 +38,8 @@ type lesson struct {
 }
 
 // teach lets a refusal raise the learned delay, once per rest. A refusal while a probe is unproven undoes the probe,
-// and that is the raise. Where in-flight adapts, a refused request that was not alone says only that there were too
-// many.
+// and that is the raise. With an adaptive window, a refused request that was not alone says only that too many were in
+// flight.
 func (l *lesson) teach(c *Config, e *Event, counts bool, ch *Change) {
 	l.successes = 0
 	if l.taught {
@@ -65,7 +65,7 @@ func (l *lesson) teach(c *Config, e *Event, counts bool, ch *Change) {
 	}
 }
 
-// succeed counts a success, and shortens the delay for a probe after so many of them.
+// succeed counts a success. After ProbeAfter of them it shortens the delay, as a probe.
 func (l *lesson) succeed(c *Config, ch *Change) {
 	l.successes++
 	if int(l.successes) < c.ProbeAfter {
@@ -95,7 +95,7 @@ func (l *lesson) forgetFloor(now time.Time) bool {
 // smoothed is a moving average of response times, in µs.
 type smoothed uint32
 
-// add takes in a response time, by an eighth; the first one as a whole.
+// add adds a response time with a weight of one eighth; the first one counts fully.
 func (s *smoothed) add(d time.Duration) {
 	us := toMicros(d)
 	if *s == 0 {
@@ -114,9 +114,8 @@ func (p Pace) Learned() Learned {
 	}
 }
 
-// Restore returns the pace with what an earlier crawl learned, within what this
-// one's configuration allows. A floor found in the future, by a clock that has
-// been set back since, was found now.
+// Restore returns the pace with what an earlier crawl learned, within what this one's configuration allows. A floor
+// with a time in the future, because the clock was set back since, counts as found now.
 func (p Pace) Restore(c *Config, l Learned, now time.Time) Pace {
 	p.learned = min(toMillis(l.Delay), toMillis(c.MaxLearned))
 	p.floor, p.floorAt = 0, 0

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// memory is what a registry knows of hosts beyond the crawls that ask them: what earlier ones have learned, and what
-// has changed since the owner of the registry has written it down. It is guarded by the registry's lock.
+// memory is what a registry knows of hosts also when no crawl asks them: what crawls have learned, and which hosts have
+// changed since the owner of the registry last stored them. It is guarded by the registry's lock.
 type memory struct {
 	learned map[string]Learned // of hosts about which anything was learned
 	changed map[string]bool    // since the last call of Registry.Changes
@@ -23,7 +23,7 @@ func (m *memory) facts(host string, now int64) (f facts) {
 	}
 	f.learned, f.floor = toMillis(l.Delay), toMillis(l.Floor)
 	if f.floor > 0 {
-		// one found in the future, by a clock that has been set back since, was found now
+		// a time in the future, because the clock was set back since, counts as now
 		f.floorAt = min(l.FloorAt.UnixNano(), now)
 	}
 	if !l.LastSuccess.IsZero() {
@@ -36,7 +36,7 @@ func (m *memory) facts(host string, now int64) (f facts) {
 	return f
 }
 
-// note takes in what a crawl has learned of a host. A last success alone is no news.
+// note stores what a crawl has learned of a host. A later last success alone is not stored.
 func (m *memory) note(host string, before, after *facts) {
 	if before.learned == after.learned && before.floor == after.floor && before.askedUntil == after.askedUntil {
 		return

@@ -6,11 +6,10 @@ import "time"
 // it may have in flight. It is a value without pointers; the zero Pace is a host
 // of which nothing is known. All methods are pure.
 //
-// Two waits of the same form are in it. A refusal (the host asks for less) rests
-// the host and may teach a delay, which is kept. A failure (the host is broken)
-// backs off and in the end blocks, and is forgotten with the next answer. Both
-// count only requests that could know better: one that started before the rest
-// or the backoff was over was on its way already, and says nothing new.
+// Two waits of the same form are in it. A refusal (the host asks for less) rests the host and may teach a delay, which
+// is kept. A failure (the host is broken) backs off and in the end blocks, and is forgotten with the next answer. Both
+// count only requests that started after the rest or the backoff was over. A request that started before was on its way
+// already, and says nothing new.
 type Pace struct {
 	facts
 	outage
@@ -102,14 +101,14 @@ func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 	p.succeed(c, ch)
 }
 
-// refuse takes a refusal. Of all that were on their way when a rest began, one
-// counts; but a longer Retry-After is obeyed whichever of them has it, and where nothing was
-// learned from the first one, a later one of the same rest still counts for that.
+// refuse takes a refusal. Of all requests that were on their way when a rest began, one counts. But a longer
+// Retry-After is obeyed, whichever of them has it. And if the first one taught no delay, a later one of the same rest
+// still can.
 //
-// A 503 or 403 that names its Retry-After tells of an outage with an end, whatever the pace: it is waited for, and
-// neither teaches a delay nor ends a row of successes. It does so if the host refuses again right after the rest that
-// it asked for: before any success, or within half of the time that it asks for now. The latter is a host that serves
-// one request after each rest, and refuses the next.
+// A 503 or 403 with a Retry-After means an outage with a known end, which no pace could prevent: the host rests, and no
+// delay is taught, and a row of successes goes on. But the delay is taught if the host refuses again right after the
+// rest that it asked for: before any success, or within half of the time that it asks for now. The second case is a
+// host that serves one request after each rest, and refuses the next.
 func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
 	asked := min(e.RetryAfter, maxRest)
@@ -216,10 +215,9 @@ func (p Pace) ReadyAt() time.Time {
 	return time.Time{}
 }
 
-// RetryAt is when the URL of an event may be tried again, asked of the pace that
-// Apply returned for it; attempt counts its requests so far, from 1. A refused
-// URL comes back when the host's rest is over. A failed one waits 2^attempt
-// seconds by itself too, for a success of another page ends the host's backoff.
+// RetryAt is when the URL of an event may be tried again. It is called on the pace that Apply returned for the event;
+// attempt counts the URL's requests so far, from 1. A refused URL may be tried when the host's rest is over. A failed
+// one also waits 2^attempt seconds by itself, because a success of another page ends the host's backoff.
 func (p Pace) RetryAt(c *Config, e Event, attempt int) time.Time {
 	at := e.Now
 	if e.Class == ClassServerError || e.Class == ClassNetwork {

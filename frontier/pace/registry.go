@@ -20,7 +20,7 @@ const (
 )
 
 // A Registry holds what the crawls of one process share about the hosts that several of them may ask: facts, and no
-// settings. A crawl takes part in a host by a [Handle], and applies its own settings to the facts.
+// settings. A crawl joins a host, gets a [Handle], and applies its own settings to the facts.
 //
 // The registry's lock is a leaf: under it nothing else is locked, and no other crawl is called. A method that may let
 // another crawl go on returns the handle of that crawl, and the caller calls its Wake when it holds no lock.
@@ -51,8 +51,8 @@ func (r *Registry) Len() int {
 
 func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
 
-// Join makes a crawl take part in a host, of which it knows p so far; p becomes what all crawls know. When the crawl
-// may ask the host earlier than the handle has said, wake is called, without any lock.
+// Join gives a crawl its handle of a host. p is what the crawl knows of the host so far; its facts become those that
+// all crawls know. wake is called, without any lock, when the crawl may ask the host earlier than the handle has said.
 func (r *Registry) Join(host string, p *Pace, wake func(*Handle)) *Handle {
 	h := &Handle{r: r, wake: wake}
 	r.mu.Lock()
@@ -89,8 +89,8 @@ func (r *Registry) forgetLocked(most int) {
 	}
 }
 
-// A Handle is the part that one crawl takes in a host. The crawl calls its methods one at a time, under a lock of its
-// own; Wake is for other crawls.
+// A Handle stands for one crawl at one host. The crawl calls its methods one at a time, under a lock of its own; Wake
+// is for other crawls.
 type Handle struct {
 	r    *Registry
 	host *sharedHost
@@ -116,7 +116,7 @@ type Terms struct {
 // isActive reports whether what the crawl demands is in force: it has requests out, or a URL that waits for the pace.
 func (h *Handle) isActive() bool { return h.slots > 0 || h.wants }
 
-// Wake lets the crawl look at the host again. The caller holds no lock. A nil handle is no crawl.
+// Wake lets the crawl look at the host again. The caller holds no lock. On a nil handle it does nothing.
 func (h *Handle) Wake() {
 	if h != nil {
 		h.wake(h)
@@ -140,9 +140,9 @@ func (h *Handle) Merge(p *Pace) {
 	p.facts = h.host.facts
 }
 
-// Plan says what the crawl demands now, whether it has or may have a URL that waits for the pace only, and when it
-// could ask for it by its own reckoning. It returns when it may: Never means that the crawl is woken, zero that its own
-// time holds.
+// Plan sets what the crawl demands now (t), whether it has or may have a URL that waits for the pace only (wants), and
+// when it could ask for that URL if it were alone (at). It returns when the crawl may ask: Never means that the crawl
+// will be woken, zero that at holds.
 func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
@@ -204,7 +204,8 @@ func (h *Handle) Start(taken int64, gap time.Duration, now int64) (ok bool, wake
 	return true, s.offer(h, now)
 }
 
-// Repeat starts a further request of a slot, and reports whether it may: the rules are those of Take, but for the turn.
+// Repeat starts a further request of a slot, and reports whether it may. The rules are those of Take, without the turn
+// and the limit.
 func (h *Handle) Repeat(gap time.Duration, now int64) (ok bool, wake *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
@@ -266,8 +267,8 @@ func (h *Handle) Waits() bool {
 	return h.queued
 }
 
-// Leave ends the crawl's part in the host. While requests of it are out their slots are taken, and what it demands is
-// in force; each is to be released as before. Leave may be called again.
+// Leave takes the crawl away from the host. As long as requests of it are out, their slots stay taken and its demands
+// in force; each slot must be released as before. Leave may be called again.
 func (h *Handle) Leave(now int64) (wake *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()

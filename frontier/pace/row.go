@@ -2,8 +2,9 @@ package pace
 
 import "time"
 
-// A Row is what a host has done in a row, by which it is given up in the end. The run that goes on after a kill begins
-// with it, so that it gives the host up at the same request. A run that a user asks for begins without it.
+// A Row counts a host's failures, refusals and 403s in a row, which in the end make the crawl give the host up. A run
+// that continues after a kill begins with the Row, so that it gives the host up at the same request. A new run that a
+// user asks for begins without it.
 type Row struct {
 	Failures     uint8     // host failures
 	BackoffUntil time.Time // end of the backoff after the last of them
@@ -26,7 +27,7 @@ type rows struct {
 
 func rowsOf(p *Pace) rows { return rows{p.outage, p.forbidden, p.refusals, p.atCap} }
 
-// Row is what to persist of a row.
+// Row returns the Row to store.
 func (p *Pace) Row() Row {
 	return Row{
 		Failures: p.failures, BackoffUntil: unixOrZero(p.backoffUntil), Failed: p.failing.list(),
@@ -34,7 +35,8 @@ func (p *Pace) Row() Row {
 	}
 }
 
-// RestoreRow returns the pace with the row that the run before had. A host that it blocked is the caller's to hold.
+// RestoreRow returns the pace with the Row of the previous run. It does not restore a block: if that run blocked the
+// host, the caller must keep it blocked.
 func (p Pace) RestoreRow(c *Config, r Row, now time.Time) Pace {
 	p.outage = outage{failures: r.Failures}
 	if wait := min(r.BackoffUntil.Sub(now), c.MaxBackoff); wait > 0 {

@@ -17,7 +17,7 @@ type sharedHost struct {
 
 	facts
 	lastStart    int64 // Unix ns; of the last request, 0 for none
-	gapUntil     int64 // Unix ns; when the gap after it ends that crawls demand which had it in force and ask no more
+	gapUntil     int64 // Unix ns; end of the gap after it that was demanded by crawls which are not active any more
 	backoffUntil int64 // Unix ns; of the last failure in any crawl
 	failStart    int64 // Unix ns; start of the request that failed
 	failures     int   // in a row, over all crawls
@@ -79,8 +79,8 @@ func (s *sharedHost) start(h *Handle, gap time.Duration, now int64) {
 	s.lastStart = max(s.lastStart, now)
 }
 
-// fail begins a backoff for all crawls. It grows with the failures in a row over all of them: a host that answers one
-// crawl is not down for it, however often another crawl fails, whose patience may be short.
+// fail begins a backoff for all crawls. It grows with the failures in a row over all of them. So a crawl that fails
+// often, perhaps because its time-out is short, does not hold up a crawl that gets answers.
 func (s *sharedHost) fail(p *Pace, isNew bool, now int64) {
 	if isNew {
 		s.failures++
@@ -89,7 +89,7 @@ func (s *sharedHost) fail(p *Pace, isNew bool, now int64) {
 	s.backoffUntil, s.failStart = max(s.backoffUntil, until), max(s.failStart, p.failStart)
 }
 
-// deactivate ends what a crawl has in force, but for the gap after the last start.
+// deactivate ends the demands of a crawl, except for the gap after the last start.
 func (s *sharedHost) deactivate(h *Handle) {
 	if s.lastStart > 0 {
 		s.gapUntil = max(s.gapUntil, s.lastStart+int64(min(h.terms.Gap, mostForOthers)))
@@ -137,7 +137,7 @@ func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
 	return first
 }
 
-// arm has the timer fire at the given time or before.
+// arm sets the timer to fire at the given time or before.
 func (s *sharedHost) arm(at, now int64) {
 	if s.armed != 0 && s.armed <= at {
 		return

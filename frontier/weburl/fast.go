@@ -12,9 +12,8 @@ type splice struct {
 	at         offsets // into head+tail
 }
 
-// spliceOf recognises the plain reference: ASCII, clean, and either absolute or
-// relative with dot segments at most in front. It reports false whenever it is
-// not sure; what it does return is what the complete parser would.
+// spliceOf recognises the plain reference: ASCII, clean, and either absolute or relative with dot segments at most in
+// front. It reports false whenever it is not sure. If it reports true, the complete parser would return the same.
 func (u URL) spliceOf(ref string) (splice, bool) {
 	if len(u.text)+len(ref) > maxLen {
 		return splice{}, false
@@ -22,7 +21,7 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 	ref = trimControl(ref)
 	if o := u.Origin(); len(ref) > len(o) && ref[len(o)] == '/' && o != "" && ref[:len(o)] != o &&
 		equalFold(ref[:len(o)], o) {
-		return u.splicePath(o, ref[len(o):], 0) // its letters have no case
+		return u.splicePath(o, ref[len(o):], 0) // upper case in scheme and host does not matter
 	}
 	if n := schemeLen(ref); n > 0 {
 		if o := u.Origin(); o != "" && len(ref) > len(o) && ref[len(o)] == '/' && ref[:len(o)] == o {
@@ -81,7 +80,7 @@ func equalFold(s, t string) bool {
 	return true
 }
 
-// splice joins head and tail into a URL whose authority is at.
+// splice joins head and tail into a URL whose host and path are at the offsets at.
 func (at offsets) splice(head, tail string, queryAt int) splice {
 	return splice{head, tail, offsets{at.hostEnd, at.pathAt, uint32(queryAt)}}
 }
@@ -92,9 +91,8 @@ func (at offsets) splicePath(head, ref string, i int) (splice, bool) {
 	return at.splice(head, ref[:end], len(head)+query), ok
 }
 
-// appendPath appends u with the path and query of ref, which begins with one
-// slash, if all that has to be changed in it are dot segments and escapes. It
-// reports false whenever it is not sure, and has then appended nothing that counts.
+// appendPath appends u with the path and query of ref, which begins with one slash, if all that has to be changed in it
+// are dot segments and escapes. It reports false whenever it is not sure; then the caller must drop what was appended.
 func (u URL) appendPath(dst []byte, ref string) ([]byte, offsets, bool) {
 	start := len(dst)
 	dst = append(dst, u.Origin()...)

@@ -32,9 +32,8 @@ func NewHasher(seed uint64) Hasher {
 	}
 }
 
-// HostID returns the identity of a canonical host name. A dot at the end does
-// not count: "example.com." is the same server, and must not be given twice the
-// load for being called by two names.
+// HostID returns the identity of a canonical host name. A dot at the end does not count: "example.com." is the same
+// server, and must not get twice the load because it has two names.
 func (h Hasher) HostID(host string) HostID {
 	host = strings.TrimSuffix(host, ".")
 	sum := h.host.sum(host)
@@ -61,13 +60,11 @@ func (h Hasher) KeyOf(host HostID, canonical []byte) Key {
 
 // A secret selects one of many hash functions.
 //
-// Seeding xxhash is not enough to prevent URLs that are made to have equal
-// keys, of which a crawl would then see one only: pairs of texts that collide
-// under every seed are easily written down. What makes them so is that a
-// difference between two input words is known inside the hash, where another
-// one can be made to cancel it. So each word of the text is multiplied by a
-// secret odd number before xxhash sees it. That loses nothing, and leaves the
-// difference of two words unknown to the author of the URLs.
+// Seeding xxhash is not enough to prevent URLs that are made to have equal keys, of which a crawl would then see one
+// only: pairs of texts that collide under every seed are easily written down. They collide because a difference between
+// two input words is known inside the hash, where another difference can be made to cancel it. So each word of the text
+// is multiplied by a secret odd number before xxhash sees it. That loses nothing, and leaves the difference of two
+// words unknown to the author of the URLs.
 type secret struct {
 	seed   uint64
 	factor uint64 // odd
@@ -88,7 +85,7 @@ func (k secret) sum(s string) uint64 {
 			v3 = round(v3, word(s[16:])*k.factor)
 			v4 = round(v4, word(s[24:])*k.factor)
 		}
-		if len(s) > 24 { // with what it is filled up with, another four words
+		if len(s) > 24 { // with the zeros that fill it up, another four words
 			v1 = round(v1, word(s)*k.factor)
 			v2 = round(v2, word(s[8:])*k.factor)
 			v3 = round(v3, word(s[16:])*k.factor)
@@ -133,8 +130,8 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// lastWord reads the last n bytes of s, eight at most, with zeros behind them. Of
-// fewer than eight in all it reads all, and n says nothing else.
+// lastWord reads the last n bytes of s, eight at most, with zeros behind them. If s has fewer than eight bytes, n is
+// its length.
 func lastWord(s string, n int) uint64 {
 	if len(s) >= 8 {
 		return word(s[len(s)-8:]) >> (64 - 8*n)
@@ -150,10 +147,9 @@ func lastWord(s string, n int) uint64 {
 // domain costs ten times what the hash of the host does, and the links of a
 // crawl name the same hosts over and over.
 //
-// A host belongs in the slot that the low bits of its hash number. The slot
-// holds the rest of the hash, its partition in the low byte, and one bit to tell
-// it from an empty one; so a hit means that all 64 bits agree. Any goroutine
-// writes any slot, and what it overwrites is only forgotten.
+// A host belongs in the slot that the low bits of its hash number. The slot holds the rest of the hash, its partition
+// in the low byte, and one bit to tell it from an empty one; so a hit means that all 64 bits agree. Any goroutine may
+// overwrite any slot: the host that was there is computed again.
 type partitionCache [1 << cacheBits]atomic.Uint64
 
 const cacheBits = 15

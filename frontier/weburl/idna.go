@@ -18,8 +18,8 @@ var profile = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
-// toASCII is the URL Standard's domain to ASCII. A domain that is ASCII already
-// is only put in lower case: what stands in its "xn--" labels is not judged.
+// toASCII is the URL Standard's domain to ASCII. A domain that is ASCII already is only put in lower case: its "xn--"
+// labels are not checked.
 func toASCII(domain string) (string, error) {
 	if isASCII(domain) {
 		return lowerASCII(domain), nil
@@ -37,10 +37,9 @@ func toASCII(domain string) (string, error) {
 	return out, nil
 }
 
-// validACE makes up for three rules of UTS #46 about labels that begin with
-// "xn--" once they are mapped, which package idna does not know: they are ASCII
-// throughout, do not decode to nothing, and not to such a label again. All other
-// labels are valid as far as this goes.
+// validACE checks three rules of UTS #46 that package idna does not know. They are about labels that begin with "xn--"
+// after mapping: such a label is ASCII throughout, does not decode to an empty label, and does not decode to a label
+// that begins with "xn--" again. All other labels pass.
 func validACE(label string) bool {
 	const prefix = "xn--"
 	mapped := ""

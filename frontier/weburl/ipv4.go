@@ -51,8 +51,8 @@ func parseIPv4(s string) (string, error) {
 	return netip.AddrFrom4([4]byte{byte(addr >> 24), byte(addr >> 16), byte(addr >> 8), byte(addr)}).String(), nil
 }
 
-// ipv4Number reads a number with an optional 0x or 0 prefix. What is too large
-// for an address is a number still, and comes back as one that is too large.
+// ipv4Number reads a number with an optional 0x or 0 prefix. A number that is too large for an address is valid here,
+// and 1<<32 is returned for it.
 func ipv4Number(s string) (uint64, bool) {
 	if s == "" {
 		return 0, false

@@ -52,8 +52,8 @@ func removeTabNewline(s string) string {
 	return string(out)
 }
 
-// cutScheme cuts a scheme and its colon off s. The scheme is lower-case if it
-// is http or https, and not otherwise looked at.
+// cutScheme cuts a scheme and its colon off s. The scheme is in lower case if it is http or https; any other is
+// returned as it is.
 func cutScheme(s string) (scheme, rest string, ok bool) {
 	for i := range len(s) {
 		c := s[i]

@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// A byteSet is a set of byte values. The sets of this package are constants but
-// for the word: made once, never written.
+// A byteSet is a set of byte values. The sets of this package are made once and never written to.
 type byteSet [256]bool
 
 // The percent-encode sets of the URL Standard. Every one holds the C0 controls,
@@ -106,7 +105,7 @@ func percentDecode(s string) string {
 	return string(out)
 }
 
-// unreserved holds the characters that mean the same escaped and not.
+// unreserved holds the characters that mean the same with and without an escape.
 var unreserved = setOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 func setOf(members string) (set byteSet) {

@@ -57,14 +57,13 @@ func (u URL) AppendResolve(dst, ref []byte) ([]byte, Outline, error) {
 	return dst, Outline{at}, nil
 }
 
-// isLocal recognises what most references look like: a path from the root.
+// isLocal recognises the most frequent form of a reference: a path from the root.
 func isLocal(ref string) bool {
 	return len(ref) > 1 && ref[0] == '/' && ref[1] != '/' && ref[len(ref)-1] > ' '
 }
 
-// isOpaque recognises what is on every page and is no web address: "mailto:",
-// "tel:", "javascript:", "data:" and whatever else has a scheme of its own with
-// no slash behind it. The complete parser has nothing to refuse in it but the scheme.
+// isOpaque recognises references that are no web addresses: "mailto:", "tel:", "javascript:", "data:" and whatever else
+// has a scheme of its own with no slash behind it. The complete parser would refuse them for their scheme.
 func isOpaque(ref string) bool {
 	ref = trimControl(ref)
 	for i := range len(ref) {

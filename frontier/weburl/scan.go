@@ -73,8 +73,8 @@ func plainEscape(s string) bool {
 	return hi|lo <= 15 && !unreserved[hi<<4|lo]
 }
 
-// The bytes that stay as they are and end nothing, by where they stand. Hosts
-// have more of them; these are the common ones.
+// The bytes that stay as they are and do not end the part of the URL in which they stand. For hosts, these are only the
+// common ones.
 var (
 	plainInPath  = plainSet(&pathSet, "/\\?#%")
 	plainInQuery = plainSet(&querySet, "#%")

@@ -75,7 +75,7 @@ func suffixAt(host string) int {
 	table := suffixTable()
 	at := strings.LastIndexByte(host, '.') + 1
 	wildcard := false
-	for after := len(host); ; { // after is where the labels that were looked at begin, less the dot
+	for after := len(host); ; { // after is the dot before the labels that were looked at
 		dot := strings.LastIndexByte(host[:after], '.')
 		if wildcard {
 			at = dot + 1

@@ -15,7 +15,7 @@ type URL struct {
 // An Outline is a URL without its text, for callers who keep the texts of many URLs in one string.
 type Outline struct{ at offsets }
 
-// URL joins an outline to the text that it is of.
+// URL makes the URL from its outline and its text.
 func (o Outline) URL(text string) URL { return URL{text, o.at} }
 
 // offsets say where in a URL's text its parts are.
@@ -122,8 +122,7 @@ func (u URL) Scheme() string {
 	}
 }
 
-// Host returns the host name without its port, an IPv6 address in brackets. It
-// is the name that pace belongs to.
+// Host returns the host name without its port, an IPv6 address in brackets. The pace of requests is kept per host name.
 func (u URL) Host() string { return u.text[u.hostAt():u.hostEnd] }
 
 // Port returns the port in decimal, or "" for the scheme's default.

@@ -90,7 +90,7 @@ func (q *Queue[T]) Next() (Job[T], bool) {
 }
 
 // Starve puts a load back that found no memory. The caller then looks once more whether there is some, and calls Freed
-// if so: memory that was given back before the queue was starved has not been noticed.
+// if so: Freed has ignored memory that was given back before the queue was starved.
 func (q *Queue[T]) Starve(j Job[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -52,8 +52,8 @@ func (p *Permits) Left() int64 { return p.limit - p.used.Load() }
 // Plenty reports whether more than a quarter of all permits is not in use.
 func (p *Permits) Plenty() bool { return p.used.Load() < p.limit-p.limit/4 }
 
-// Slots are a bounded number of slots that are taken one by one, and the number of hosts that wait for one. Who they
-// are is the caller's to know.
+// Slots are a bounded number of slots that are taken one by one, and the number of hosts that wait for one. Only the
+// caller knows which hosts these are.
 type Slots struct {
 	limit   atomic.Int64 // 0 for none; written by Init and SetLimit
 	used    atomic.Int64

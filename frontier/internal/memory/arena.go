@@ -2,11 +2,10 @@ package memory
 
 import "math/bits"
 
-// An Arena hands out chunks of bytes from pages of 64 KiB, by reference, so that
-// millions of queued URLs are a few thousand objects to the garbage collector.
-// Chunks come in sizes of which neighbours are a third apart or less. A freed chunk
-// is used again for its size. Pages are never freed: an arena stays as large as it
-// once had to be.
+// An Arena hands out chunks of bytes from pages of 64 KiB, by reference, so that millions of queued URLs are a few
+// thousand objects to the garbage collector. There are few sizes of chunks (see arenaClass); less than a third of a
+// chunk of 48 bytes or more is unused. A freed chunk is used again for its size. Pages are never freed: an arena stays
+// as large as it once had to be.
 type Arena struct {
 	pages [][]byte
 	sizes []uint8 // by page: index of the size its chunks have

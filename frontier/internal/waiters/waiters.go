@@ -19,7 +19,7 @@ import (
 type List struct {
 	n     atomic.Int64 // how many wait; written under mu
 	awake atomic.Int64 // how many were woken and have not returned from Wait or Leave
-	woken atomic.Int64 // how many ever were
+	woken atomic.Int64 // how many were ever woken
 
 	pool sync.Pool // of *Waiter
 

@@ -5,8 +5,7 @@
 //
 //   - [Verify] reads all files before Badger does, changes nothing, and reports damage as a [*disk.CorruptError].
 //   - [Open] removes files that Badger cannot use and that hold nothing, and opens Badger with the settings of a crawl.
-//     What
-//     Badger only logs becomes an error.
+//     An error that Badger only logs becomes an error of the caller.
 //   - [Files.Sync] makes the files durable and returns how far each one is: a [Span]. The next Verify is given these
 //     spans.
 //   - [Files.Collect] rewrites value logs that are mostly garbage, and keeps the old ones until the new ones are

@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// A logger passes on what Badger says. Badger only logs some errors after which it must not go on; fail is told of
-// them.
+// A logger receives what Badger logs. Badger only logs some errors after which it must not be used any more; fail is
+// called with them.
 type logger struct {
 	log  *slog.Logger
 	fail func(error)
@@ -77,7 +77,7 @@ func (l *logger) Warningf(format string, args ...any) {
 	l.log.Debug("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
-// Infof implements badger.Logger. Badger is talkative.
+// Infof implements badger.Logger. It drops the lines, which are many.
 func (l *logger) Infof(string, ...any) {}
 
 // Debugf implements badger.Logger.

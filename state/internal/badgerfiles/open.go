@@ -12,7 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// Badger's settings; DESIGN.md says why they are what they are.
+// Badger's settings; state/DESIGN.md has the reasons.
 const (
 	memTables       = 2       // full ones that may wait; one more is being filled
 	baseTableSize   = 1 << 20 // of the uppermost level; doubles with each below
@@ -21,10 +21,11 @@ const (
 	levelZeroStall  = 25 // with so many, writes wait
 	compactors      = 2
 	bloomFalse      = 0.01
-	discardFileSize = 1 << 20 // Badger makes it so large, and trusts that it is
+	discardFileSize = 1 << 20 // the size that Badger gives the file DISCARD, and expects it to have
 )
 
-// ValueThreshold is from which length on values are kept in the value log; shorter ones are kept beside their keys.
+// ValueThreshold is the length in bytes from which on values are kept in the value log. Shorter ones are kept beside
+// their keys.
 const ValueThreshold = 64
 
 // Badger's list of encryption keys, which is empty: random bytes, then these
@@ -35,12 +36,12 @@ const (
 	keyRegistrySize  = keyRegistryText + len(keyRegistryWords)
 )
 
-// Options are what differs between the Badgers of two crawls.
+// Options are those settings of Badger that a caller chooses.
 type Options struct {
 	MemTableSize     int64
 	ValueLogFileSize int64
 
-	Logger *slog.Logger // is told what Badger says
+	Logger *slog.Logger // gets what Badger logs
 	// Failed is called with each error that Badger logs, from any goroutine. After an error of that kind Badger must
 	// not be used any more.
 	Failed func(error)

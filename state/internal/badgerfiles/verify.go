@@ -35,8 +35,8 @@ type listing struct {
 	made    bool            // Badger was made durable at least once, so it must be there
 }
 
-// Verify reads what Badger would rely on and reports damage as a *disk.CorruptError. It changes nothing. What Badger
-// itself does about damage is to go on without the part that is damaged, to delete it, or to end the process.
+// Verify reads what Badger would rely on and reports damage as a *disk.CorruptError. It changes nothing. Badger itself
+// goes on without the damaged part, deletes it, or ends the process.
 //
 // Durable is what Sync returned last. Made says that Sync has returned, so the files must be there. If all is false,
 // only the newest value logs are checked.

@@ -75,7 +75,7 @@ func (t *Counts) Remove(k weburl.Key) {
 		t.slots = nil
 		return
 	}
-	// Keys behind it that would not be found past a free slot move up.
+	// A free slot ends a search, so keys behind it that would not be found any more move into it.
 	mask := uint64(len(t.slots) - 1)
 	for j := (i + 1) & mask; t.slots[j].n > 0; j = (j + 1) & mask {
 		if home := t.slots[j].hi & mask; (j-home)&mask >= (j-i)&mask {

@@ -12,10 +12,9 @@ import (
 
 const shards = 16 // a power of two
 
-// An Overlay holds what was committed and is not yet in Badger, as far as
-// readers ask for it without waiting. A reader asks the overlay first and
-// Badger then, and entries leave the overlay after they are in Badger. So every
-// entry is in one of the two. It is bounded by what bounds the queue.
+// An Overlay holds what was committed and is not yet in Badger, as far as readers ask for it without waiting. A reader
+// asks the overlay first and Badger then, and entries leave the overlay after they are in Badger. So every entry is in
+// one of the two. The limit of the queue (state.Options.QueueBytes) bounds its size.
 type Overlay struct {
 	shards [shards]shard
 
@@ -26,7 +25,7 @@ type Overlay struct {
 
 type shard struct {
 	mu    sync.Mutex
-	links keyset.Counts // guarded by mu; how many records on their way name a link
+	links keyset.Counts // guarded by mu; how many records that are not in Badger name a link
 	_     [24]byte      // shards are used by different CPUs at once
 }
 
@@ -67,7 +66,7 @@ func (o *Overlay) RemoveLinks(keys []weburl.Key) {
 	}
 }
 
-// HasLink reports whether a record on its way names a link.
+// HasLink reports whether a record that is not yet in Badger names a link.
 func (o *Overlay) HasLink(k weburl.Key) bool {
 	s := o.shard(k)
 	s.mu.Lock()

@@ -28,8 +28,8 @@ type LinkView struct {
 	Finish     []byte // as stored in Badger; nil if there is none
 	discovered uint64 // as millis
 	lastMod    uint64 // as millis
-	urlBuf     []byte // memory of url; what the next one is written against
-	lastSeen   int64  // milliseconds of discovered, 0 for none: what the next link's is relative to
+	urlBuf     []byte // memory of url; the next URL is stored without the prefix that it shares with this one
+	lastSeen   int64  // discovered in Unix ms, 0 for none; the next link stores the difference to it
 }
 
 // A PartHead is what a part begins with.
@@ -39,8 +39,9 @@ type PartHead struct {
 	Run       uint64
 }
 
-// A Visitor is shown the parts of a record in the order in which they stand. It looks at what it has a function for;
-// other sections are passed over. Bytes and links are valid during the call only. It is shown one record at a time.
+// A Visitor has a function for each section that it wants to see. Walk calls these functions in the order of the
+// record, and skips sections without a function. Bytes and links are valid during the call only. A Visitor is used for
+// one record at a time.
 type Visitor struct {
 	Part      func(PartHead) error
 	Finish    func(Stored) error
@@ -57,7 +58,7 @@ type Visitor struct {
 	Named     func(frontier.Named) error
 	Fact      func(frontier.CrawlFact) error // whose value may be kept
 	InFlight  func(InFlight) error
-	NotBefore func(frontier.HostNotBefore) error // of a HostID without a host: when the partition was closed
+	NotBefore func(frontier.HostNotBefore) error // a HostID of the partition alone has the time of its closing
 	Received  func(frontier.Mark) error
 	Sent      func(Sent) error
 

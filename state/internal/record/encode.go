@@ -16,7 +16,7 @@ const (
 	KindEvents = 0 // of a Record
 	KindOpened = 1 // the partition was opened
 	KindClosed = 2 // the partition was closed in good order
-	KindSent   = 3 // of KindOf: events that are links and questions for another machine only
+	KindSent   = 3 // never stored; KindOf returns it for events that are only links and questions for another machine
 )
 
 // Flags of a link within a part.
@@ -34,10 +34,10 @@ const (
 // leasedAlone is the flag of a page that is in flight with nothing else being read.
 const leasedAlone = 1
 
-// aloneTwice is the flag of a page that was in flight so at two unclean ends; it also has the flag leasedAlone.
+// aloneTwice is the flag of a page that was in flight alone at two unclean ends; it also has the flag leasedAlone.
 const aloneTwice = 2
 
-// contents is what a record says, with a list for each section. It is used for one record.
+// contents is a record that is being encoded, with one list for each section.
 type contents struct {
 	*frontier.Record
 	finishes  []*frontier.Finish
@@ -61,14 +61,14 @@ type Lease struct {
 	Alone bool // nothing else is being read
 }
 
-// InFlight is a page that unclean ends found in flight.
+// InFlight is a page that was in flight at unclean ends of runs.
 type InFlight struct {
 	Key weburl.Key
 	UncleanEnds
 }
 
-// Append appends the stored form of r: one part for each partition. It sets
-// the index of the links' places.
+// Append appends the stored form of r: one part for each partition. It sets At of the links and visits, but for the
+// position.
 func Append(dst []byte, run uint64, r *frontier.Record, b *Bodies) []byte {
 	c, _ := b.contents.Get().(*contents)
 	if c == nil {
@@ -97,7 +97,7 @@ func (c *contents) release() {
 	c.bodies.contents.Put(c)
 }
 
-// append appends the parts of one kind: those of c.parts, and those of all partitions that the contents are about.
+// append appends parts of one kind: one for each partition in c.parts, and one for each partition that has elements.
 func (c *contents) append(dst []byte, kind byte, run uint64) []byte {
 	var tags [len(sections)]byte // of sections with elements
 	n := 0
@@ -145,8 +145,8 @@ func appendNewLink(dst []byte, c *contents, l *frontier.Link) []byte {
 	return c.appendLink(dst, l)
 }
 
-// appendVisit appends a visit, which gets the next place in its part. The URL and what else is known since the link was
-// found are left out.
+// appendVisit appends a visit, which gets the next place in its part. The URL and all else that was recorded when the
+// link was found are left out.
 func appendVisit(dst []byte, c *contents, l *frontier.Link) []byte {
 	l.At = frontier.Cursor{Priority: l.Priority, Index: c.index}
 	c.index++
@@ -214,8 +214,8 @@ func appendHostID(dst []byte, h weburl.HostID) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(h))
 }
 
-// AppendOpened appends the record that opens partitions: which pages were in
-// flight when the run before it ended uncleanly, with what is known of each by now.
+// AppendOpened appends the record that opens partitions: it names the pages that were in flight when the previous run
+// ended uncleanly, with the number of such ends of each.
 func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[weburl.Key]UncleanEnds) []byte {
 	c := &contents{Record: &frontier.Record{}, parts: opened}
 	for k, ends := range crashed {
@@ -232,7 +232,7 @@ func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint
 	c := &contents{Record: &frontier.Record{}, parts: closed}
 	for p := range closed.All() {
 		if closing, ok := closings[p]; ok {
-			// The partition itself stands for the time of closing.
+			// A HostID of the partition alone has the time of closing.
 			c.notBefore = append(c.notBefore, frontier.HostNotBefore{Host: weburl.HostID(p) << 56, At: closing.At})
 			c.notBefore = append(c.notBefore, closing.Hosts...)
 		}

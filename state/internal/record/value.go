@@ -380,7 +380,7 @@ func DecodeDifferences(b []byte) (change uint8, differences []byte, err error) {
 	return change, differences, r.Done("change")
 }
 
-// UncleanEnds is what is known of a page that unclean ends found in flight.
+// UncleanEnds counts the unclean ends of runs at which a page was in flight.
 type UncleanEnds struct {
 	Count int
 	Alone int // at how many of them the page was in flight alone, up to 2

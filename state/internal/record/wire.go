@@ -23,8 +23,8 @@ func appendBytes(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// Millis is the stored form of a time: 0 for the zero time, else the
-// milliseconds since 1970, which may be negative, made positive and one added.
+// Millis is the stored form of a time: 0 for the zero time, else 1 plus the milliseconds since 1970, in zigzag form
+// because they may be negative.
 func Millis(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
@@ -43,9 +43,8 @@ func FromMillis(m uint64) time.Time {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// BeginSized reserves space for the length of what is appended next, and
-// EndSized fills it in. Almost everything is shorter than 16 KiB and never
-// moves.
+// BeginSized reserves space for the length of what is appended next, and EndSized fills it in. What is shorter than 16
+// KiB, as almost everything is, need not be moved for it.
 func BeginSized(dst []byte) ([]byte, int) {
 	return append(dst, 0, 0), len(dst) + 2
 }
@@ -54,7 +53,7 @@ func BeginSized(dst []byte) ([]byte, int) {
 func EndSized(dst []byte, body int) []byte {
 	n := len(dst) - body
 	if n < 1<<14 {
-		// Two bytes even where one would do: a legal uvarint all the same.
+		// The length always takes two bytes, even if one were enough: that is still a legal uvarint.
 		dst[body-2] = byte(n) | 0x80
 		dst[body-1] = byte(n >> 7)
 		return dst
@@ -78,8 +77,8 @@ func shared(a, b string) int {
 	return n
 }
 
-// A Reader takes an encoding apart. After the first fault it returns zeros,
-// and bad is set; each length is checked before it is used.
+// A Reader takes an encoding apart. After the first fault it returns zeros, and Bad is set; each length is checked
+// before it is used.
 type Reader struct {
 	B   []byte
 	Bad bool

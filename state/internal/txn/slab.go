@@ -8,9 +8,8 @@ const (
 	slabsToKeep = 32
 )
 
-// A slab is memory for the keys, values and entries of one transaction. Badger
-// does not use them any more when the transaction is committed, and then they are used
-// again.
+// A slab is memory for the keys, values and entries of one transaction. Badger does not use them after the commit of
+// the transaction; then the memory is used again.
 type slab struct {
 	chunks  [][]byte
 	at      int // chunk in use
