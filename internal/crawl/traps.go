@@ -54,7 +54,8 @@ func (w *worker) trapOf(l *frontier.Link) string {
 	return w.traps.Lease(l, page.IsListSource(l.Source))
 }
 
-// trapEvidence is the evidence of the result, with what the answer means for other URLs of the same page.
+// trapEvidence returns the evidence of the result, with what the answer means for URLs that differ from this one only
+// in parameters without effect.
 func (w *worker) trapEvidence() []frontier.Evidence {
 	status, r := w.answer.Status, &w.result
 	if r.Class == pace.ClassOK || status >= 300 && status < 500 && status != http.StatusTooManyRequests {

@@ -1,8 +1,8 @@
 // Package gate bounds how many leases the crawls of a process serve at the same time, shares that number between
 // accounts, and lets one page be tried with nothing else being read.
 //
-// New makes a gate. A crawl takes part by a Party, which Join makes; it may be used by any number of goroutines and
-// needs no end.
+// New makes a gate. Join makes a Party, by which one crawl takes part. Any number of goroutines may use a Party, and it
+// need not be closed.
 package gate
 
 import (
@@ -15,11 +15,12 @@ import (
 )
 
 // Gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the
-// process ends then, that page is the cause. While leases wait, accounts take turns, and the crawls of an account take
-// turns among each other.
+// process ends while a page is alone, that page is the cause. While leases wait, accounts take turns, and the crawls of
+// an account take turns among each other.
 type Gate struct {
-	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried
-	// alone. That can take minutes, so the page waits for it first, and leases do not wait meanwhile.
+	// indexes is a semaphore. A public index that is asked about a domain holds weight 1, and a page that is tried
+	// alone holds all of it. An index can take minutes. So the page waits for indexes first, and leases are served
+	// meanwhile.
 	indexes *semaphore.Weighted
 	most    int
 
@@ -30,7 +31,7 @@ type Gate struct {
 	accounts map[string]*account // guarded by mu; those in turns, by name
 }
 
-// account is the leases that wait of the crawls of one account. It is guarded by the gate's lock.
+// account has the crawls of one account whose leases wait. It is guarded by the gate's lock.
 type account struct {
 	name  string
 	turns []*Party // with leases that wait; the first has the next turn
@@ -56,7 +57,8 @@ func New(most int) *Gate {
 // Join makes a crawl of an account take part.
 func (g *Gate) Join(account string) *Party { return &Party{gate: g, account: account} }
 
-// Enter waits until a lease may be served. Leave follows, unless it returns an error, which is that of ctx.
+// Enter waits until a lease may be served. The caller then calls Leave, unless Enter returns an error, which is that of
+// ctx.
 func (p *Party) Enter(ctx context.Context, alone bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (p *Party) waitLocked(w waiter) {
 		g.turns = append(g.turns, a)
 	}
 	if slices.Contains(a.turns, p) {
-		return // its waiters had gone, and its turn has not come since
+		return // its earlier waiters gave up, and it still stands in the turns
 	}
 	a.turns = append(a.turns, p)
 }
@@ -203,8 +205,8 @@ func (g *Gate) nextLocked() waiter {
 	return nil
 }
 
-// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of
-// ctx.
+// EnterIndex waits until a public index may be asked. The caller then calls LeaveIndex, unless EnterIndex returns an
+// error, which is that of ctx.
 func (g *Gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
 
 // LeaveIndex ends what EnterIndex began.

@@ -16,8 +16,8 @@ import (
 type Ended struct {
 	Store    *state.Store
 	Settings *config.Settings
-	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but
-	// limits, and no command.
+	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no other
+	// settings except limits, and no command.
 	Given   map[string]bool
 	Starts  []datadir.Start
 	Dir     datadir.Dir

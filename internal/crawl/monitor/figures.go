@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// figure is one that another part of the program counts; it is read from a sample.
+// figure is a number that another part of the program counts; it is read from a sample.
 type figure struct {
 	metrics.Figure
 	read func(s *sample, put sink)
@@ -99,7 +99,7 @@ func (m *Monitor) figures() []figure {
 	return append(all, storeFigures()...)
 }
 
-// clusterFigures are those of a crawl of several machines. In one of one machine all are 0.
+// clusterFigures are those of a crawl of several machines. In a crawl of one machine all are 0.
 func clusterFigures() []figure {
 	ofCluster := func(name, help string, read func(*Cluster) float64) figure {
 		return number(name, help, func(s *sample) float64 { return read(cmp.Or(s.live.Cluster, &Cluster{})) })
@@ -136,8 +136,9 @@ func clusterFigures() []figure {
 	}
 }
 
-// controlFigures are the limit, the use and the waiting of each control. Two of the ten are times and not numbers: the
-// delay and the backoff of a host have figures of their own, and what waits for them is among the hosts.
+// controlFigures returns the limit, the use and the waiting of each control. Two of the ten controls are times and not
+// numbers: the delay and the backoff of a host. They have figures of their own, and the figure hosts says how many wait
+// for them.
 func (m *Monitor) controlFigures() []figure {
 	cfg := m.o.Settings
 	type use struct{ limit, used, waiting int64 }

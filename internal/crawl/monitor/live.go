@@ -131,7 +131,7 @@ type HostUse struct {
 	Failures  int     `json:"failures,omitempty"` // in a row
 }
 
-// limitUses are how much of each limit are used up. Rate is pages per second at present.
+// limitUses returns how much of each limit is used up. Rate is pages per second at present.
 func limitUses(f *Figures, pages int64, rate float64) []LimitUse {
 	var all []LimitUse
 	if f.MaxPages > 0 {

@@ -4,8 +4,8 @@ package monitor
 
 import "runtime/metrics"
 
-// residentMemory is, where the system is not asked for the resident set, what the Go runtime has taken and not given
-// back.
+// residentMemory returns the bytes that the Go runtime has taken from the system and not given back. On these systems
+// the resident set is not asked for.
 func residentMemory() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

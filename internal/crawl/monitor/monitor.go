@@ -57,25 +57,25 @@ type Figures struct {
 	MaxTime     time.Duration // 0 is none
 	Counted     time.Duration // what counts towards MaxTime so far
 	Pages       int64         // that this run fetched
-	Bytes       int64         // likewise
+	Bytes       int64         // of the pages that this run fetched
 	Workers     ControlUse
 	Parsing     ControlUse
 	WorkerWaits int64 // times that a worker had to wait for its permit
 	ParserWaits int64
 	Generation  uint32
-	// what this run finished, by page.Outcome; nil unless it visits URLs again, which the store has counted before
+	// what this run finished, by page.Outcome; set only if it visits URLs again, which the store has counted before
 	Outcomes    *[32]int64
 	Conditional int64         // conditional requests of this run that were answered
 	NotModified int64         // of them, those answered 304
 	PauseReason string        // why the crawl pauses; empty if it does not
-	PauseLeft   time.Duration // of a pause because this machine fails
+	PauseLeft   time.Duration // how long a pause because this machine fails still lasts
 	Pauses      int           // so far
 
-	Cluster  *Cluster       // of a crawl of several machines, else nil
-	Counters state.Counters // of a crawl of several machines: of the partitions that this one has
+	Cluster  *Cluster       // nil in a crawl of one machine
+	Counters state.Counters // of the partitions that this machine has; only in a crawl of several
 }
 
-// New makes a monitor. Nothing of the run may be recorded before.
+// New makes a monitor. Call it before the run records anything.
 func New(o Options) *Monitor { return &Monitor{o: o, before: o.Store.Counters()} }
 
 // sample is a crawl's figures at one moment.
@@ -157,7 +157,7 @@ func (m *Monitor) take() *sample {
 			live.Hosts[why] = n
 		}
 	}
-	// A worker waits for its lease with a permit in hand; it is at work when it has one.
+	// A worker holds its permit while it waits for a lease; it is at work when it has a lease.
 	live.Workers = f.Workers
 	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
 	live.Limits = limitUses(&f, fs.Tickets, live.PagesPerSecNow)
@@ -235,7 +235,7 @@ func (m *Monitor) ExportLast() {
 	}
 }
 
-// writeSnapshot leaves the hosts out: a line each minute for days is for figures, and names are long.
+// writeSnapshot writes a line without the hosts: their names are long, and there is a line each minute for days.
 func (m *Monitor) writeSnapshot() (err error) {
 	figures, err := m.o.Metrics.Snapshot()
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// rateMeter remembers how far a run had come in the last seconds: what it does now, as against what it did overall, and
-// since when nothing has moved.
+// rateMeter knows how much a run did in the last seconds, and since when nothing has moved.
 type rateMeter struct {
 	mu     sync.Mutex
 	points [meterPoints]point // guarded by mu; a ring

@@ -253,9 +253,9 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 	return s.o.Scope.CheckKnown(&l) == scope.InScope
 }
 
-// mustRead reports whether a page is to be read although it is not due: narrower rules left out links of it, or the
-// page itself, or were without the sitemaps that the visit of a start page requests. Queued are the visits that are
-// pending.
+// mustRead reports whether a page is read although it is not due. Narrower rules left out the page itself or links of
+// it, or it is a start page and was read by rules without sitemaps, which its visit requests. Queued are the visits
+// that are pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
 	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
 		return false, nil

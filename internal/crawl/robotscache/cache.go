@@ -25,7 +25,7 @@ import (
 // How long an answer counts, and what one fetch may take.
 const (
 	TTL     = 24 * time.Hour
-	Retry   = 10 * time.Minute // an answer that was none
+	Retry   = 10 * time.Minute // after a request that failed
 	timeout = 3 * time.Second
 	MaxHops = 5
 	Path    = "/robots.txt"
@@ -36,10 +36,10 @@ type Answer struct {
 	Rules    *robots.Rules
 	Sitemaps []string
 	Expires  time.Time
-	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and marked so.
+	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and is recorded as
+	// one.
 	Unknown bool
-	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is
-	// stored.
+	// Why says why it could not be fetched, or that there is none: a status or an error. Only the status is stored.
 	Why string
 	// Silent means that the host gave no answer: skip further requests.
 	Silent bool
@@ -87,9 +87,8 @@ func (a *Answer) CrawlDelay() time.Duration {
 	return d
 }
 
-// Fetch asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it
-// is an assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a
-// host has to allow.
+// Fetch asks an origin for its robots.txt and follows redirects at once. It always returns an answer. An error says why
+// the answer is an assumption. A crawl makes each redirect a request of its own, which the pace of a host has to allow.
 func Fetch(ctx context.Context, f fetch.Fetcher, origin, token string, strict bool) (*Answer, error) {
 	reader := Cache{token: token, strict: strict}
 	u, err := weburl.Parse(origin + Path)
@@ -116,7 +115,7 @@ func Fetch(ctx context.Context, f fetch.Fetcher, origin, token string, strict bo
 	}
 }
 
-// answer is what the fact says to us.
+// answer parses a fact, and returns what it says to this crawler.
 func (k *Cache) answer(fact *frontier.OriginFact) *Answer {
 	a := &Answer{Why: statusText(fact.Status), Expires: fact.Expires}
 	switch fact.State {
@@ -124,7 +123,7 @@ func (k *Cache) answer(fact *frontier.OriginFact) *Answer {
 		file := robots.Parse(fact.Body)
 		a.Rules = file.Agent(k.token)
 		for _, s := range file.Sitemaps() {
-			a.Sitemaps = append(a.Sitemaps, strings.Clone(s)) // it is a part of the whole file
+			a.Sitemaps = append(a.Sitemaps, strings.Clone(s)) // otherwise it keeps the whole file in memory
 		}
 	case frontier.OriginFailed:
 		a.Unknown, a.Deny, a.Silent = true, k.strict, fact.Status == 0
@@ -143,8 +142,9 @@ func Failed(status int) frontier.OriginFact {
 		Expires: now.Add(Retry)}
 }
 
-// Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask
-// next. The response is closed, and nil with an error. Hop counts the redirects before.
+// Request makes one request, and returns a fact without an origin. After a redirect the state of the fact is unknown,
+// and the URL says where to ask next. The response is closed; it is nil after an error. Hop is how many redirects came
+// before.
 func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int,
 	wire fetch.Wire) (frontier.OriginFact, weburl.URL, *fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1,
@@ -197,8 +197,8 @@ type Cache struct {
 // file, and 10 to 60 ms for one of 500 KiB.
 const DefaultMemory = 32 << 20
 
-// New makes a cache over a store, for a crawl in a generation that began at a moment. Memory bounds its parsed answers,
-// in bytes.
+// New makes a cache over a store, for a crawl in a generation that began at the given time. Memory bounds its parsed
+// answers, in bytes.
 func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), token: robots.ProductToken(settings.UserAgent),
 		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began,
@@ -234,8 +234,8 @@ func (k *Cache) IsValid(fact *frontier.OriginFact) bool {
 		!fact.Fetched.Before(k.began)
 }
 
-// OrEarlier is an answer, or the one that a recrawl has from before it began if robots.txt could not be fetched now and
-// that one is not too old. It counts until robots.txt is to be asked for again.
+// OrEarlier returns answer, or earlier if robots.txt could not be fetched now and earlier is not too old. A recrawl has
+// an earlier answer from before it began. It then counts until robots.txt is to be requested again.
 func OrEarlier(answer, earlier frontier.OriginFact) frontier.OriginFact {
 	if answer.State != frontier.OriginFailed || earlier.State != frontier.OriginAnswered &&
 		earlier.State != frontier.OriginNone || answer.Fetched.After(earlier.Expires) {
@@ -266,9 +266,9 @@ func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginF
 	return err
 }
 
-// Update stores what is new of an origin, and returns all that is known of it then: an answer, unless its state is
-// unknown, and that the sitemaps which robots.txt names were requested in this generation. Two robots leases of an
-// origin may end at the same time, so what the other one has stored is read under a lock.
+// Update stores an answer of an origin, unless its state is unknown. If requested is set, it stores that the sitemaps
+// which robots.txt names were requested in this generation. It returns all that is known of the origin then. Two robots
+// leases of an origin may end at the same time, so the stored fact is read and changed under a lock.
 func (k *Cache) Update(ctx context.Context, origin string, answer frontier.OriginFact,
 	requested bool) (frontier.OriginFact, error) {
 	k.updating.Lock()

@@ -33,8 +33,8 @@ func RulesOf(s *config.Settings) Rules {
 	}
 }
 
-// Wider are the reasons for which earlier rules may have left out what r does not. Expressions are not compared by what
-// they match: another one counts as wider.
+// Wider returns the reasons for which earlier rules may have left out what r does not. Expressions are compared as
+// texts: a different one counts as wider.
 func (r *Rules) Wider(before *Rules) []Reason {
 	var all []Reason
 	add := func(why Reason, wider bool) {
@@ -52,12 +52,12 @@ func (r *Rules) Wider(before *Rules) []Reason {
 	return all
 }
 
-// reach orders the kinds of scope: of the same start URLs, each contains those before it.
+// reach orders the kinds of scope. For the same start URLs, each kind contains those before it.
 func reach(kind string) int {
 	return slices.Index([]string{"prefix", "host", "subdomains", "domain", "any"}, kind)
 }
 
-// admitsMore is for lists of what is allowed, of which an empty one allows everything.
+// admitsMore compares lists of what is allowed. An empty list allows everything.
 func admitsMore(now, before []string) bool {
 	return len(before) > 0 && (len(now) == 0 || !containsAll(before, now))
 }
@@ -79,12 +79,13 @@ type History struct {
 	Rules Rules `json:"rules"` // of the last run
 	// Edition is the number of the rules. It grows when they become wider, and is recorded with what is read.
 	Edition uint64 `json:"edition"`
-	// Wider is the edition in which the rules last became wider, by the reason for which they left out more before.
+	// Wider has, for each reason, the edition in which the rules last became wider. Before it they left out more for
+	// that reason.
 	Wider map[Reason]uint64 `json:"wider,omitempty"`
 	// Sitemaps is the edition since which sitemaps are read, if they were not from the beginning.
 	Sitemaps uint64 `json:"sitemaps,omitempty"`
-	// Later means that an earlier version of the program began the crawl, which did not record what it left out of a
-	// page. Its editions begin with 1, so that a page without a record is one of those.
+	// Later means that an earlier version of the program began the crawl, and did not record which links of a page it
+	// left out. Editions then begin with 1, so that a page without a record is known to be from that version.
 	Later bool `json:"later,omitempty"`
 }
 
@@ -137,8 +138,8 @@ func (h *History) Widened() uint64 {
 	return last
 }
 
-// IsOutdated reports whether a page, of which LeftOut was recorded, has links that narrower rules left out. Counted are
-// the counters of the crawl, or of a part of it that has the page.
+// IsOutdated reports whether a page has links that narrower rules left out. LeftOut is what was recorded of the page.
+// Counted are the counters of the crawl, or of a part of it that has the page.
 func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 	edition, skips := readLeftOut(leftOut)
 	for why, since := range h.Wider {
@@ -151,8 +152,8 @@ func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 	return false
 }
 
-// IsUnseeded reports whether a start page, of which LeftOut was recorded, was last read by rules without sitemaps, of
-// which there are some now. They are requested when the page is.
+// IsUnseeded reports whether a start page was last read by rules without sitemaps, and sitemaps are read now. They are
+// requested when the page is. LeftOut is what was recorded of the page.
 func (h *History) IsUnseeded(leftOut []uint64) bool {
 	edition, _ := readLeftOut(leftOut)
 	return edition < h.Sitemaps
@@ -161,8 +162,8 @@ func (h *History) IsUnseeded(leftOut []uint64) bool {
 // lacks reports whether it is not known what was left out.
 func (h *History) lacks(leftOut []uint64) bool { return h.Later && len(leftOut) == 0 }
 
-// AppendLeftOut appends the form in which it is stored what was left out of a page or a sitemap: the edition of the
-// rules, and then the number of each reason and how many links it was. Nothing is appended if all is zero.
+// AppendLeftOut appends the stored form of what was left out of a page or a sitemap: the edition of the rules, and then
+// for each reason its number and how many links it left out. Nothing is appended if all is zero.
 func (h *History) AppendLeftOut(list []uint64, skips *Skips) []uint64 {
 	begin := len(list)
 	list = append(list, h.Edition)
@@ -189,8 +190,9 @@ func readLeftOut(list []uint64) (edition uint64, skips Skips) {
 	return list[0], skips
 }
 
-// Change appends to list what a reading of a page or a sitemap changes of the counts. Before and now are what was and
-// is recorded of it; again means that it was read before. If that was not recorded then, its counts stay as they are.
+// Change appends to list how a reading of a page or a sitemap changes the counts. Before and now are what the last
+// reading recorded, and what this one does. Again means that there was an earlier reading. If that one did not record
+// what it left out, the counts stay as they are.
 func (h *History) Change(list []frontier.Skip, partition uint8, before, now []uint64, again bool) []frontier.Skip {
 	if again && h.lacks(before) {
 		return list
@@ -198,7 +200,7 @@ func (h *History) Change(list []frontier.Skip, partition uint8, before, now []ui
 	_, had := readLeftOut(before)
 	_, has := readLeftOut(now)
 	for why := range has {
-		has[why] -= had[why] // below zero, it is taken off the count
+		has[why] -= had[why] // below zero it wraps around, and lowers the count
 	}
 	return has.AppendTo(list, partition)
 }

@@ -31,12 +31,12 @@ type Scope struct {
 
 	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
 	starts   map[string]bool // not changed after New
-	extended atomic.Bool     // there are more; written by Extend
+	extended atomic.Bool     // more is not empty; written by Extend
 	mu       sync.RWMutex
 	more     map[string]bool // guarded by mu
 }
 
-// New compiles the settings and spans the start URLs.
+// New compiles the settings, and makes the scope of the start URLs.
 func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
 	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{},
 		starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
@@ -63,7 +63,7 @@ func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
 // Matcher chooses URLs by regular expressions.
 type Matcher struct{ include, exclude []*regexp.Regexp }
 
-// NewMatcher compiles the expressions. Without any to include, all URLs are.
+// NewMatcher compiles the expressions. Without expressions to include, all URLs are included.
 func NewMatcher(include, exclude []string) (*Matcher, error) {
 	included, excluded, err := config.CompilePatterns(include, exclude)
 	return &Matcher{included, excluded}, err
@@ -80,8 +80,8 @@ func (m *Matcher) Check(u weburl.URL) Reason {
 	return InScope
 }
 
-// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of
-// a start URL.
+// Permits says whether the host of u may be asked at all: the setting only-hosts admits it, or it is the host of a
+// start URL.
 func (s *Scope) Permits(u weburl.URL) bool {
 	return !s.bound || s.only.Has(u.Host()) || s.asked[u.Host()]
 }
@@ -159,7 +159,7 @@ func (s *Scope) Contains(u weburl.URL) bool {
 // Check says whether u belongs to the crawl, and if not, why.
 func (s *Scope) Check(u weburl.URL) Reason { return s.check(u, false) }
 
-// check is Check, where it may be known that the scope contains u.
+// check is Check. If contained is set, the scope is known to contain u.
 func (s *Scope) check(u weburl.URL, contained bool) Reason {
 	if ExceedsLimit(u) {
 		return TooLong
@@ -172,7 +172,7 @@ func (s *Scope) check(u weburl.URL, contained bool) Reason {
 
 // CheckKnown says whether a URL that the crawl has found earlier, perhaps by other settings, belongs to it, and if not,
 // why. The depth and the priority of the link are those that it was found with. A start URL always belongs to the
-// crawl. With a depth limit of 0 no other URL of depth 0 does, but for what start URLs redirect to.
+// crawl. With a depth limit of 0, the only other URLs that do are the targets of their redirects.
 func (s *Scope) CheckKnown(l *frontier.Link) Reason {
 	switch {
 	case l.Source == page.SourceStart:
@@ -183,7 +183,7 @@ func (s *Scope) CheckKnown(l *frontier.Link) Reason {
 	return s.Check(l.URL)
 }
 
-// Explain says of a URL, for a reason of CheckKnown, which setting leaves it out.
+// Explain says which setting leaves a URL out. Why is the reason that CheckKnown gave.
 func (s *Scope) Explain(why Reason) string {
 	switch why {
 	case Excluded:
@@ -205,12 +205,12 @@ type Page struct {
 	whole bool // the scope contains every URL of the host
 }
 
-// OfPage is for the links of the page at u.
+// OfPage makes the check for the links of the page at u.
 func (s *Scope) OfPage(u weburl.URL) Page {
 	return Page{scope: s, host: u.Host(), whole: s.kind != "prefix" && s.Contains(u)}
 }
 
-// Check is that of the scope.
+// Check says whether a link of the page belongs to the crawl, and if not, why.
 func (p *Page) Check(u weburl.URL) Reason { return p.scope.check(u, p.whole && u.Host() == p.host) }
 
 // ExceedsLimit says whether a URL is longer than the frontier and the store take one.

@@ -9,7 +9,7 @@ import (
 // stored: a new reason gets the next one, and none is given another meaning.
 type Reason uint8
 
-// The reasons. In scope is zero, and is never counted.
+// The reasons. InScope is zero, and is never counted.
 const (
 	InScope       Reason = 0
 	OutOfScope    Reason = 1
@@ -74,8 +74,7 @@ func (c *Skips) AppendTo(list []frontier.Skip, partition uint8) []frontier.Skip 
 	return list
 }
 
-// SkippedSince are the links not followed in all runs of the crawl, by name of the reason, without those that the
-// counters before have.
+// SkippedSince returns how many links were not followed between two states of the counters, by the name of the reason.
 func SkippedSince(now, before *state.Counters) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range now.Skips {

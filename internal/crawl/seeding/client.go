@@ -14,7 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// A statusError is an answer without a result.
+// A statusError is an answer whose status is not a success.
 type statusError struct {
 	Status int
 	// Wait is what Retry-After asked for, or zero.
@@ -49,7 +49,7 @@ type limits struct {
 // maxWait is the longest wait before another attempt. A service that asks for a longer one is not asked again.
 const maxWait = 2 * time.Minute
 
-// newClient makes a client of the service at an address. Paths are put behind it.
+// newClient makes a client of the service at an address. Paths are appended to the address.
 func newClient(base string, f fetch.Fetcher) (*client, error) {
 	u, err := weburl.Parse(base)
 	if err == nil && u.Query() != "" {
@@ -63,13 +63,13 @@ func newClient(base string, f fetch.Fetcher) (*client, error) {
 	return &client{base: u, fetcher: f, limits: usual}, nil
 }
 
-// under is an address below that of the service. The rest begins with a slash.
+// under returns an address below the address of the service. The rest begins with a slash.
 func (c *client) under(rest string) (weburl.URL, error) {
 	return weburl.Parse(strings.TrimSuffix(c.base.Origin()+c.base.Path(), "/") + rest)
 }
 
-// get asks and gives the answer to read, again from the start after each failure that may pass. An error of the
-// caller's own that read returns, wrapped in a sinkError, is final.
+// get makes a request and passes the answer to read. After each failure that may pass, it does both again. A sinkError
+// is final: read wraps errors of its caller in it.
 func (c *client) get(ctx context.Context, u weburl.URL, read func(io.Reader) error) error {
 	for attempt := 1; ; attempt++ {
 		if err := sleep(ctx, time.Until(c.last.Add(c.limits.pause))); err != nil {

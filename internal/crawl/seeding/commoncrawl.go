@@ -26,7 +26,7 @@ type commonCrawl struct{ client *client }
 // pageBatch is how many URLs are handed over at once.
 const pageBatch = 256
 
-// maxLine is the longest row of an index that is read; longer ones are passed over.
+// maxLine is the longest row of an index that is read; longer ones are skipped.
 const maxLine = 1 << 20
 
 // newCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
@@ -35,7 +35,7 @@ func newCommonCrawl(base string, f fetch.Fetcher) (*commonCrawl, error) {
 	return &commonCrawl{c}, err
 }
 
-// URLs hands over every URL of the domain that the newest index saw answer with a success.
+// URLs hands over every URL of the domain that answered with a success when the newest index was made.
 func (s *commonCrawl) URLs(ctx context.Context, domain string, sink sinkFunc) (summary, error) {
 	var sum summary
 	api, err := s.newest(ctx)
@@ -74,8 +74,8 @@ func isAbsent(err error) bool {
 // maxIndexes bounds the list of indexes in memory; there are a little over a hundred.
 const maxIndexes = 4 << 20
 
-// newest is the address of the newest index. The list names the public server; a base that stands in for it is asked
-// instead.
+// newest returns the address of the newest index. The list names the public server; if base is another server, that one
+// is asked instead.
 func (s *commonCrawl) newest(ctx context.Context) (string, error) {
 	at, err := s.client.under("/collinfo.json")
 	if err != nil {
@@ -192,7 +192,8 @@ func readCaptures(ctx context.Context, r io.Reader, domain string, sink sinkFunc
 	}
 }
 
-// capture is the URL of a row, or zero if it is none to crawl: it failed when it was captured, or is a robots.txt.
+// capture returns the URL of a row. It is zero if the URL is not to be crawled: it failed when it was captured, or is a
+// robots.txt.
 func capture(line []byte) (weburl.URL, error) {
 	var row struct {
 		URL    string          `json:"url"`

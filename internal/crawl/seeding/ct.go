@@ -61,7 +61,7 @@ func (s *ctLog) URLs(ctx context.Context, domain string, sink sinkFunc) (summary
 		})
 	})
 	if err != nil {
-		// A search that breaks off names hosts all the same.
+		// The names that came before the search broke off are used.
 		err = fmt.Errorf("ask for the names of %s: %w", domain, err)
 	}
 	if ctx.Err() != nil {
@@ -133,7 +133,7 @@ func (s *nameSet) add(name string) error {
 	return nil
 }
 
-// How many names are asked for at a time, and how many at once.
+// How many names are checked in one batch, and how many lookups are made at once.
 const (
 	nameBatch   = 256
 	nameLookups = 16

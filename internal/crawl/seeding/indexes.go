@@ -45,7 +45,7 @@ type Indexes struct {
 	o    IndexOptions // set by Start
 }
 
-// An index is one of them.
+// An index is one public index.
 type index struct {
 	name  string // as in settings, reports and sitemap.jsonl
 	code  uint8  // of its links
@@ -56,13 +56,13 @@ type index struct {
 // findURLs hands over the URLs of a domain that an index knows.
 type findURLs func(ctx context.Context, domain string, sink sinkFunc) (summary, error)
 
-// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the
-// partition of the domain. Its value is IndexOptions.Widened when it was asked; earlier versions wrote a word, which
-// stands for 0.
+// factSeeded, followed by an index and a domain, is the name of the fact that the index was asked about the domain. It
+// is in the partition of the domain. Its value is IndexOptions.Widened at that time; earlier versions wrote a word,
+// which counts as 0.
 const factSeeded = "seed "
 
-// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an
-// index at an address, of which usual is the default, and what closes the client.
+// NewIndexes makes the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks the
+// index at base, and returns what closes the client. Usual is the default address of that index.
 func NewIndexes(s *config.Settings, fetcher func(base, usual string) (fetch.Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)
@@ -142,8 +142,8 @@ func seedDomains(starts []datadir.Start) []string {
 	return list
 }
 
-// ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a
-// resume.
+// ask adds to the crawl the URLs that an index knows of a domain. If the index fails, there is a warning, and a resume
+// asks it again.
 func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 	fact := factSeeded + s.name + " " + domain
 	value, asked := x.o.Store.Facts()[fact]
@@ -156,11 +156,11 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 		return x.addSeeds(ctx, s, urls, &skips)
 	})
 	if err == nil {
-		// In the log this stands behind the links, so it cannot be known without them.
+		// The log has this record after those of the links, so it is never known without them.
 		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact,
 			Value: strconv.AppendUint(nil, x.o.Widened, 10)}
 		rec := frontier.Record{Facts: []frontier.CrawlFact{done}}
-		if !asked { // else most are counted
+		if !asked { // otherwise most of them are counted already
 			rec.Skips = skips.AppendTo(nil, done.Partition)
 		}
 		_, err = x.o.Store.Commit(rec)

@@ -29,8 +29,8 @@ func newNames(s *config.Settings) (*names, error) {
 	return n, nil
 }
 
-// Scheme is https for a host that can be reached, http where --resolve sends that somewhere and says nothing of https,
-// and empty for one that does not exist. Behind a proxy names are the proxy's affair, and all count as existing.
+// Scheme returns https for a host that exists, http if --resolve names the host on port 80 and not on 443, and an empty
+// text for a host that does not exist. Behind a proxy all names count as existing, because the proxy looks them up.
 func (n *names) Scheme(ctx context.Context, host string) (string, error) {
 	switch {
 	case n.ruled(host, 443):

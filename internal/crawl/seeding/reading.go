@@ -33,9 +33,9 @@ type Reading struct {
 	children []frontier.Link // to be requested
 	read     int             // entries that were read, sitemaps that it names among them
 	named    int             // sitemaps that it names
-	warnings int             // about them
+	warnings int             // about sitemaps that it names
 
-	host   string // of the last entry that lies elsewhere
+	host   string // of the last entry that is not below the sitemap's directory
 	hostID weburl.HostID
 }
 
@@ -96,8 +96,8 @@ func (m *Reading) Unmentioned() int { return max(0, m.warnings-maxChildWarnings)
 func (m *Reading) IsCut() bool { return m.warnings > 0 || m.skips[scope.OlderThan] > 0 }
 
 // Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the
-// reading began, and the reading would bring more with that, the sitemap goes back to the queue instead. The entries
-// that were not followed are counted as of the last reading.
+// reading began, and another reading would therefore bring more, the sitemap goes back to the queue instead. The counts
+// of entries that were not followed are those of the last reading.
 func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition,
 	error)) (frontier.Disposition, error) {
 	m.s.mu.Lock()
@@ -114,14 +114,14 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 	return done(r)
 }
 
-// covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts
-// whose robots.txt names it. What it does not speak for is noted, in case that its host vouches later.
+// covers applies the location rule of sitemaps.org: a sitemap may list URLs of its own directory and below, and URLs of
+// hosts whose robots.txt names it. The host of any other URL is noted, in case it vouches later.
 func (m *Reading) covers(h weburl.Hasher, target weburl.URL) bool {
 	if strings.HasPrefix(target.String(), scope.Directory(m.link.URL)) {
 		return true
 	}
 	if name := target.Host(); name != m.host {
-		m.host, m.hostID = strings.Clone(name), h.HostID(name) // the name is a part of a whole URL
+		m.host, m.hostID = strings.Clone(name), h.HostID(name) // otherwise the name keeps the whole URL in memory
 	}
 	if m.vouched[m.hostID] {
 		return true
@@ -176,7 +176,7 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 	at, now := m.link.URL, time.Now()
 	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
 		if err := ctx.Err(); err != nil {
-			return err // entries that are left out never come to Add
+			return err // Add does not see entries that are left out
 		}
 		if err := m.checkSize(); err != nil {
 			return err
@@ -234,7 +234,7 @@ func (m *Reading) addRead(ctx context.Context) error {
 	return err
 }
 
-// addChild takes a sitemap that an index names, or a redirect.
+// addChild takes a sitemap that an index names, or the target of a redirect.
 func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) error {
 	m.facts.leads = true
 	if why := m.refuseChild(u, redirect); why != "" {
@@ -253,12 +253,12 @@ func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) err
 	return nil
 }
 
-// maxChildWarnings is how many sitemaps that an index names and that are not read are mentioned each for itself.
+// maxChildWarnings is how many sitemaps that an index names and that are not read have a warning of their own.
 const maxChildWarnings = 10
 
-// refuseChild says why a sitemap that this one names or redirects to is not read, or "". What a voucher is worth for
-// other hosts: an index speaks for sitemaps of its own host, and a redirect may lead to another host of the domain, as
-// from example.com to www.example.com.
+// refuseChild says why a sitemap that this one names or redirects to is not read, or "". A sitemap with a voucher may
+// name sitemaps of its own host, and may redirect to another host of its domain, as from example.com to
+// www.example.com.
 func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	from := m.link.URL.Host()
 	near := u.Host() == from || redirect && weburl.RegistrableDomain(u.Host()) == weburl.RegistrableDomain(from)
@@ -279,11 +279,12 @@ type sitemapFacts struct {
 	leads bool                   // it names other sitemaps, to which the voucher must be passed on
 	more  bool                   // entries of more hosts were left out than are listed
 	left  map[weburl.HostID]bool // hosts whose entries were left out, because they do not vouch
-	// leftOut is which entries were not followed, and by which rules; package scope makes it.
+	// leftOut says how many entries were not followed, by reason, and in which edition of the rules; package scope
+	// makes it.
 	leftOut []uint64
 }
 
-// edition is that of the rules by which the sitemap was read.
+// edition returns the edition of the rules by which the sitemap was read.
 func (f *sitemapFacts) edition() uint64 {
 	if len(f.leftOut) == 0 {
 		return 0
@@ -343,8 +344,8 @@ func (f *sitemapFacts) bytes() []byte {
 	return b
 }
 
-// readSitemapFacts is the inverse of bytes. Of a sitemap that panicked, and has no such facts, they say that a voucher
-// changes nothing.
+// readSitemapFacts is the inverse of bytes. A sitemap that made the crawler panic has no such facts; then the result
+// says that a voucher changes nothing.
 func readSitemapFacts(b []byte) *sitemapFacts {
 	f := &sitemapFacts{left: map[weburl.HostID]bool{}}
 	if len(b)%8 != 1 {
@@ -376,8 +377,8 @@ const (
 	staleEntry = 365 * 24 * time.Hour
 )
 
-// entryPriority orders the entries of a sitemap: by the weight that it gives them, and by one step more or less for
-// those that have changed lately or not for long.
+// entryPriority orders the entries of a sitemap by the weight that the sitemap gives them. An entry that has changed
+// lately comes one step earlier, and one that has not changed for long comes one step later.
 func entryPriority(e *sitemap.Entry, now time.Time) uint8 {
 	weight := e.Priority
 	if weight < 0 {

@@ -5,8 +5,8 @@
 // canonical form, and may come twice.
 //
 // The indexes are public services and often busy. One thing is asked at a time, with pauses between requests. The pause
-// is longer after each refusal, at least as long as Retry-After says, and after a few tries the index is given up. That
-// is a warning, and what was handed over before stays good.
+// is longer after each refusal, at least as long as Retry-After says, and after a few tries the index is given up. Then
+// there is a warning, and the URLs that were handed over before are kept.
 package seeding
 
 import (
@@ -48,7 +48,8 @@ type Options struct {
 	// Generation is that of the crawl.
 	Generation uint32
 	Limits     Limits
-	// Again has the sitemaps of robots.txt requested again: the rules became wider, and may allow more of them.
+	// Again means that the sitemaps of robots.txt are requested again: the rules became wider, and may allow more of
+	// them.
 	Again bool
 }
 
@@ -83,7 +84,7 @@ type Sitemaps struct {
 	reading map[weburl.Key]*Reading      // guarded by mu; those leased
 	hosts   map[weburl.HostID]*hostCount // guarded by mu; of sitemaps requested
 	total   int                          // guarded by mu; sitemaps requested in all runs of the crawl
-	warned  bool                         // guarded by mu; that total reached its limit
+	warned  bool                         // guarded by mu; a warning said that total reached its limit
 	// guarded by mu; a warning said that a sitemap has all the vouchers that it may have
 	crowded bool
 	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
@@ -93,7 +94,7 @@ type Sitemaps struct {
 // hostCount is how many sitemaps of a host were requested in all runs of the crawl.
 type hostCount struct {
 	n      int
-	warned bool // that n reached its limit
+	warned bool // a warning said that n reached its limit
 }
 
 // MaxVouchers is how many hosts can vouch for one sitemap. Each costs an entry in the store for the sitemap and all
@@ -106,7 +107,7 @@ const maxHostCounts = 1 << 16
 // Sources of sitemaps, as numbers in the store. Append, never reorder.
 const (
 	Named   uint8 = iota // by a robots.txt, an index or a redirect
-	Guessed              // one of the usual places: its absence is no news
+	Guessed              // one of the usual places: there is no warning if nothing is there
 )
 
 // New makes what requests sitemaps, if the settings name them as a source of URLs.
@@ -159,10 +160,10 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 			return false, fmt.Errorf("request sitemaps of %s: %w", origin, err)
 		}
 	}
-	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
+	return !a.Unknown, nil // if robots.txt could not be fetched, it may name others later
 }
 
-// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, but for those that have
+// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, except those that have
 // or had one. So it may be called again after a kill.
 func (s *Sitemaps) Revisit(ctx context.Context) error {
 	if !s.enabled {
@@ -320,9 +321,9 @@ func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bo
 	return true, nil
 }
 
-// hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked
-// about a host once, and sees then what was applied. So whenever the counts in memory are dropped, everything is
-// applied first.
+// hostCountLocked returns how many sitemaps of a host were requested. The store counts up to most. It is asked once for
+// each host, and counts only what it has applied. Therefore everything is applied before the counts in memory are
+// dropped.
 func (s *Sitemaps) hostCountLocked(ctx context.Context, id weburl.HostID, most int) (*hostCount, error) {
 	if c := s.hosts[id]; c != nil {
 		return c, nil
@@ -347,8 +348,8 @@ func (s *Sitemaps) inScope(u weburl.URL) bool {
 	return s.o.StartHosts[u.Host()] || s.o.Scope.Contains(u)
 }
 
-// vouchLocked records vouchers of sitemaps that are known. One that was read without the entries of a host which now
-// vouches for it is queued again.
+// vouchLocked records vouchers of sitemaps that are known. A sitemap is queued again if it was read without the entries
+// of a host that vouches for it now.
 func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error {
 	links = slices.DeleteFunc(links, func(l frontier.Link) bool { return len(l.Vouchers) == 0 })
 	if len(links) == 0 {
@@ -393,7 +394,8 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// lacks returns the last visit of a sitemap that was queued, and which of the hosts do not vouch for it yet.
+// lacks returns the number of the last visit of a sitemap that was queued, and which of the hosts do not vouch for it
+// yet.
 func lacks(m *state.Sitemap, hosts []weburl.HostID) (visit uint32, missing []weburl.HostID) {
 	visit = 1
 	have := make(map[weburl.HostID]bool, len(m.Vouchers))
