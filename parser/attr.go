@@ -10,7 +10,7 @@ const (
 	attrContent
 	attrData // data of object, data-src of an image that a script loads
 	attrEncoding
-	attrFont // color, face or size: what makes a font tag break out of foreign content
+	attrFont // color, face or size: with one of them a font tag breaks out of foreign content
 	attrHref
 	attrHreflang
 	attrHTTPEquiv

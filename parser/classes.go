@@ -14,16 +14,17 @@ const (
 type blockReader struct {
 	words int
 
-	// All that is remembered of the text before, each 0 or 1, so that it can stand before the first bit of a block.
+	// What is remembered of the text before a block. Each is 0 or 1, so that it can be put before the first bit of the
+	// block.
 	inside uint64 // the last character belongs to a word
 	joined uint64 // the last is an apostrophe, the one before belongs to a word
 
 	from       int    // where the text begins that is not hashed yet
-	sum, other uint64 // hash of text without numbers: two, since a multiplication waits for the one before
+	sum, other uint64 // hash of text without numbers: two sums, so that multiplications run side by side
 
-	last mixBytes // a text at the end of its memory
+	last mixBytes // copy of a text at the end of its memory; see load
 
-	// What the characters of the last blocks are, a bit for each, the first in the lowest.
+	// What the characters of the last blocks are. Each character has one bit, the first the lowest.
 	start     [maxBlocks]uint64 // first characters of words
 	number    [maxBlocks]uint64 // digits, and single separators ('.', ',', apostrophes) between digits
 	anyNumber uint64            // not 0 if a block has a number; the caller clears it
@@ -32,7 +33,7 @@ type blockReader struct {
 // read reads blocks of src from i on, maxBlocks of them at most, up to the first stop: '<', '&', or what is not ASCII.
 // It returns how many characters it has read.
 func (r *blockReader) read(src []byte, i int) int {
-	hash := r.from == i // blocks up to the first with a digit
+	hash := r.from == i // hash blocks up to the first with a digit
 	most := min(maxBlocks, (len(src)-i)/blockSize)
 	if most == 0 {
 		var last [blockSize]byte
@@ -45,8 +46,8 @@ func (r *blockReader) read(src []byte, i int) int {
 	return r.readAnywhere(src[i:], most, hash)
 }
 
-// readAnywhere reads blocks by means that every machine has: eight characters at a time, in the bytes of one number. It
-// is what read does where nothing better is written, and what read is tested against.
+// readAnywhere reads blocks on any machine: eight characters at a time, in the bytes of one number. Machines without
+// readBlocks use it, and readBlocks is tested against it.
 func (r *blockReader) readAnywhere(src []byte, most int, hash bool) int {
 	for n := range most {
 		block := src[n*blockSize:][:blockSize]

@@ -16,7 +16,7 @@ func (w *walker) element(html bool) {
 			w.anchor.begin(maxText)
 		}
 	case !html:
-		// Of the elements below none exists in svg or math.
+		// None of the elements below exists in svg or math.
 	case t.elem == elemLink:
 		w.linkElement()
 	case t.elem == elemMeta:
@@ -89,7 +89,7 @@ func (w *walker) linkElement() {
 	}
 }
 
-// related records a link by its relation, and the facts that it is.
+// related records a link if its relation leads to pages, and the facts that the relation states.
 func (w *walker) related(kind Kind, href, rel, hreflang []byte) {
 	var follow, canonical, alternate bool
 	for token, rest := cutToken(rel); len(token) > 0; token, rest = cutToken(rest) {
@@ -167,7 +167,7 @@ const (
 	languageHTML
 )
 
-// setLanguage takes the page's language from a source. A list is no answer.
+// setLanguage takes the page's language from a source. It ignores a list of languages.
 func (w *walker) setLanguage(lang []byte, rank uint8) {
 	lang = trimSpace(lang)
 	f := &w.facts

@@ -79,8 +79,8 @@ func reference(b []byte, attribute bool) (r1, r2 rune, n int) {
 		}
 	}
 	if attribute {
-		// A longer run of letters and digits than name can only hide a
-		// reference that is followed by one of them.
+		// If name is longer than every reference without a semicolon, such a reference in it is followed by a letter or
+		// a digit.
 		if len(name) > longestLegacy || n < len(b) && b[n] == '=' {
 			return 0, 0, 0
 		}
@@ -135,7 +135,7 @@ func numeric(b []byte) (rune, int) {
 	return r, i
 }
 
-// windows1252 reads a C1 control as pages mean it. Five have no other meaning.
+// windows1252 returns the character of Windows-1252 that pages mean by a C1 control. Five controls have none and stay.
 func windows1252(r rune) rune {
 	const table = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 	i := rune(0x80)
@@ -148,9 +148,8 @@ func windows1252(r rune) rune {
 	return r
 }
 
-// named decodes the reference "&name;". It returns 0 if there is none of that
-// name. The few that make up nearly all of the web's are known here; the whole
-// table is that of x/net/html, behind its text rule.
+// named decodes the reference "&name;". It returns 0 if there is no such reference. Those that are used most are listed
+// here; x/net/html knows all, and decodes them in a text.
 func named(name []byte) (r1, r2 rune) {
 	switch string(name) {
 	case "amp":
@@ -190,8 +189,8 @@ func named(name []byte) (r1, r2 rune) {
 	}
 	out := html.UnescapeString("&" + string(name) + ";")
 	r1, n := utf8.DecodeRuneInString(out)
-	// A shorter legacy name or none leaves its semicolon. The reference &semi; is
-	// the one that yields it.
+	// The semicolon is left over if the name is unknown, or if only a shorter name without a semicolon was decoded. The
+	// reference &semi; yields one itself.
 	if out[len(out)-1] == ';' && string(name) != "semi" {
 		return 0, 0
 	}

@@ -19,8 +19,8 @@ func expiryDate(d []byte) (date []byte, ok bool) {
 	return trimSpace(date[1:]), true
 }
 
-// isWeekday reports whether a date consists of the name of a weekday, short or not: the rest of it stands behind a
-// comma.
+// isWeekday reports whether a date consists of the name of a weekday, short or long. The rest of the date then follows
+// after a comma.
 func isWeekday(date []byte) bool {
 	for day := time.Sunday; day <= time.Saturday; day++ {
 		if name := strings.ToLower(day.String()); equalFold(date, name) || equalFold(date, name[:3]) {
@@ -71,7 +71,7 @@ func cutZone(text string) (rest string, offset time.Duration) {
 	if day, ok := strings.CutSuffix(strings.ToUpper(text), "Z"); ok && strings.ContainsAny(day, ":") {
 		return text[:len(day)], 0
 	}
-	// An offset stands behind the time of day: the hyphens before it are those of the date.
+	// An offset stands after the time of day: the hyphens before it are those of the date.
 	if colon := strings.IndexByte(text, ':'); colon >= 0 {
 		if i := strings.LastIndexAny(text, "+-"); i > colon {
 			digits := strings.ReplaceAll(text[i+1:], ":", "")

@@ -51,7 +51,7 @@ func ParseExtractor(s string) (Extractor, error) {
 
 var errExtractorForm = errors.New("want name=SELECTOR or name=SELECTOR@attr")
 
-// cutAttr splits the attribute off a selector. No selector ends like one.
+// cutAttr splits the attribute off a selector. A selector itself never ends in this form.
 func cutAttr(s string) (selector, attr string) {
 	i := strings.LastIndexByte(s, '@')
 	if i < 0 {
@@ -72,9 +72,8 @@ func cutAttr(s string) (selector, attr string) {
 // An Extraction is what one extractor found.
 type Extraction struct {
 	Name string
-	// Values are trimmed, with white space collapsed, at most 4,096 bytes each, of
-	// the first 4,096 nodes of an element, and 256 of them. All extractors of a page
-	// together have at most 4 MiB.
+	// Values are trimmed, with white space collapsed. There are at most 256, each of at most 4,096 bytes and from the
+	// first 4,096 nodes of an element. All extractors of a page together have at most 4 MiB.
 	Values []string
 }
 
@@ -93,7 +92,7 @@ const (
 	allTrees = 512 << 20
 
 	// A page of n bytes reserves treeFloor + n*treeFactor bytes. The densest markup, <p>x, takes 52 bytes of tree for
-	// each of its own.
+	// each byte of the page.
 	treeFloor  = 1 << 20
 	treeFactor = 64
 
@@ -106,8 +105,8 @@ func treeLimit(body []byte) int64 {
 	return min(maxTree, treeFloor+treeFactor*int64(len(body)))
 }
 
-// extract runs the extractors over a tree of the page. Nothing that they find
-// lies in the page's arena, as this is the slow path anyway. After an error no extractor has values.
+// extract runs the extractors over a tree of the page. Their values are allocated one by one and not in the page's
+// arena, because this path is slow anyway. After an error no extractor has values.
 func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
 	if ctx == nil {
 		ctx = context.Background()
@@ -182,8 +181,8 @@ func (w *treeWalk) value(n *html.Node, attr string) (string, bool) {
 	return string(c.end()), true
 }
 
-// collectText gives c the text under n, of as many nodes as are left. Trees are not deep enough for the recursion to
-// matter: htmltree refuses them.
+// collectText gives c the text under n, of as many nodes as are left. The recursion is bounded, because htmltree
+// refuses deep trees.
 func (w *treeWalk) collectText(c *collector, n *html.Node, left *int) {
 	for child := n.FirstChild; child != nil && len(c.buf) < c.max && *left > 0 && w.tick(); child = child.NextSibling {
 		*left--

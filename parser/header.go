@@ -37,7 +37,7 @@ func (w *walker) linkHeader(b []byte) {
 		}
 		var l linkParams
 		b = l.read(rest)
-		// A link with an anchor is one of another page's, or of a part of this.
+		// A link with an anchor starts at another page, or at a part of this one.
 		if l.rel != nil && l.anchor == nil {
 			w.related(KindHeader, target, l.rel, l.hreflang)
 		}

@@ -2,8 +2,8 @@ package parser
 
 import "slices"
 
-// loads notes an attribute that names something which the page loads, if a page with an https URL loads it over http.
-// Pages with other URLs cost one comparison.
+// loads takes an attribute with the address of something that the page loads. It notes the address if a page with an
+// https URL loads it over http.
 func (w *walker) loads(a attrName) {
 	if w.isSecure && w.tag.has(a) {
 		w.noteInsecure(w.value(a))

@@ -23,7 +23,7 @@ type jsonReader struct {
 type jsonFrame struct {
 	object bool
 	value  bool // in an object: the next string is a value
-	key    span // what values stand under: in an array, the key of the array
+	key    span // the key that values stand under; in an array, the key of the array
 }
 
 // reset begins a text. What stands before its first bracket is not JSON.
@@ -34,9 +34,8 @@ func (r *jsonReader) reset(b []byte) {
 	}
 }
 
-// next returns the next string value, as written between its quotes, and its
-// key; empty if it has none. What is under a key for which skip reports true is
-// passed over.
+// next returns the next string value, as written between its quotes, and its key; empty if it has none. Values under a
+// key for which skip reports true are left out.
 func (r *jsonReader) next(skip func(key []byte) bool) (key, value []byte, ok bool) {
 	skipping := 0 // depth of what is skipped; 0 is nothing
 	for r.pos < len(r.b) {
@@ -87,7 +86,7 @@ func (r *jsonReader) next(skip func(key []byte) bool) (key, value []byte, ok boo
 	return nil, nil, false
 }
 
-// string reads a string behind its opening quote.
+// string reads a string from after its opening quote.
 func (r *jsonReader) string() (span, bool) {
 	start := r.pos
 	for r.pos < len(r.b) {

@@ -55,8 +55,8 @@ func (w *walker) setText(i int, text []byte) {
 	}
 }
 
-// charge counts what the arena grew by since it had length before as link text.
-// If that is too much it takes it back and reports false.
+// charge counts as link text what was added to the arena since it had length before. If that exceeds MaxLinkBytes, it
+// takes the text out of the arena and reports false.
 func (w *walker) charge(before int) bool {
 	n := len(w.arena) - before
 	if w.linkBytes+n > w.parser.opts.MaxLinkBytes {
@@ -96,8 +96,8 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	r.url = span{uint32(before), uint32(len(out))}
 }
 
-// setBase makes href, of the page's first base element, what links resolve
-// against, those before it too.
+// setBase sets what links resolve against to href, of the page's first base element. It resolves the links before that
+// element again.
 func (w *walker) setBase(href []byte) {
 	w.baseSet = true
 	if len(href) > maxHref {

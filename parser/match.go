@@ -18,7 +18,7 @@ type tree struct {
 	adjacent []int32 // previous sibling that is neither text nor a comment
 }
 
-// newTree lists the nodes of a page. Its memory bounds their number to what int32 holds.
+// newTree lists the nodes of a page. The limit of a tree's memory keeps their number within int32.
 func newTree(root *html.Node) *tree {
 	t := &tree{}
 	last := []int32{} // by place: the last child so far
@@ -152,12 +152,12 @@ func matching(sel cascadia.Sel) test {
 	}
 }
 
-// both is two tests.
+// both is the test that two tests hold.
 func both(a, b test) test {
 	return func(w *treeWalk) []bool { return w.matchCompound(compoundSelector{tests: []test{a, b}}) }
 }
 
-// inherited is the test of a selector that matches what it matches by itself, and all that is inside.
+// inherited is the test of a selector that matches an element, and everything inside of that element.
 func inherited(sel cascadia.Sel) test {
 	return func(w *treeWalk) []bool {
 		found := make([]bool, len(w.nodes))
@@ -165,7 +165,7 @@ func inherited(sel cascadia.Sel) test {
 			if !w.tick() {
 				break
 			}
-			// cascadia would look at all that it is in
+			// without its parents, which cascadia would look at
 			alone := html.Node{Type: n.Type, Data: n.Data, DataAtom: n.DataAtom, Attr: n.Attr}
 			found[i] = w.parent[i] >= 0 && found[w.parent[i]] || sel.Match(&alone)
 		}
@@ -213,7 +213,7 @@ func nth(a, b int, last, ofType bool) test {
 func contains(value string) test {
 	return func(w *treeWalk) []bool {
 		t := w.lowerText()
-		next := -1 // where the value is first, behind the begin of the node
+		next := -1 // where the value is found first, from the node's start on
 		return w.each(func(i int, _ *html.Node) bool {
 			start, end := t.start[i], t.end[i]
 			if next < start {

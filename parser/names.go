@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// names are the element and attribute names that mean something here. They are
-// built once for a Parser and never change: tables, because a page has a name in
-// every tag and looking them up by comparison would take half of the scanner's
-// time.
+// names are the element and attribute names that mean something here. They are built once for a Parser and never
+// change. They are hash tables, because every tag has a name, and comparing it with each would take half of the
+// scanner's time.
 type names struct {
 	elements, attrs nameTable
 }
@@ -86,9 +85,9 @@ func (n *names) attr(name []byte, fold uint64) (attrName, bool) {
 	return attrName(v), ok
 }
 
-// A fold is a name's last eight bytes, folded to lower case by setting a bit, which
-// costs nothing while a name is read. No byte folds to zero. Folds of letters are
-// equal exactly when the letters are; other characters can share theirs.
+// A fold is a name's last eight bytes, folded to lower case by setting a bit, which costs nothing while a name is read.
+// No byte folds to zero. Two letters fold to the same byte only if they are the same letter; other characters can fold
+// to the same byte.
 func foldByte(fold uint64, c byte) uint64 { return fold<<8 | uint64(c|0x20) }
 
 func foldName(name []byte) uint64 {
@@ -99,8 +98,8 @@ func foldName(name []byte) uint64 {
 	return fold
 }
 
-// leadingLetters returns how many of the eight bytes at i are letters up to the first that is none, and
-// their fold. At the end of src it finds none, and the caller goes on one by one.
+// leadingLetters returns how many letters the eight bytes at i begin with, and their fold. Near the end of src it
+// returns 0, and the caller reads byte by byte.
 func leadingLetters(src []byte, i int) (n int, fold uint64) {
 	if i > len(src)-8 {
 		return 0, 0
@@ -118,7 +117,7 @@ type nameTable [256]nameSlot
 type nameSlot struct {
 	fold  uint64
 	name  string // lower-case
-	exact bool   // the fold and the length say it all
+	exact bool   // equal folds and lengths mean equal names
 	value uint16
 }
 

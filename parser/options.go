@@ -121,8 +121,8 @@ type Input struct {
 	// Header is that of the response. It may be nil.
 	Header http.Header
 
-	// Encoding is what the page was sent in: as in browsers, it is what the
-	// queries of links are encoded in. Nil means UTF-8.
+	// Encoding is the encoding that the page was sent in. The queries of its links are encoded in it, as in browsers.
+	// Nil means UTF-8.
 	Encoding encoding.Encoding
 
 	// Context ends the work of the extractors, which is the only work that takes

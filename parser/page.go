@@ -41,8 +41,8 @@ type Page struct {
 	// NoIndex and NoFollow are the sum of these directives. The most
 	// restrictive one holds.
 	NoIndex, NoFollow bool
-	// UnavailableAfter is when the directives say that the page should no longer be listed, or zero. Of several dates
-	// it is the earliest; what is no date in the form of RFC 822, RFC 850 or ISO 8601 is ignored.
+	// UnavailableAfter is when the directives say that the page should no longer be listed, or zero. If there are
+	// several dates, it is the earliest. A date that is not in the form of RFC 822, RFC 850 or ISO 8601 is ignored.
 	UnavailableAfter time.Time
 	// JSONLDTypes are the distinct values of @type in the page's JSON-LD, at any
 	// depth, in order of appearance, 64 at most.
@@ -54,13 +54,13 @@ type Page struct {
 	WordCount int
 	// ContentHash is the xxhash64 of the body.
 	ContentHash uint64
-	// TextHash is a hash of what a reader sees: the text, the description, the
-	// alternative texts of images, the addresses of images, films, sounds and frames. Whole numbers of
-	// 1, 2 and 4 digits, fractions such as 0.034, dates such as 31.12.2026 and numbers of the page's URL do not
-	// count; nor do addresses of links, scripts, styles and templates. The data of Next.js pages counts
-	// if links are taken from it. Pages that differ in their URLs, dates and times only have the same.
+	// TextHash is a hash of what a reader sees: the text, the description, the alternative texts of images, the
+	// addresses of images, films, sounds and frames. Whole numbers of 1, 2 and 4 digits, fractions such as 0.034, dates
+	// such as 31.12.2026 and numbers of the page's URL do not count; nor do addresses of links, scripts, styles and
+	// templates. The data of Next.js pages counts if links are taken from it. Pages that differ only in their URLs,
+	// dates and times have the same hash.
 	TextHash uint64
-	// WordHash is the same without any numbers.
+	// WordHash is like TextHash, without any numbers.
 	WordHash uint64
 	// VisibleHash is a hash of the text that a reader sees, with all numbers, of
 	// the description and the alternative texts of images. It tells whether the text
@@ -78,8 +78,7 @@ type Page struct {
 	Base URL
 	// Links are the links found, in order.
 	Links []Link
-	// LinkCount is the number of links but images that the page has, with those
-	// that were not kept.
+	// LinkCount is the number of links that the page has, without images and including those that were not kept.
 	LinkCount int
 	// Truncated tells that the page has more links than were kept.
 	Truncated bool
@@ -122,8 +121,8 @@ const (
 	maxInsecure    = 10
 )
 
-// What a worker's Page may hold on to between two parses. A page in a thousand
-// needs more, and must not set the memory of all workers for good.
+// How much a Page keeps between two parses: bytes of the arena, and links. About one page in a thousand needs more;
+// without these bounds every worker would keep that much for ever.
 const (
 	keepArena = 1 << 20
 	keepLinks = 4096

@@ -24,7 +24,7 @@ func (w *walker) encodeQuery(href []byte) []byte {
 		return href
 	}
 	enc := w.in.Encoding.NewEncoder()
-	// UTF-16 and the like are not used in URLs; what is keeps ASCII as it is.
+	// Encodings that change ASCII, such as UTF-16, are not used in URLs.
 	if b, err := enc.Bytes([]byte("a")); err != nil || string(b) != "a" {
 		return href
 	}
@@ -60,8 +60,8 @@ func appendEncoded(dst []byte, enc *encoding.Encoder, text []byte) []byte {
 	return dst
 }
 
-// appendPercent percent-encodes the bytes that a query cannot hold. The second byte
-// of a character may be one that it can.
+// appendPercent percent-encodes the bytes that a query cannot hold. The second byte of a character may be one that it
+// can hold, and stays.
 func appendPercent(dst, b []byte) []byte {
 	for _, c := range b {
 		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"#<>'`), c) >= 0 {

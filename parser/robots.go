@@ -47,8 +47,7 @@ func (r *robots) directive(d []byte) {
 			r.expires = t
 		}
 	}
-	// Some pages separate by semicolons or blanks. What forbids is heeded even
-	// so.
+	// Some pages separate directives by semicolons or blanks. Those that forbid something count there too.
 	for i := 0; i < len(d); {
 		start := i
 		for i < len(d) && d[i] != ';' && !isSpace(d[i]) {
@@ -93,9 +92,8 @@ func containsPart(list, part []byte) bool {
 	return false
 }
 
-// addHeader takes the value of an X-Robots-Tag field for the product token. A
-// crawler's name and a colon before a directive make it and those behind it that
-// crawler's.
+// addHeader takes the value of an X-Robots-Tag field for the product token. If the name of a crawler and a colon stand
+// before a directive, that directive and those after it are for that crawler.
 func (r *robots) addHeader(value []byte, token string) {
 	ours := true
 	for len(value) > 0 {

@@ -32,7 +32,7 @@ const (
 	maxNesting    = 8    // of :not, :has and :haschild
 )
 
-// parseSelector reads a selector, and says how many simple ones it has. Cascadia judges whether it is one.
+// parseSelector reads a selector, and says how many simple ones it has. Cascadia decides whether it is valid.
 func parseSelector(text string) (sel selector, tests int, err error) {
 	p := selectorParser{s: text}
 	sel = p.group()
@@ -164,7 +164,7 @@ func (p *selectorParser) compound(combinator byte) compoundSelector {
 	return c
 }
 
-// simple has cascadia read a simple selector. It returns nil after an error.
+// simple parses a simple selector with cascadia. It returns nil after an error.
 func (p *selectorParser) simple(text string) cascadia.Sel {
 	if p.err != nil {
 		return nil
@@ -238,8 +238,8 @@ func (p *selectorParser) pseudo() test {
 	return nil
 }
 
-// wideTest is the test of a pseudo-class that is about other elements too. Cascadia has read its argument, and shows it
-// in one form.
+// wideTest is the test of a pseudo-class that is about other elements too. Cascadia has parsed its argument, and
+// sel.String shows it in one form.
 func wideTest(name string, sel cascadia.Sel) test {
 	_, argument, _ := strings.Cut(sel.String(), "(")
 	argument = strings.TrimSuffix(argument, ")")

@@ -2,8 +2,8 @@ package parser
 
 import "math/bits"
 
-// A similarity computes a simhash: of each word a hash of 64 bits, and of the result each bit is
-// the one that most words have there.
+// A similarity computes a simhash. Each word has a hash of 64 bits. A bit of the result is set if more than half of the
+// words have it set.
 //
 // The features are single words. A feature of three words in a row would tell texts apart
 // better, but one changed word changes three of them, and then texts of a hundred words with one other
@@ -15,7 +15,7 @@ type similarity struct {
 	counts [32]uint64 // how many words have each bit: the binary digit k of the count for bit i is bit i of counts[k]
 }
 
-// addWord takes the word that a text as written begins with, the first 16 bytes of it, into the similarity.
+// addWord adds the word that text begins with, as written, to the similarity. Only its first 16 bytes count.
 func (t *textHash) addWord(text []byte) {
 	block, mask := t.load(text[:min(len(text), mixSize/2)])
 	x, y := block.at(0)&mask.at(0), block.at(8)&mask.at(8)

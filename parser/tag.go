@@ -59,7 +59,7 @@ type tag struct {
 
 func (t *tag) has(a attrName) bool { return t.set>>a&1 != 0 }
 
-// tag reads a tag whose name begins at i. A tag that the input cuts off is none.
+// tag reads a tag whose name begins at i. If the input ends inside the tag, it returns markupCut.
 func (s *scanner) tag(t *tag, i int, kind markup) markup {
 	src, start := s.src, i
 	n, fold := leadingLetters(src, i)

@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A textHash reads what a reader sees on a page, in one pass: it counts the words, and makes hashes of the text, of
-// which images, films and frames are shown, and of what the page says of itself to those who show a link to it.
+// A textHash reads what a person sees on a page, in one pass. It counts the words, and hashes the text, the addresses
+// of the images, films and frames that are shown, and what the page says of itself to those who show a link to it.
 //
 // The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. So most
 // numbers that differ there are left out (see readNumber), and so are numbers that the page's own URL has, and texts of
@@ -23,7 +23,7 @@ type textHash struct {
 	all     uint64                // hash of all numbers; 0 if there are none
 	sources uint64                // hash of the addresses of what is shown; 0 if there are none
 	similar similarity            // of words without digits
-	inURL   [maxURLNumbers]uint64 // hashes of numbers of the page's URL, as far as they would count
+	inURL   [maxURLNumbers]uint64 // hashes of those numbers of the page's URL that would count
 	known   int                   // how many of them there are
 	href    []byte                // address of the open link, as written
 }
@@ -96,8 +96,8 @@ func (t *textHash) scan(src []byte, i int) int {
 	}
 }
 
-// special counts what is not plain ASCII at i, and returns where to go on. In
-// text of another script it stays for the blanks and stops between words.
+// special reads what is not plain ASCII at i, and returns where to go on. In text of another script it also reads
+// single ASCII characters between words.
 func (t *textHash) special(src []byte, i int) int {
 	if src[i] == '&' {
 		r1, r2, n := reference(src[i:], false)
@@ -151,8 +151,8 @@ func (t *textHash) add(text []byte) {
 	t.words, t.inside, t.joined = words, inside, joined
 }
 
-// addSource takes the address of an image, a film or a frame, without its query: what is shown is
-// new if it is somewhere else. An address that is the content itself does not count.
+// addSource takes the address of an image, a film or a frame, without its query. Another address counts as other
+// content. A data address, which is the content itself, does not count.
 func (t *textHash) addSource(src []byte) {
 	if i := bytes.IndexAny(src, "?#"); i >= 0 {
 		src = src[:i]
@@ -207,7 +207,7 @@ func (t *textHash) takeNumbers(src []byte, i, n int) {
 	}
 }
 
-// numberEnd is where a number ends that begins at i. A number is a run of digits, with single separators between
+// numberEnd returns where the number that begins at i ends. A number is a run of digits, with single separators between
 // digits.
 func numberEnd[T string | []byte](text T, i int) int {
 	for i++; i < len(text); i++ {
@@ -221,7 +221,7 @@ func numberEnd[T string | []byte](text T, i int) int {
 	return i
 }
 
-// takeNumber takes a number.
+// takeNumber adds a number to the hash of all numbers, and if it counts, to the hash of those that count.
 func (t *textHash) takeNumber(number []byte) {
 	hash, counts := t.readNumber(number)
 	t.all = mix(t.all, hash, hash)
@@ -237,9 +237,9 @@ func (t *textHash) takeNumber(number []byte) {
 	t.numbers = with
 }
 
-// readNumber is the hash of a number, and whether pages differ that differ in it. Days, times and years do not count:
-// numbers of 1, 2 or 4 digits, and dates with two dots. Nor do fractions of one ("took 0.0713 s"). What a number is
-// decides no branch but rare ones, since it cannot be guessed.
+// readNumber returns the hash of a number, and whether the number counts: whether pages that differ in it are
+// different. Days, times and years do not count: numbers of 1, 2 or 4 digits, and dates with two dots. Nor do fractions
+// of one ("took 0.0713 s"). Only rare branches depend on the number, because the processor cannot predict them.
 func (t *textHash) readNumber(number []byte) (hash uint64, counts bool) {
 	block, mask := t.load(number[:min(len(number), mixSize/2)])
 	x, y := block.at(0)&mask.at(0), block.at(8)&mask.at(8)
@@ -247,7 +247,7 @@ func (t *textHash) readNumber(number []byte) (hash uint64, counts bool) {
 	if len(number) > mixSize/2 {
 		hash = xxhash.Sum64(number)
 	}
-	// Digits have the bits 0x30, separators 0x20 of them, and what is behind the end 0.
+	// Digits have the bits 0x30, separators only 0x20 of them, and bytes after the end are 0.
 	separators := (x&^(x<<1) | y&^(y<<1)) & (ones << 5)
 	counts = !isSmall(len(number))
 	isFraction := uint16(x)|('.'^',')<<8 == '0'|'.'<<8
@@ -280,8 +280,8 @@ func isDate(number []byte) bool {
 	return dots == 2 && isSmall(group)
 }
 
-// isAddress reports whether the text that src begins with is the address of the link that it is the text of. A
-// name alone, as in a list of files, is a text.
+// isAddress reports whether src begins with a link text that is the address of the link itself. A name alone, as in a
+// list of files, is not taken for an address.
 func (t *textHash) isAddress(src []byte) bool {
 	if !bytes.HasPrefix(src, t.href) || !bytes.ContainsAny(t.href, "/?;") {
 		return false
@@ -331,8 +331,8 @@ type mixBytes [mixSize]byte
 
 func (b *mixBytes) at(i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// load is a text of at most mixSize bytes and what is behind it, and the mask of the text: a branch for each length
-// would be guessed wrong.
+// load returns mixSize bytes that begin with a text, and the mask of the bytes that belong to the text, which has at
+// most mixSize. It has no branch for each length, because the processor would predict that wrong.
 func (r *blockReader) load(text []byte) (block, mask *mixBytes) {
 	mask = (*mixBytes)(textMask[mixSize-len(text):])
 	if cap(text) >= mixSize {

@@ -19,9 +19,9 @@ type walker struct {
 	noscript bool // a noscript element is open
 
 	anchor     collector // text of the open a element
-	anchorLink int       // its index, -1 if it has none
+	anchorLink int       // index of its link
 	heading    collector // text of the open h1 element
-	passing    collector // text that is whole at once
+	passing    collector // text that comes in one piece
 
 	// All text that is kept. It becomes one string at the end, which the
 	// strings of the Page are parts of.
@@ -232,8 +232,7 @@ func (w *walker) written(a attrName) []byte {
 	return w.tag.values[a].of(w.scanner.src)
 }
 
-// value returns an attribute of the current tag, decoded and cut to a length that
-// no value has that is meant to be read. It is valid until the next tag.
+// value returns an attribute of the current tag, decoded and cut to maxValue bytes. It is valid until the next tag.
 func (w *walker) value(a attrName) []byte {
 	if !w.tag.has(a) {
 		return nil

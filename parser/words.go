@@ -34,7 +34,7 @@ const (
 	charWord                   // continues or begins it
 	charAlone                  // is one by itself
 	charJoin                   // continues it if a charWord follows
-	charNone                   // is not there
+	charNone                   // is ignored
 )
 
 // classify looks at the ranges that most text comes from before it asks the

@@ -234,8 +234,8 @@ func (b *builder) merge(n *html.Node, attr []html.Attribute) {
 	}
 }
 
-// startForeign handles a start tag inside SVG or MathML. It reports false if the tag ends that and must be handled as
-// HTML.
+// startForeign handles a start tag inside SVG or MathML. It reports false if the tag ends the foreign content and must
+// be handled as HTML.
 func (b *builder) startForeign(t *html.Token, selfClosing bool) bool {
 	if elements[t.DataAtom]&breakout != 0 {
 		for isForeign(b.top()) {

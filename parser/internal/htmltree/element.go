@@ -61,8 +61,8 @@ func is(n *html.Node, atoms ...atom.Atom) bool {
 	return n.Namespace == "" && n.DataAtom != 0 && slices.Contains(atoms, n.DataAtom)
 }
 
-// isForeign reports whether the content of n is read by the rules of SVG and MathML: elements of theirs, but for those
-// that may hold HTML.
+// isForeign reports whether the content of n is read by the rules of SVG and MathML: n is one of their elements, and
+// not one that may hold HTML.
 func isForeign(n *html.Node) bool {
 	if n.Namespace == "" {
 		return false

@@ -12,8 +12,8 @@ func atListScope(n *html.Node) bool   { return has(n, scope) || is(n, atom.Ol, a
 // and its text.
 func atItem(n *html.Node) bool { return atSpecial(n) && !is(n, atom.Address, atom.Div, atom.P) }
 
-// closeImplied closes what a start tag ends although it has no end tag, and opens what it implies. It reports false if
-// the tag is to be ignored.
+// closeImplied closes the elements that a start tag ends without their end tags, and opens those that it implies. It
+// reports false if the tag is to be ignored.
 func (b *builder) closeImplied(a atom.Atom, t traits) bool {
 	switch a {
 	case atom.Li:
@@ -66,8 +66,9 @@ func (b *builder) closeTop(names ...atom.Atom) {
 	}
 }
 
-// tablePart closes down to where a row, a cell or another part of a table goes, and opens the parts that it implies.
-// Outside of a table such a tag is ignored, but for the content of a template.
+// tablePart closes elements until the top is where a row, a cell or another part of a table goes, and opens the parts
+// that it implies. Outside of a table such a tag is ignored, except directly inside a template or inside another such
+// part.
 func (b *builder) tablePart(a atom.Atom) bool {
 	table := b.find(func(n *html.Node) bool { return is(n, atom.Template) }, atom.Table)
 	if table < 0 {
