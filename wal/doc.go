@@ -10,11 +10,9 @@
 //
 // # The writer goroutine
 //
-// The package starts no goroutine. A program has one goroutine that calls Append:
-// it gathers records into batches while the fsync before is under way. In this
-// program that is the writer goroutine of package state (pipeline.write). Records are
-// gathered there only; gathering them here once more would be a second queue with
-// a second transfer.
+// The package starts no goroutine. A program has one goroutine that calls Append: it gathers records into batches while
+// the previous fsync is under way. In this program that is the writer goroutine of package state (pipeline.write).
+// Records are gathered there only; gathering them here once more would be a second queue with a second transfer.
 //
 // # Order of calls
 //
@@ -32,8 +30,7 @@
 // later Append returns the same error, because what the disk holds is no
 // longer known. Open the directory again to go on.
 //
-// One process at a time may have a directory open. The package takes no lock;
-// that is the caller's part.
+// One process at a time may have a directory open. The package takes no lock; the caller must.
 //
 // DESIGN.md beside this file has the byte layout, the steps of recovery, and
 // what is assumed of the disk.

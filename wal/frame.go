@@ -36,10 +36,9 @@ func checksum(seed uint32, b []byte) uint32 {
 
 func alignUp(n int64) int64 { return (n + pageSize - 1) &^ (pageSize - 1) }
 
-// recordSeed makes the checksum of a record depend on its segment and on its
-// LSN, so that bytes left over from elsewhere never pass for it. A difference
-// in the seed is made good by the same difference in the first four bytes; the
-// multiplication spreads that of two LSNs over all of them.
+// recordSeed makes the checksum of a record depend on its segment and on its LSN, so that bytes left over from
+// elsewhere never pass for it. The same difference in the first four bytes of a frame cancels a difference in the seed.
+// The multiplication spreads the difference of two LSNs over all four bytes.
 func (h *header) recordSeed(lsn LSN) uint32 { return h.seed ^ uint32(lsn)*lsnSpread }
 
 // appendFrame appends one frame to dst.

@@ -162,7 +162,7 @@ type Stats struct {
 	Batches   uint64        // calls of Append that made records durable: each has one fsync
 	Written   int64         // bytes written for them, padding included
 	SyncTotal time.Duration // time spent in their fsyncs
-	SyncMean  time.Duration // of an fsync, exponentially weighted: the last about 16 count
+	SyncMean  time.Duration // of an fsync, exponentially weighted: about the last 16 count
 	Segments  int           // segments now kept
 }
 

@@ -29,7 +29,7 @@ func control(f *os.File, op string, fn func(fd int) error) error {
 	var opErr error
 	err = conn.Control(func(fd uintptr) {
 		for {
-			// An interrupted call has not failed; it is as if not made.
+			// An interrupted call has done nothing, and is made again.
 			if opErr = fn(int(fd)); !errors.Is(opErr, unix.EINTR) {
 				return
 			}

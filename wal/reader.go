@@ -119,8 +119,7 @@ func (r *frameReader) frameStart() (int64, error) {
 	return 0, r.bad("page after the end of a batch does not begin with a barrier")
 }
 
-// peek returns n bytes of the file from off on, having checked that there are
-// so many before any memory is found for them.
+// peek returns n bytes of the file from off on. It checks that there are so many before it allocates memory for them.
 func (r *frameReader) peek(off, n int64) ([]byte, error) {
 	if n > r.limit-off {
 		return nil, r.bad(fmt.Sprintf("frame needs %d bytes, %d are left", n, r.limit-off))

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// recover finds the segments, finds the end of the last one and makes the log
-// fit to go on. It changes nothing before it has read everything that could
-// forbid it. DESIGN.md numbers the steps.
+// recover finds the segments and the end of the last one, and prepares the log for Append. It changes nothing before it
+// has read everything that could forbid it. DESIGN.md numbers the steps.
 func (l *Log) recover() error {
 	fs := l.opts.FS
 	temps, err := l.list()
@@ -40,8 +39,8 @@ func (l *Log) recover() error {
 			return err
 		}
 	}
-	// A process that was killed may have left removals that are not durable.
-	// Ours must not overtake them.
+	// A process that was killed may have left removals that are not durable. Those of this process must not become
+	// durable before them.
 	return fs.SyncDir(l.dir)
 }
 

@@ -65,9 +65,9 @@ func (l *Log) replaySegment(s segment, end LSN, fn func(LSN, []byte) error) erro
 	return readSegment(f, s, end, fn)
 }
 
-// readSegment calls fn for the records of a segment from its base up to end,
-// all of which are known to have been durable. What follows them is not looked
-// at: in a segment that has a successor it may be a seal that never was.
+// readSegment calls fn for the records of a segment from its base up to end, all of which are known to have been
+// durable. What follows them is not looked at: in a segment that has a successor it may be a seal that a loss of power
+// has damaged.
 func readSegment(src io.ReaderAt, s segment, end LSN, fn func(LSN, []byte) error) error {
 	r := newFrameReader(src, s, s.size)
 	for r.next < end {

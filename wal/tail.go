@@ -55,7 +55,7 @@ func scanTail(src io.ReaderAt, s segment) (*tail, error) {
 func (t *tail) search(src io.ReaderAt) (barrier int64, err error) {
 	buf := make([]byte, min(readChunk, t.seg.size-t.end))
 	for at := t.end; at < t.seg.size; {
-		// Whole pages but for the first, so that no barrier is cut in two.
+		// Whole pages except for the first, so that no barrier is cut in two.
 		chunk := buf[:min(readChunk-at%pageSize, t.seg.size-at)]
 		if n, err := src.ReadAt(chunk, at); n < len(chunk) {
 			return 0, err
@@ -125,9 +125,9 @@ func cut(f File, size int64) error {
 	return f.Sync()
 }
 
-// rewrite writes the last batch over itself. It was read from memory perhaps:
-// if an earlier process saw its fsync fail, the kernel may hold those pages as
-// clean although the disk never got them, and only a new write gets them there.
+// rewrite writes the last batch over itself. It may have been read from the kernel's memory: if an earlier process saw
+// its fsync fail, the kernel may hold those pages as clean although the disk never got them, and only a new write gets
+// them there.
 func (t *tail) rewrite(f File) error {
 	if t.barrier == 0 || t.ended() {
 		return nil

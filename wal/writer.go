@@ -54,7 +54,7 @@ func pad(buf []byte) []byte {
 	return append(buf, make([]byte, n)...)
 }
 
-// rotate goes on to a new segment. All that went to the old one is durable.
+// rotate begins a new segment. All that was written to the old one is durable.
 func (l *Log) rotate(h *header) error {
 	w := &l.w
 	if w.f != nil {

@@ -15,8 +15,8 @@ type Batch struct {
 	Number uint64  // of the batch in its session, from 1 and without gaps
 	Writes []Write // by partition, at most one for each
 	Sent   []Sent  // by partition, at most one for each
-	// Received are hand-overs that the writes of the same partitions took in, up to a
-	// batch of a session. They are not needed any more.
+	// Received are hand-overs that the rows of the same partitions have recorded, each mark up to a batch of a session.
+	// The engine may delete them.
 	Received []frontier.Mark
 	Hold     []string // tokens of sources that begin
 	Release  []string // tokens held by the session, of sources that have ended
@@ -148,10 +148,9 @@ func (b *Batch) Digest() uint64 {
 	return xxhash.Sum64(buf)
 }
 
-// CheckFence compares a write of a session with the row of its partition. An epoch
-// belongs to one session, and only that appends in it and changes its grant. So the
-// engine has lost data if its row is behind what the session knows, has another grant,
-// or names another owner of the epoch.
+// CheckFence compares a write of a session with the row of its partition. An epoch belongs to one session, and only
+// that session appends rows in it and changes its grant. So the engine has lost data if its row is behind what the
+// session knows, has another grant, or names another owner of the epoch.
 func CheckFence(p *Part, id SessionID, w *Write) error {
 	switch {
 	case p.Epoch < w.Epoch,

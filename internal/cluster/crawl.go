@@ -19,8 +19,7 @@ type CrawlID [16]byte
 // follows from it, so that a machine which joins again finds the views that it has.
 type MachineID [16]byte
 
-// A SessionID is one joining of a machine. It is never used again. The zero value
-// stands for no session.
+// A SessionID names one session of a machine. It is never used again. The zero value stands for no session.
 type SessionID [16]byte
 
 // NewID returns 16 random bytes for any of the three.
@@ -33,8 +32,8 @@ func (id CrawlID) String() string   { return hex.EncodeToString(id[:]) }
 func (id MachineID) String() string { return hex.EncodeToString(id[:]) }
 func (id SessionID) String() string { return hex.EncodeToString(id[:]) }
 
-// A State is what becomes of a crawl. The engine knows only Running: tokens are given
-// and limits are granted in that state alone.
+// A State says whether a crawl runs. To the engine only Running matters: tokens are given and pages are granted in that
+// state alone.
 type State string
 
 // The states of a crawl.

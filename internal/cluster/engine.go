@@ -17,12 +17,11 @@ var (
 	// ErrRolledBack means that the engine has lost what it had acknowledged. The
 	// session is over, and views that are ahead of the log must be discarded.
 	ErrRolledBack = errors.New("the engine has lost acknowledged data")
-	// ErrUnknown means that a batch is committed or not. The same batch must be sent
-	// again until the answer is another one.
+	// ErrUnknown means that a batch may be committed or not. The same batch must be sent again until the engine gives
+	// another answer.
 	ErrUnknown = errors.New("it is not known whether the batch was committed")
-	// ErrAway means that the engine could not be reached or is restarting. Nothing was
-	// changed by a Commit; another call may or may not have had its effect and can be
-	// repeated.
+	// ErrAway means that the engine could not be reached or is restarting. A Commit with this error has changed
+	// nothing. Any other call may or may not have had its effect, and can be repeated.
 	ErrAway = errors.New("the engine cannot be reached")
 	// ErrNoCrawl means that the crawl does not exist, or was deleted.
 	ErrNoCrawl = errors.New("there is no such crawl")
@@ -63,19 +62,18 @@ type Catalog interface {
 type Members interface {
 	// Join begins a session with its first beat.
 	Join(ctx context.Context, s Session) error
-	// Beat renews the lease of a session, also one that has expired if nothing was
-	// claimed of it, and returns the crawl at one moment after it.
+	// Beat renews the lease of a session, even one that has expired, as long as no other session has claimed anything
+	// of it. It returns the crawl at one moment after that.
 	Beat(ctx context.Context, s Session, known Known) (*Snapshot, error)
 	// Leave ends a session. Partitions that it did not close count as lost by it.
 	Leave(ctx context.Context, s Session) error
-	// Claim makes the session the owner of those of the partitions that have none, or
-	// whose owner has ended or expired, and returns them. Owners that have expired are
-	// ended by that, with all that they have. Partitions that it owns are returned as
-	// they are, so that the call can be repeated.
+	// Claim makes the session the owner of those of the partitions that have none, or whose owner has ended or expired,
+	// and returns them. That ends owners that have expired, for all that they own. Partitions that it owns are returned
+	// as they are, so that the call can be repeated.
 	Claim(ctx context.Context, s Session, parts []uint8) ([]Claimed, error)
-	// Change compares and sets something of the crawl. It reports false if the
-	// condition does not hold. A change that was made before by the same call is true.
-	// After ErrAway a Grant must be repeated before the next Commit, which names it.
+	// Change compares and sets something of the crawl. It reports false if the condition does not hold. It reports true
+	// if the same call has made the change before. After ErrAway a Grant must be repeated before the next Commit, which
+	// names it.
 	Change(ctx context.Context, s Session, c Change) (bool, error)
 }
 
@@ -84,13 +82,11 @@ type Log interface {
 	// Commit makes a batch durable, all or nothing. After ErrUnknown and ErrAway the
 	// same batch must be sent again; a batch that was committed before succeeds.
 	Commit(ctx context.Context, s Session, b *Batch) error
-	// Read returns rows of a partition's log after a place, in order: at least one if
-	// there is one, else not more than the limit in bytes by more than a row. If the
-	// log has not that place, the error is ErrRolledBack.
+	// Read returns rows of a partition's log after a place, in order: at least one if there is one, and none after the
+	// row that reaches the limit in bytes. If the log does not have that place, the error is ErrRolledBack.
 	Read(ctx context.Context, id CrawlID, part uint8, after Place, limit int) ([]Row, error)
-	// Inbox returns hand-overs to the partitions that the session owns, in the order
-	// of partition, sending session and batch, and limited in bytes as those of Read.
-	// Those up to the given marks are left out.
+	// Inbox returns hand-overs to the partitions that the session owns, in the order of partition, sending session and
+	// batch, and limited in bytes like the rows of Read. Hand-overs up to the given marks are left out.
 	Inbox(ctx context.Context, s Session, after []frontier.Mark, limit int) ([]Handover, error)
 }
 
@@ -104,7 +100,7 @@ type Claimed struct {
 	LastBeat time.Time
 }
 
-// A Row is one of a partition's log.
+// A Row is a row of a partition's log.
 type Row struct {
 	Place
 	Epoch   uint64

@@ -23,7 +23,7 @@ func NewSessionLease(clock func() time.Duration) *SessionLease {
 	return l
 }
 
-// Beat sends one, and renews the lease if that succeeds. Only one goroutine calls it.
+// Beat sends a beat, and renews the lease if that succeeds. Only one goroutine calls it.
 func (l *SessionLease) Beat(ctx context.Context, send func(context.Context) error) error {
 	sent := l.clock()
 	if err := send(ctx); err != nil {
@@ -39,12 +39,12 @@ func (l *SessionLease) Valid() bool { return l.left() > 0 }
 // left is how long requests may still be started; zero or less if the lease has ended.
 func (l *SessionLease) left() time.Duration { return time.Duration(l.until.Load()) - l.clock() }
 
-// End ends the lease for ever, unless Beat is called again.
+// End ends the lease. Only a later Beat makes it valid again.
 func (l *SessionLease) End() { l.until.Store(int64(l.clock()) - 1) }
 
-// CheckClock compares the clocks of a machine and an engine, from the machine's times
-// before and after a call and the engine's time in the answer. The engine's time can be
-// any moment between the two, so only what is certain counts.
+// CheckClock compares the clocks of a machine and an engine, from the machine's times before and after a call and the
+// engine's time in the answer. The engine's time can be any moment between the two, so only a difference beyond them
+// counts.
 func CheckClock(before, engine, after time.Time) error {
 	var off time.Duration
 	switch {

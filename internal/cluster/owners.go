@@ -8,9 +8,9 @@ import (
 
 // Owner returns which of the machines should own a partition, false if there is none.
 //
-// It is highest-random-weight (rendezvous) hashing, as in the frontier's shards: every
-// pair of partition and machine has a fixed weight, and the heaviest machine wins. A
-// machine that comes takes only what it wins, and one that goes leaves only that.
+// It is highest-random-weight (rendezvous) hashing, as in the frontier's shards: every pair of partition and machine
+// has a fixed weight, and the heaviest machine wins. A machine that joins takes only the partitions that it wins, and
+// only these move again when it leaves.
 func Owner(partition uint8, machines []MachineID) (owner MachineID, ok bool) {
 	var most uint64
 	for _, m := range machines {

@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// rowVersion is that of the record format, state/FORMAT.md.
+// rowVersion is the version of the record format, state/FORMAT.md.
 const rowVersion = 2
 
 // mostRowMemory bounds what a row is expanded to: batches have 1 MiB, and a record at

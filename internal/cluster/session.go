@@ -37,7 +37,7 @@ type Session struct {
 type Tally struct {
 	Takeovers uint64        // partitions claimed whose last owner did not close them, by all sessions of the process
 	Fenced    uint64        // sessions of the process that ended because others had claimed their partitions
-	Batch     time.Duration // that a commit takes, moving average
+	Batch     time.Duration // duration of a commit, moving average
 	Replaying uint32        // partitions whose log is being read
 	RowsLeft  uint64        // of those logs
 	Pages     uint64        // fetched by all sessions of the process
@@ -55,14 +55,14 @@ type Member struct {
 	Machine MachineID
 	Name    string
 	Joined  time.Time
-	// Since is the first beat of a row without a gap longer than a lease. Only a
-	// session with a whole lease since then may take partitions from sessions that
-	// have expired: if the engine was away, all have expired, and none is dead.
+	// Since is the beat from which on no gap between two beats was longer than a lease. Only a session with a whole
+	// lease since then may take partitions from sessions that have expired: if the engine was away, all have expired,
+	// and none is dead.
 	Since time.Time
 	Beat  time.Time // the last one
 	Beats uint64
 	Batch uint64 // the last one committed
-	Tally Tally  // of the last beat but the first
+	Tally Tally  // of the last beat; zero after Join alone
 	Ended bool   // it has no rights any more
 	Left  bool   // it has ended by Leave, and not because of another session
 }
@@ -86,8 +86,8 @@ type Snapshot struct {
 	Scopes  int      // number of all extensions
 }
 
-// MostWaiting is up to where hand-overs are counted: to count them all takes long when
-// there are many.
+// MostWaiting is the number up to which hand-overs are counted. Counting all of them would take long when there are
+// many.
 const MostWaiting = 10_000
 
 // Alive reports whether the lease of a member is valid.

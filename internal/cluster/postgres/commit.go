@@ -103,10 +103,9 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 	return tx.SendBatch(ctx, &q).Close()
 }
 
-// queueWrites locks the partitions in order if the session owns them, moves their heads if
-// all are as it knows them, and appends the rows. The update does not ask for the owner:
-// PostgreSQL would expect it to match a row at most, and compare every partition of the
-// batch with every row.
+// queueWrites locks the partitions in order if the session owns them, moves their heads if all are as it knows them,
+// and appends the rows. The UPDATE does not test the owner: PostgreSQL would then expect that at most one row matches,
+// and compare every partition of the batch with every row.
 func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b *cluster.Batch) {
 	n := len(b.Writes)
 	if n == 0 {

@@ -52,8 +52,8 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	// A machine that is stopped in the middle of a transaction holds locks that others wait for who take its partitions
-	// over. A database without this setting works too.
+	// A machine that is stopped in the middle of a transaction holds locks, and the machines that take its partitions
+	// over would wait for them. A database without this setting works too.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d",
 			(cluster.Lease/2).Milliseconds()))
@@ -82,8 +82,8 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	return e, nil
 }
 
-// checkDurable refuses a server that acknowledges before its disk has the data. A
-// database that has no such settings is not asked.
+// checkDurable refuses a server that acknowledges before its disk has the data. A database without these settings
+// passes.
 func (e *Engine) checkDurable(ctx context.Context) error {
 	for _, name := range []string{"fsync", "synchronous_commit"} {
 		var value *string

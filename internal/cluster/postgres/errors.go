@@ -174,11 +174,11 @@ func isAway(code string) bool {
 }
 
 // isRefused reports whether a server does not let the user in. For a machine that works that is as if the server were
-// away: its administrator has to mend it, as after a failover to a server with other passwords.
+// away: its administrator has to repair it, as after a failover to a server with other passwords.
 func isRefused(code string) bool { return strings.HasPrefix(code, "28") }
 
-// redact removes the password from a text, and makes it one line: pgx has one for each attempt to connect, and makes
-// two of each where encryption is not demanded.
+// redact removes the password from a text, and makes it one line. pgx has one line for each attempt to connect, and
+// makes each attempt twice where encryption is not demanded.
 func (e *Engine) redact(text string) string {
 	first, attempts, several := strings.Cut(text, "\n\t")
 	if several {

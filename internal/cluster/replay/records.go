@@ -22,11 +22,10 @@ type Reader interface {
 	Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) ([]cluster.Row, error)
 }
 
-// Records calls fn for the records of all partitions up to the heads of a snapshot, in
-// the order of their positions. Parts with the same position become one record, also if
-// different machines wrote them: no part says anything about another partition. The bytes
-// belong to fn until it returns. If a log has not what the snapshot says, the error wraps
-// [cluster.ErrRolledBack].
+// Records calls fn for the records of all partitions up to the heads of a snapshot, in the order of their positions.
+// Parts with the same position become one record, also if different machines wrote them: no part says anything about
+// another partition. The bytes belong to fn until it returns. If a log does not have what the snapshot says, the error
+// wraps [cluster.ErrRolledBack].
 func Records(ctx context.Context, r Reader, s *cluster.Snapshot,
 	fn func(at frontier.Position, rec []byte) error) error {
 	codec, err := cluster.NewRowCodec()
@@ -96,7 +95,7 @@ type partLog struct {
 	codec     *cluster.RowCodec
 	crawl     cluster.CrawlID
 	partition uint8
-	at        cluster.Place // of the row that parts are of
+	at        cluster.Place // of the row that parts come from
 	end       cluster.Place
 	rows      []cluster.Row // read, not decoded
 	parts     []state.Part  // decoded, not given out

@@ -16,7 +16,7 @@ const (
 	// firstPause and lastPause are between attempts while the engine is away.
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
-	// sayAfter is how long the engine must be away before it is said. Shorter absences do no harm.
+	// sayAfter is how long the engine must be away before that is logged. Shorter absences do no harm.
 	sayAfter = time.Second
 )
 
@@ -27,7 +27,7 @@ type calls struct {
 
 	mu   sync.Mutex
 	away time.Time // guarded by mu; since when the engine cannot be reached, zero if it can
-	said bool      // guarded by mu; that it cannot be reached
+	said bool      // guarded by mu; it was logged that the engine cannot be reached
 }
 
 // isAway reports whether a call may succeed later.
@@ -70,7 +70,7 @@ func (s *Session) look(ctx context.Context, known cluster.Known) (*cluster.Snaps
 	})
 }
 
-// answered notes whether the engine could be reached, and says so when that changes.
+// answered notes whether the engine could be reached, and logs it when that changes.
 func (c *calls) answered(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -52,7 +52,7 @@ func (s *Session) Figures() Figures {
 	return f
 }
 
-// Tally is what the session says of its work and that of the sessions before.
+// Tally is the tally of this session and of the earlier sessions of the process.
 func (s *Session) Tally() cluster.Tally {
 	t := cluster.Tally{Takeovers: s.earlier.Takeovers, Fenced: s.earlier.Fenced, Pages: s.earlier.Pages}
 	if errors.Is(s.Over(), cluster.ErrFenced) {

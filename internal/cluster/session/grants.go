@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// grantShare is the share of the pages that are left which a partition gets at once. So blocks become
-	// smaller towards the end, and one partition does not hold what others need.
+	// grantShare: a partition gets 1/grantShare of the pages that are left at once. So blocks become smaller towards
+	// the end, and one partition does not hold what others need.
 	grantShare = 64
 	// mostGranted bounds a block.
 	mostGranted = 256
-	// grantAgain is how long a session waits after it could not have more pages.
+	// grantAgain is how long a session waits after the engine has refused it more pages.
 	grantAgain = 500 * time.Millisecond
 )
 

@@ -32,7 +32,7 @@ type Machine struct {
 	Lost      bool   // its last session did not leave
 }
 
-// History waits until the other machines have left, at most for a lease, so that what they say last is known. The
+// History waits until the other machines have left, at most for a lease, so that their last tallies are known. The
 // caller has all partitions and has decided the end of the crawl, so no other machine works on it.
 func (s *Session) History(ctx context.Context) (*History, error) {
 	for waited := time.Duration(0); ; waited += historyEvery {
@@ -67,7 +67,7 @@ func (s *Session) History(ctx context.Context) (*History, error) {
 	}
 }
 
-// historyEvery is how often it is looked whether the other machines have left.
+// historyEvery is how often History looks whether the other machines have left.
 const historyEvery = 50 * time.Millisecond
 
 // machines adds up sessions by machine. The counts of a session are those of its process up to then, so the last

@@ -24,16 +24,16 @@ type Journal struct {
 	fail    func(error) // ends the session
 	ctx     context.Context
 
-	// committing is held from before a batch is put together until the engine has
-	// answered: a session has one call of Commit or Change at a time, and a batch is sent
-	// again until its end is known. It is a channel of one place, because its holder may wait long.
+	// committing is held from before a batch is put together until the engine has answered: a session has one call of
+	// Commit or Change at a time, and a batch is sent again until its outcome is known. It is a channel of one place,
+	// because its holder may wait long.
 	committing chan struct{}
 
 	mu        sync.Mutex
 	batch     uint64                            // guarded by mu; the last one committed
 	owned     map[uint8]*ownedPart              // guarded by mu
 	seen      [cluster.Partitions]cluster.Place // guarded by mu; up to where the view has each log
-	received  []frontier.Mark                   // guarded by mu; on their way to the engine
+	received  []frontier.Mark                   // guarded by mu; marks that are recorded and not yet committed
 	released  []string                          // guarded by mu; tokens that the next batch releases
 	extended  []string                          // guarded by mu; scope extensions that go with the next batch
 	stats     state.JournalStats                // guarded by mu
@@ -129,8 +129,8 @@ func (j *Journal) gather(b *state.Batch) (*cluster.Batch, error) {
 			sent[p] = append(sent[p], part)
 			continue
 		case j.owned[p] == nil || closed[p]:
-			// An answer for an origin of another machine. Other facts came after the partition was closed: its owner
-			// finds them out anew.
+			// Another machine owns the partition. It gets answers for its origins. All else was recorded after the
+			// partition was closed here, and its owner finds it out again.
 			if handed, err := state.ReadHanded(part); err != nil {
 				return nil, err
 			} else if len(handed.Origins) > 0 {
@@ -232,22 +232,21 @@ func (j *Journal) underway() []frontier.Mark {
 	return slices.Clone(j.received)
 }
 
-// release has a token released with the next batch.
+// release makes the next batch release a token.
 func (j *Journal) release(token string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.released = append(j.released, token)
 }
 
-// Extend has a scope extension committed with the next batch, before or with what the caller
-// records next.
+// Extend makes the next batch commit a scope extension. So it is committed before or with what the caller records next.
 func (j *Journal) Extend(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.extended = append(j.extended, target)
 }
 
-// setClosing says what the row that closes a partition says of it.
+// setClosing sets the status that is committed with the row that closes a partition.
 func (j *Journal) setClosing(p uint8, s cluster.PartStatus) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -256,9 +255,9 @@ func (j *Journal) setClosing(p uint8, s cluster.PartStatus) {
 	}
 }
 
-// report commits what partitions hold, without rows, if anything of it is new. Sample is
-// called while nothing can be committed. It returns what they hold after all that was
-// committed, or false if that is not known now. It reports whether nothing is in flight.
+// report commits the statuses of partitions, without rows, if one of them has changed. sample is called while nothing
+// can be committed. It returns the statuses after all that was committed, or false if they are not known now. report
+// returns whether nothing is in flight.
 func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (idle bool, _ error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
@@ -293,7 +292,7 @@ func sameStatus(a, b *cluster.PartStatus) bool {
 		slices.Equal(a.Counts, b.Counts)
 }
 
-// grant changes how many pages an owned partition may have. It reports false if they cannot be had. Only the end of the
+// grant changes how many pages an owned partition may have. It reports false if the engine refuses. Only the end of the
 // session ends the wait for the engine: the next batch names what was granted, so that must be known.
 func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64, ok bool, err error) {
 	j.committing <- struct{}{}
@@ -337,7 +336,7 @@ func (j *Journal) send(c cluster.Change) (done bool, err error) {
 // readBytes is how much of a log is read at once.
 const readBytes = 4 << 20
 
-// errPartitions is a replay of other than one partition.
+// errPartitions is returned for a replay of more or less than one partition.
 var errPartitions = errors.New("a log of the engine is replayed by partition")
 
 // Replay implements [state.Journal] for one partition at a time. It goes on after what it

@@ -67,7 +67,7 @@ func (w *work) move() error {
 	return nil
 }
 
-// begin notes that something is done with a partition, unless something is.
+// begin marks a partition as busy. It reports false if the partition is busy already.
 func (w *work) begin(p uint8) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +84,7 @@ func (w *work) done(p uint8) {
 	delete(w.busy, p)
 }
 
-// claim makes this session the owner of partitions, as far as they can be had, and opens them.
+// claim makes this session the owner of those of the partitions that can be claimed, and opens them.
 func (w *work) claim(ctx context.Context, parts []uint8) error {
 	snap, at := w.latest()
 	claimed, err := ask(ctx, &w.calls, func(ctx context.Context) ([]cluster.Claimed,
@@ -172,8 +172,8 @@ func (w *work) openingOf(c *cluster.Claimed, snap *cluster.Snapshot, at time.Tim
 	return frontier.Opening{At: free, NotBefore: free}
 }
 
-// closePartition drains a partition and gives it up in good order. If ctx ends while it is drained, it is
-// open again; what follows ends with the session only.
+// closePartition drains a partition and gives it up in good order. If ctx ends while the partition is being drained, it
+// is open again. After that, only the end of the session stops the closing.
 func (s *Session) closePartition(ctx context.Context, l *Local, p uint8) error {
 	said, err := l.Frontier.DrainPartition(ctx, p)
 	if err != nil {
@@ -204,8 +204,8 @@ func (s *Session) Leave(ctx context.Context, l Local) error {
 	return nil
 }
 
-// TakeAll makes the session that has won the owner of all partitions, as the others leave or their
-// leases end, so that it has everything that was recorded. The caller's workers have ended.
+// TakeAll makes this session the owner of all partitions, as the others leave or their leases end, so that it has
+// everything that was recorded. The caller's workers have ended.
 func (s *Session) TakeAll(ctx context.Context, l Local) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

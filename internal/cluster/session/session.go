@@ -22,7 +22,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 )
 
-// Options are what a session is joined with.
+// Options are the settings of Join.
 type Options struct {
 	Engine  cluster.Engine
 	Crawl   cluster.CrawlID
@@ -30,7 +30,7 @@ type Options struct {
 	Name    string               // of the machine, for people
 	Clock   func() time.Duration // nil means cluster.UptimeClock
 	Log     *slog.Logger         // nil means none
-	// Earlier is the tally of the sessions of this process before.
+	// Earlier is the tally of the earlier sessions of this process.
 	Earlier cluster.Tally
 	// Resume, when not nil, begins another run of a crawl that does not run, or changes the settings of one that runs.
 	Resume *Resume
@@ -38,7 +38,7 @@ type Options struct {
 	PlanVersion uint64
 }
 
-// Resume is what is changed of a crawl.
+// Resume has the new settings of a crawl.
 type Resume struct {
 	Plan    []byte // settings
 	MaxURLs uint64
@@ -104,7 +104,7 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 		return nil, err
 	}
 	if o.PlanVersion != 0 {
-		// of before, if the settings have changed since: the first beat brings the new one
+		// if the settings have changed since, the first beat brings the new version
 		snap.Crawl.PlanVersion = o.PlanVersion
 	}
 	if snap.Crawl.State != cluster.Running && o.Resume == nil {
@@ -144,7 +144,7 @@ func (s *Session) fail(err error) {
 	s.end(err)
 }
 
-// Abort ends the session at once, without a word to the engine: others take over when the lease has ended.
+// Abort ends the session at once, without telling the engine: others take over when the lease has ended.
 func (s *Session) Abort() { s.fail(errAborted) }
 
 var errAborted = errors.New("the machine has stopped without closing its partitions")
@@ -161,7 +161,7 @@ func (s *Session) Over() error {
 // errLeft ends a session that has left.
 var errLeft = errors.New("the session has left")
 
-// Journal is where the view of this session has its records from, and writes them to.
+// Journal is the journal of this session's view.
 func (s *Session) Journal() *Journal { return s.journal }
 
 // Crawl is the crawl as it was when the session joined.
@@ -176,8 +176,8 @@ func (s *Session) MayStart() bool {
 	return s.lease.Valid()
 }
 
-// StartsIn is after which time to ask again whether requests may be started, 0 if they may. It returns an error if the
-// session is over.
+// StartsIn returns how long to wait before asking again whether requests may be started; 0 if they may be now. It
+// returns an error if the session is over.
 func (s *Session) StartsIn() (time.Duration, error) {
 	if s.MayStart() {
 		return 0, nil
@@ -250,9 +250,9 @@ func localTime(engine time.Time, snap *cluster.Snapshot, at time.Time) time.Time
 	return at.Add(engine.Sub(snap.Now))
 }
 
-// quit ends the session at the engine, if that can be reached, and stops the beats. What it
-// owns and did not close is lost by it: others claim that and wait as after a kill. If the engine cannot be told, they
-// find out when the lease ends.
+// quit ends the session at the engine, if that can be reached, and stops the beats. Partitions that it did not close
+// count as lost: others claim them, and wait as after a kill. If the engine cannot be told, they find out when the
+// lease ends.
 func (s *Session) quit(ctx context.Context) {
 	s.lease.End()
 	ctx, cancel := context.WithTimeout(ctx, quitTimeout)

@@ -6,7 +6,7 @@ import "github.com/mapwright/mapwright/internal/cluster"
 // identity in it. An earlier session of this data directory has ended, and one beat of it at most can reach the engine
 // after that.
 type twins struct {
-	beats map[cluster.SessionID]uint64 // when a session was seen first
+	beats map[cluster.SessionID]uint64 // number of beats when the session was first seen
 	found bool
 }
 

@@ -30,13 +30,13 @@ type Local struct {
 	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
 	// Seed adds the start URLs and those of public indexes.
 	Seed func(context.Context) error
-	// TryAgain queues what another run tries again, before that begins. All partitions are open then.
+	// TryAgain queues what a new run tries again. It is called before the run begins, when all partitions are open.
 	TryAgain func(context.Context) error
 	// Extend extends the scope as another machine has.
 	Extend func(target string)
 	// Answer stores the robots.txt of an origin that another machine has fetched.
 	Answer func(context.Context, frontier.OriginFact) error
-	// Receive is shown links that other machines sent, before they are recorded.
+	// Receive is called with links that other machines sent, before they are recorded.
 	Receive func(context.Context, []frontier.Link) error
 }
 
@@ -54,7 +54,7 @@ const (
 	ReasonComplete = "complete"
 	ReasonLimit    = "max-urls"
 	ReasonDuration = "duration"
-	ReasonPerHost  = "max-urls-per-host" // by Settle, as the next
+	ReasonPerHost  = "max-urls-per-host" // set by Settle, like ReasonFailed
 	ReasonFailed   = "failed"
 )
 
@@ -80,7 +80,7 @@ type work struct {
 	mu      sync.Mutex
 	busy    map[uint8]bool // guarded by mu; partitions that are being opened, closed or followed
 	seeding bool           // guarded by mu
-	opening bool           // guarded by mu; a call of open runs
+	opening bool           // guarded by mu; a call of claim runs
 	scopes  int            // guarded by mu; extensions that are known
 
 	// Of run alone.
@@ -206,7 +206,7 @@ func (w *work) run() (End, error) {
 // consider looks at a snapshot: whether the crawl has ended, and what others have changed of it.
 func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 	if snap.Crawl.Run < w.journal.run {
-		return nil, nil // of before this run
+		return nil, nil // the snapshot is older than this run
 	}
 	if snap.Crawl.State != cluster.Running {
 		return &End{Reason: snap.Crawl.Reason}, nil
