@@ -13,9 +13,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
-// drainLimit is how much of an unwanted body is read after all: on HTTP/1 a
-// connection can only be used again when the body is through, and making a new one
-// costs the host and us more than this many bytes.
+// drainLimit is how many bytes of an unwanted body are read. On HTTP/1 a connection can be used again only when the
+// whole body was read, and a new connection costs the host and this machine more than these bytes.
 const drainLimit = 16 << 10
 
 // newResponse takes over what the headers say.
@@ -51,8 +50,8 @@ func isHTML(mediaType string) bool {
 	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }
 
-// A meter is a body as it comes from the connection. It tells the call how much
-// came and how long it was waited for.
+// A meter is a body as it comes from the connection. It counts in its call the bytes that came and the time spent
+// waiting for them.
 type meter struct {
 	call *call
 	r    io.Reader
@@ -113,7 +112,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 // maxBody is the limit of a body that is not a Stream.
 func (c *Client) maxBody(r *Request) int64 { return cmp.Or(r.MaxBody, c.opts.MaxBody) }
 
-// whole returns a body that has come already as it came, or nil.
+// whole returns the body as it was sent, if all of it has come already, or nil.
 func (c *call) whole(res *http.Response, limit int64) *buffer {
 	body, ok := res.Body.(*http1.Body)
 	if !ok || res.ContentLength > limit {
@@ -127,8 +126,8 @@ func (c *call) whole(res *http.Response, limit int64) *buffer {
 	return &c.lent
 }
 
-// decode reads a body into the response's buffer and undoes its compression. It reports
-// false of a page that turns out not to be HTML.
+// decode reads a body into the response's buffer and undoes its compression. It reports false for a page that turns out
+// not to be HTML.
 func (c *Client) decode(call *call, res *http.Response, r *Request, out *Response, wire io.Reader,
 	limit int64) (html bool, err error) {
 	buf, body := out.buffer, wire
@@ -173,8 +172,8 @@ func (c *Client) decode(call *call, res *http.Response, r *Request, out *Respons
 	return true, err
 }
 
-// packed reads a compressed body as it comes, or as much of it as limit allows, which is
-// errTooLarge.
+// packed reads a compressed body without decompressing it. If it is larger than limit, the error is errTooLarge, and
+// the buffer has as much of it as limit allows.
 func (c *Client) packed(call *call, res *http.Response, out *Response, wire io.Reader, limit int64) (*buffer, error) {
 	if buf := call.whole(res, limit); buf != nil {
 		call.bytes.Add(int64(len(buf.b)))
@@ -211,8 +210,8 @@ func sniff(buf *buffer, body io.Reader, limit int64, out *Response) (bool, error
 	return isHTML(out.ContentType), nil
 }
 
-// fill reads a body to its end, or to one byte more than limit, which is
-// errTooLarge. Expect is how much to expect, or -1.
+// fill reads a body to its end. If the body is larger than limit, it stops one byte after that and returns errTooLarge.
+// Expect is the length to expect, or -1.
 func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int64) error {
 	room := int(min(max(expect, 0), limit) + 1)
 	for {
@@ -233,7 +232,7 @@ func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int
 	}
 }
 
-// stream gives the body to the caller.
+// stream makes Response.Reader, from which the caller reads the body.
 func (c *Client) stream(call *call, res *http.Response, r *Request, out *Response) error {
 	limit := cmp.Or(r.MaxBody, math.MaxInt64-1)
 	opens, err := openFuncs(res.Header["Content-Encoding"])
@@ -255,7 +254,7 @@ func (c *Client) stream(call *call, res *http.Response, r *Request, out *Respons
 	return nil
 }
 
-// A streamReader is Response.Reader. It holds the limit and names errors.
+// A streamReader is Response.Reader. It applies the limit, and its errors are those of Do.
 type streamReader struct {
 	call *call
 	r    io.Reader

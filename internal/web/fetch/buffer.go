@@ -20,9 +20,8 @@ type account struct {
 	held int64 // guarded by budget.mu
 }
 
-// A budget bounds the memory of large bodies and of decoders over all calls. A call
-// that needs more than is free waits for others to release theirs, as long as it
-// lasts.
+// A budget bounds the memory of large bodies and of decoders over all calls. A call that needs more than is free waits
+// until others release theirs, or until it ends itself.
 //
 // A call may ask for more while it holds some. If all that hold something waited for
 // one another, nothing would move, so one account at a time may exceed the budget: its
@@ -49,8 +48,8 @@ func (b *budget) charge(c *call, a *account, n int64) error {
 	}
 }
 
-// tryCharge returns nil if it has granted n bytes, and otherwise what is closed when
-// it is worth another try.
+// tryCharge returns nil if it has granted n bytes. Otherwise it returns a channel that is closed when it is worth
+// another try.
 func (b *budget) tryCharge(a *account, n int64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +101,7 @@ type buffer struct {
 	account *account // what a large buffer is charged to
 	charged int64
 
-	lent *http1.Memory // whose memory it is, or nil
+	lent *http1.Memory // the memory of http1 that b is part of, or nil
 }
 
 // get returns an empty buffer, which is charged to the account if it becomes large.

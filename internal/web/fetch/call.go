@@ -18,9 +18,8 @@ import (
 // whatever it waits for: the exchange of http1, and the context that it has
 // given to a dialer or to net/http.
 //
-// One timer serves all time-outs. It looks after the call at the earliest moment
-// at which one of them could be due and goes to sleep until the next, so that the
-// parts of a request that go well never touch it.
+// One timer serves all time-outs. It checks the call at the earliest moment at which one of them could be due, and is
+// then set to the next such moment. So the parts of a request that go well never touch it.
 type call struct {
 	parent  context.Context // the caller's
 	watches *watches        // where the call waits for that to end
@@ -38,8 +37,8 @@ type call struct {
 	hideAddresses bool // as in Options
 
 	alarm    *alarm
-	handover *handover // what is left for net/http
-	onSent   func()    // told when net/http has sent something; may be nil
+	handover *handover // a connection that is left for net/http
+	onSent   func()    // called when net/http has sent something; may be nil
 
 	mu            sync.Mutex
 	why           error                   // guarded by mu; the cause by which the call is cancelled
@@ -65,7 +64,7 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call that a context belongs to. Its methods take nil.
+// callOf returns the call that a context belongs to, or nil. Method timed accepts nil.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -150,10 +149,9 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// Start asks the Wire whether the request may be sent, and if so begins an attempt to
-// send it. The time of it stands in for that of the write until the write is reported,
-// which on HTTP/2 can be after the answer. The error is a refusal; then nothing may be
-// written.
+// Start asks the Wire whether the request may be sent, and if so begins an attempt to send it. Its time counts as the
+// time of the write until the write is reported, which on HTTP/2 can be after the answer. The error is a refusal; then
+// nothing may be written.
 func (c *call) Start(_ net.Conn, reused bool) error {
 	if c.wire != nil {
 		if err := c.wire.Start(); err != nil {
@@ -208,13 +206,13 @@ func (c *call) phase() phase {
 	return phaseConnect
 }
 
-// Context returns a context that ends with the call and leads to it. A request over
-// a kept connection does without.
+// Context returns a context that ends with the call and leads to it. A request over a kept connection does not need
+// one.
 func (c *call) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.derived == nil {
-		// It ends by the call alone, so that the cause is always known first.
+		// Only the call ends it, so that the cause is always known first.
 		parent := context.WithValue(context.WithoutCancel(c.parent), callKey{}, c)
 		c.derived, c.cancelDerived = context.WithCancelCause(parent)
 		if why := c.causeLocked(); why != nil {
@@ -256,8 +254,7 @@ func (c *call) causeLocked() error {
 	return c.why
 }
 
-// dialError is what a failure to connect means: that of a cancelled call is its
-// cause.
+// dialError returns the error of a failure to connect. If the call was cancelled, it is the cause of that.
 func (c *call) dialError(err error) error {
 	if _, refused := errors.AsType[*AddressError](err); refused || isFileLimit(err) {
 		return err

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// prescan is how much of a page is searched for a meta element that names its
-	// encoding, wherever it stands. In the page's head it counts beyond that too.
+	// prescan is how much of a page is searched for a meta element that names its encoding, wherever it stands. After
+	// that, such an element counts only in the page's head.
 	prescan = 1024
 
 	// maxHeadToken is the longest script or comment that is read in that search.
@@ -26,9 +26,8 @@ const (
 	convertStep = 256 << 10
 )
 
-// toUTF8 brings the page in out.buffer to UTF-8, by its byte order mark, its header, its
-// meta element or the look of it, in this order. Most pages are UTF-8 already, and for
-// them it only looks.
+// toUTF8 brings the page in out.buffer to UTF-8. The encoding comes from its byte order mark, its header, its meta
+// element or a guess from its bytes, in this order. Most pages are UTF-8 already, and for them it only looks.
 func (c *Client) toUTF8(call *call, out *Response, contentType string) (body []byte, name string, err error) {
 	original := out.buffer
 	enc, name := findEncoding(original.b, contentType)
@@ -48,7 +47,7 @@ func (c *Client) toUTF8(call *call, out *Response, contentType string) (body []b
 	return out.buffer.b, name, err
 }
 
-// DecodePage brings a page that was not fetched to UTF-8, as a page without a Content-Type is, and names its encoding.
+// DecodePage brings a page that was not fetched to UTF-8, like a page without a Content-Type, and names its encoding.
 func DecodePage(body []byte) (text []byte, name string, err error) {
 	enc, name := findEncoding(body, "")
 	body = trimBOM(body, name)
@@ -96,16 +95,15 @@ func findEncoding(body []byte, contentType string) (encoding.Encoding, string) {
 	case enc == nil:
 		enc, name, _ = charset.DetermineEncoding(head, "")
 	}
-	// windows-1252 is what is guessed of plain ASCII, and what careless pages say of
-	// themselves; text in it is not valid UTF-8 by chance.
+	// windows-1252 is the guess for plain ASCII, and careless pages name it too. Text that is really in it is hardly
+	// ever valid UTF-8.
 	if name == utf8Name || valid && name == "windows-1252" {
 		return nil, utf8Name
 	}
 	return enc, name
 }
 
-// labelIn returns the first thing that is said to be a charset, in a header or a
-// meta element, or nil.
+// labelIn returns the first charset that a header or a meta element names, or nil.
 func labelIn(s []byte) []byte {
 	const word = "charset"
 	for {
@@ -236,8 +234,8 @@ func trimBOM(body []byte, name string) []byte {
 	return body
 }
 
-// convert writes src to dst in another encoding. Text can grow threefold by that, so that
-// of a large page the size is measured first.
+// convert writes src to dst in another encoding. That can make a text three times as long, so the result for a large
+// page is measured first.
 func (c *Client) convert(call *call, dst *buffer, t transform.Transformer, src []byte) error {
 	if len(src) > smallBody {
 		size := utf8.UTFMax

@@ -138,7 +138,7 @@ func proxyAddr(scheme, host, port string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// checkTunnel gives a proxy's refusal to connect a type.
+// checkTunnel turns a proxy's refusal to connect into a *proxyError.
 func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return nil
@@ -217,7 +217,7 @@ func (s *shared) closeIdle() {
 	s.closeIdleHTTP2()
 }
 
-// closeIdleHTTP2 closes those that net/http has.
+// closeIdleHTTP2 closes the idle connections that net/http has.
 func (s *shared) closeIdleHTTP2() {
 	s.mu.Lock()
 	routes := slices.Collect(maps.Keys(s.routes))
@@ -227,7 +227,7 @@ func (s *shared) closeIdleHTTP2() {
 	}
 }
 
-// check refuses what needs no connection to be refused.
+// check refuses a request if no connection is needed to refuse it.
 func (c *Client) check(r *Request) error {
 	if r.URL.IsZero() {
 		return &Error{Kind: ConnectError, Phase: string(phaseConnect), Err: errors.New("no URL")}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A moment is a time since the start of a call, or not yet.
+// A moment is a time since the start of a call, or unset.
 type moment struct{ v atomic.Int64 }
 
 func (m *moment) set(d time.Duration) { m.v.Store(int64(d) + 1) }
@@ -31,8 +31,8 @@ func (p *alarms) get() *alarm {
 	return a
 }
 
-// An alarm is the timer of a call. Going off for the call before, as it may when that
-// ends just then, does no harm: tick looks what the time is.
+// An alarm is the timer of a call. It may go off for the call before, if that one ends at the same moment. This does no
+// harm, because tick reads the clock.
 type alarm struct {
 	home  *alarms
 	timer *time.Timer
@@ -50,7 +50,7 @@ func (a *alarm) ring() {
 	}
 }
 
-// stop gives the alarm back. The call must be known to have ended.
+// stop gives the alarm back. The call must be marked as ended before.
 func (a *alarm) stop() {
 	a.timer.Stop()
 	a.call.Store(nil)

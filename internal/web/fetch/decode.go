@@ -18,8 +18,8 @@ const (
 	// keptWindow is the largest window of a decoder that is kept for another body.
 	keptWindow = 2 << 20
 
-	// What a Stream may expand to: maxExpanded bytes, or more if they are no more than
-	// maxRatio for each byte that came. Sitemaps come to a hundred at most.
+	// What a Stream may expand to: maxExpanded bytes, or more if they are no more than maxRatio for each byte that
+	// came. Sitemaps expand to a hundred times at most.
 	maxExpanded = 32 << 20
 	maxRatio    = 256
 
@@ -41,8 +41,8 @@ type decodeBounds struct {
 	memory *account // what decoders' windows are charged to
 }
 
-// boundsFor gives the limits of a body of at most limit bytes. What a body is compressed
-// to is not larger than the body but for a little: data that cannot be compressed grows.
+// boundsFor gives the limits of a body of at most limit bytes. Its compressed form may be a little larger than that,
+// because data that cannot be compressed grows.
 func (c *Client) boundsFor(call *call, memory *account, limit int64) *decodeBounds {
 	slack := limit/16 + 64<<10
 	return &decodeBounds{call: call, most: min(limit, math.MaxInt64-slack) + slack, budget: &c.buffers.budget,
@@ -94,7 +94,7 @@ func (l *layer) Read(p []byte) (int, error) {
 // A decodedBody is a body without its compression.
 type decodedBody struct {
 	top  *layer
-	free []func() // the last made first
+	free []func() // called in reverse order
 }
 
 func (d *decodedBody) Read(p []byte) (int, error) { return d.top.Read(p) }
@@ -106,8 +106,8 @@ func (d *decodedBody) release() {
 	d.free = nil
 }
 
-// An openFunc begins to decode. The function that it returns, which may be nil, gives the
-// decoder back; it is told what came out of it.
+// An openFunc makes a decoder. The function that it returns gives the decoder back, and may be nil. Its argument is the
+// layer that the decoder has filled.
 type openFunc func(d *decoders, b *decodeBounds, in *bufio.Reader) (io.Reader, func(out *layer), error)
 
 // openFuncs are the decoders of a Content-Encoding, the outermost first. An encoding that is

@@ -109,7 +109,7 @@ func (d *decoders) openBrotli(b *decodeBounds, in *bufio.Reader) (io.Reader, fun
 	z := pooled(&d.brotli, func() *brotli.Reader { return new(brotli.Reader) })
 	_ = z.Reset(&steps{in}) // it is always nil
 	free := func(out *layer) {
-		// The decoder's window grows to what the meta-blocks say that comes of them.
+		// The decoder's window grows to the size that the meta-blocks announce.
 		if out.ended && out.n <= keptWindow/2 {
 			d.brotli.Put(z)
 		}

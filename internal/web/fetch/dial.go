@@ -30,7 +30,7 @@ type dialer struct {
 	dns          *dnsCache
 	resolve      []Resolve
 	allowPrivate bool
-	allowed      map[hostPort]bool // what need not be public
+	allowed      map[hostPort]bool // hosts whose addresses need not be public
 	proxy        string            // host:port of the proxy, or ""
 	tls          *tls.Config
 
@@ -46,7 +46,7 @@ type hostPort struct {
 	port uint16
 }
 
-// A tcpDialer connects to an address. It is a *net.Dialer but in tests.
+// A tcpDialer connects to an address. It is a *net.Dialer, except in tests.
 type tcpDialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -154,7 +154,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 	return nil, &phaseError{phaseConnect, err}
 }
 
-// A target is what a host and port come down to.
+// A target is what to dial for a host and port.
 type target struct {
 	*network
 	dialer  tcpDialer

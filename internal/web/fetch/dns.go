@@ -15,7 +15,7 @@ import (
 type dnsCache struct {
 	resolver Resolver
 	sockets  *sockets
-	ttl      time.Duration // dnsTTL, but in tests
+	ttl      time.Duration // dnsTTL; less in tests
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
@@ -66,8 +66,7 @@ func (c *dnsCache) lookup(ctx context.Context, host string) ([]netip.Addr, error
 	}
 }
 
-// entry returns the entry of a name, with a lookup under way if there was none
-// that still counts.
+// entry returns the entry of a name. It starts a lookup if there is no entry that still counts.
 func (c *dnsCache) entry(host string) *dnsEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,8 +137,7 @@ func (c *dnsCache) ask(ctx context.Context, host string) ([]netip.Addr, error) {
 	return c.resolver.LookupNetIP(ctx, "ip", host)
 }
 
-// asDNSError gives every failure of a lookup the one type that the rest of the
-// package knows it by.
+// asDNSError makes every failure of a lookup a *net.DNSError, by which the rest of the package recognises it.
 func asDNSError(host string, err error) error {
 	if err == nil {
 		return nil

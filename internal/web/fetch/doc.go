@@ -31,14 +31,12 @@
 //
 // # Bounds
 //
-// Everything that a host could make large is limited: headers, the body after
-// decompression and in every layer of it, what a stream expands to, the time of each
-// phase and of the whole, and how slowly a body may drip. Large bodies and the windows
-// of decoders share one budget of memory (Options.MaxMemory) and wait for one another.
-// Every decoder looks at the end of its call each time that it reads. Connections kept alive are bounded in number by
-// the process's limit of open files, whatever the number of hosts; the least
-// recently used is closed first, and of HTTP/2 all that are idle when there are too
-// many.
+// Everything that a host could make large is limited: headers, the body after decompression and in every layer of it,
+// what a stream expands to, the time of each phase and of the whole, and how slowly a body may come. Large bodies and
+// the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. Every decoder looks
+// at the end of its call each time that it reads. The process's limit of open files bounds the number of connections
+// kept alive, whatever the number of hosts. The least recently used is closed first. If there are too many connections
+// of HTTP/2, all of them that are idle are closed.
 //
 // # The address guard
 //
@@ -48,10 +46,9 @@
 // address passes if Options.AllowPrivate is set, if the host is one of
 // Options.AllowHosts, or if the user named it with [Resolve].
 //
-// Behind a proxy the guard sees less. The proxy itself was named by the user and
-// is not judged. The target is judged when the URL holds an address or a name for
-// this machine, but names are looked up by the proxy, and where they lead is
-// between the proxy and its network.
+// Behind a proxy the guard sees less. The proxy itself was named by the user and is not judged. The target is judged
+// when the URL holds an address or a name for this machine. Other names are looked up by the proxy, and the guard does
+// not see their addresses.
 //
 // # Errors
 //

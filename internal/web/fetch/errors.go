@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
-// A Kind is what became of a request that did not end well. Its text is the
-// outcome that a crawl records, but for Canceled, which is none.
+// A Kind is what became of a request that did not end well. Its text is the outcome that a crawl records, except for
+// Canceled, which is not an outcome.
 type Kind string
 
 const (
@@ -178,9 +178,8 @@ type plainError struct {
 func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// WithoutAddresses returns an error whose text does not say what a name resolves to, which
-// DNS server was asked, through which proxy a request went, or which address this machine
-// has. The error itself is below it.
+// WithoutAddresses wraps an error in one whose text does not say what a name resolves to, which DNS server was asked,
+// through which proxy a request went, or which address this machine has.
 func WithoutAddresses(err error) error {
 	cause := err
 	for op, ok := errors.AsType[*net.OpError](cause); ok; op, ok = errors.AsType[*net.OpError](cause) {
@@ -267,8 +266,7 @@ func isOurs(err error) bool {
 	return isNoRoute(err) && dialled4(err)
 }
 
-// isNoRoute reports whether the system knew no way to an address. Its own
-// addresses being used up looks the same.
+// isNoRoute reports whether the system knew no way to an address. It looks the same if no local port is left.
 func isNoRoute(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) ||
 		errors.Is(err, syscall.EADDRNOTAVAIL)

@@ -31,19 +31,19 @@ const (
 	dnsNegativeTTL = 30 * time.Second
 )
 
-// noMinRate as Options.MinRate sets no least rate for bodies. The other time-outs hold.
+// noMinRate is the value of Options.MinRate that sets no least rate for bodies. The other time-outs hold.
 const noMinRate = -1
 
 // Options are the settings of a Client. The zero value is usable.
 type Options struct {
-	// The first part is of the requests: what they may reach, what they send and how long
-	// they may take. Each Client has its own.
+	// The first part is about the requests: what they may reach, what they send and how long they may take. Each Client
+	// has its own.
 
 	// UserAgent is the User-Agent header. Empty means [DefaultUserAgent].
 	UserAgent string
 
-	// Header is sent with every request. It may replace the headers that a Client
-	// sends by itself, but for Accept-Encoding, and may name another Host.
+	// Header is sent with every request. It may replace the headers that a Client sends by itself, except
+	// Accept-Encoding, and may name another Host.
 	Header http.Header
 
 	// PrivateHeader is sent like Header, but only to the origins in PrivateTo. It is
@@ -82,14 +82,13 @@ type Options struct {
 	// body may come. Zero means 128.
 	MinRate int64
 
-	// MaxBody is the limit of a body after decompression, but of a Stream. Zero means
-	// 10 MiB.
+	// MaxBody is the limit of a body after decompression. It does not apply to a Stream. Zero means 10 MiB.
 	MaxBody int64
 
 	// RootCAs are trusted to sign certificates. Nil means the system's.
 	RootCAs *x509.CertPool
 
-	// The second part is shared by all Clients that For makes of one another.
+	// The second part is shared by related Clients (see Client.For).
 
 	// MaxInflight is how many calls of Do the caller will have under way at once. It
 	// sizes pools and does not limit. Zero means 512.

@@ -27,9 +27,8 @@ type Resolve struct {
 	ToPort uint16
 }
 
-// ParseResolve reads the form HOST:PORT:ADDR[,ADDR...][:PORT], as curl's option of
-// that name with a port to connect to added. HOST and PORT may be *, IPv6
-// addresses stand in brackets.
+// ParseResolve reads the form HOST:PORT:ADDR[,ADDR...][:PORT]. This is the form of curl's option of that name, with an
+// optional port to connect to. HOST and PORT may be *, IPv6 addresses stand in brackets.
 func ParseResolve(s string) (Resolve, error) {
 	fail := func(what string) (Resolve, error) {
 		return Resolve{}, fmt.Errorf("parse resolve %q: %s; want HOST:PORT:ADDR[:PORT]", s, what)

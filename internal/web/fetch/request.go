@@ -29,11 +29,10 @@ const (
 
 // A Wire is asked before a request is sent.
 //
-// Over HTTP/1 it is asked directly before the write. HTTP/2 is written by net/http, and the
-// last moment at which it can still be stopped is when it has a connection. There the
-// request leaves later than Start returns: by the time that it waits for other requests
-// to be written, and for a free stream if the server lowers its limit at that moment.
-// That time is usually under a millisecond, and never longer than the request's time-out.
+// Over HTTP/1 it is asked directly before the write. HTTP/2 is written by net/http, and the last moment at which it can
+// still be stopped is when it has a connection. There the request may leave some time after Start returns: it waits for
+// other requests to be written, and for a free stream if the server lowers its limit at that moment. That time is
+// usually under a millisecond, and never longer than the request's time-out.
 type Wire interface {
 	// Start is called by the goroutine in Do, before the first byte of the request. The
 	// connection is there by then. If Start returns an error, nothing is sent, and Do
@@ -57,12 +56,12 @@ type Fetcher interface {
 type Request struct {
 	URL  weburl.URL
 	Mode Mode
-	// Timeout replaces the client's for this request. Zero means that.
+	// Timeout is for this request. Zero means the client's.
 	Timeout time.Duration
-	// MaxBody replaces the client's limit, after decompression. Zero means that, and
-	// for a Stream no limit: its reader keeps nothing, and the time-outs end it.
+	// MaxBody is the limit of the body, after decompression. Zero means the client's, and for a Stream no limit: its
+	// reader keeps nothing, and the time-outs end it.
 	MaxBody int64
-	// Header is sent besides the client's own and wins over it.
+	// Header is sent besides the client's own headers, and replaces those of the same name.
 	Header http.Header
 	// Wire is asked before the request is sent. It may be nil.
 	Wire Wire
@@ -137,8 +136,7 @@ func (c *Client) Withholds(u weburl.URL) bool {
 	return c.private != nil && !c.opts.PrivateTo.Has(u)
 }
 
-// merge sets the headers of extra in h. Accept-Encoding is not theirs to choose,
-// since bodies come decoded.
+// merge sets the headers of extra in h. They cannot change Accept-Encoding, because the client decodes bodies.
 func merge(h, extra http.Header) {
 	for name, values := range extra {
 		h[http.CanonicalHeaderKey(name)] = values
@@ -146,8 +144,7 @@ func merge(h, extra http.Header) {
 	h["Accept-Encoding"] = []string{acceptEncoding}
 }
 
-// httpRequest builds net/http's request without parsing or copying the URL's
-// text, and so that the path goes out byte for byte.
+// httpRequest builds net/http's request without parsing or copying the URL's text. The path is sent byte for byte.
 func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 	header := c.headersFor(r).with(r.Header)
 	u := r.URL

@@ -32,8 +32,8 @@ func newSystemResolver() *systemResolver {
 	}
 }
 
-// LookupNetIP does as net.Resolver does. Its error wraps errNoResolver, or the
-// socket's error, if no server was heard of.
+// LookupNetIP does as net.Resolver does. If nothing came from any server, its error wraps errNoResolver or the socket's
+// error.
 func (s *systemResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	sockets := &socketLog{}
 	addrs, err := s.r.LookupNetIP(context.WithValue(ctx, socketLogKey{}, sockets), network, host)

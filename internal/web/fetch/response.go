@@ -23,8 +23,7 @@ type Response struct {
 	// ContentLength is the header of that name, or -1.
 	ContentLength int64
 
-	// Body is the decoded body: of a Page UTF-8 without a byte order mark. It is nil
-	// when it was not read.
+	// Body is the decoded body. For a Page it is UTF-8 without a byte order mark. It is nil when it was not read.
 	Body []byte
 
 	// DecodedLength is the length of the body after decompression and before it was

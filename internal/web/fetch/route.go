@@ -21,9 +21,9 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// A route is the connections of one Client: HTTP/1 without a proxy is made by http1, and
-// everything else by net/http. Whether an https origin speaks HTTP/2 shows in the
-// handshake; its connection is then handed over to net/http.
+// A route holds the connections of one Client. Requests over HTTP/1 without a proxy are made by http1, all others by
+// net/http. Whether an https origin speaks HTTP/2 shows in the handshake; its connection is then handed over to
+// net/http.
 type route struct {
 	dialer    *dialer
 	http1     *http1.Transport
@@ -42,8 +42,8 @@ func newRoute(o Options, d *dialer, s *shared) *route {
 	return r
 }
 
-// newTransport makes what speaks HTTP/2, and everything behind a proxy. Of idle
-// connections it may keep half without a proxy, since http1 has the rest.
+// newTransport makes the transport for HTTP/2, and for everything behind a proxy. Without a proxy it may keep half of
+// the idle connections, because http1 has the rest.
 func newTransport(o Options, s *shared, r *route) *http.Transport {
 	d := r.dialer
 	t := &http.Transport{
@@ -129,8 +129,8 @@ func (r *route) dial(ctx context.Context, scheme, addr string) (net.Conn, error)
 	return conn, nil
 }
 
-// A handover is a connection of HTTP/2 that net/http has not asked for yet. It will when
-// it dials for the call that made it, or for another of the same origin that comes first.
+// A handover is a connection of HTTP/2 that net/http has not asked for yet. net/http takes it when it dials for the
+// call that made it, or for another call of the same origin that comes first.
 type handover struct {
 	conn   net.Conn
 	addr   string
@@ -175,7 +175,7 @@ func (h *handovers) drop(addr string, conn net.Conn) bool {
 }
 
 func (h *handovers) removeLocked(addr string, i int) {
-	// A new slice: who took the first one still holds the old.
+	// A new slice, because a caller of removeLocked may still read the old one.
 	rest := slices.Concat(h.conns[addr][:i], h.conns[addr][i+1:])
 	if len(rest) == 0 {
 		delete(h.conns, addr)
@@ -184,8 +184,8 @@ func (h *handovers) removeLocked(addr string, i int) {
 	h.conns[addr] = rest
 }
 
-// handOver leaves a connection for net/http. Others learn of it only when net/http
-// has sent something over it, because until then it would dial for each of them.
+// handOver leaves a connection for net/http. Other calls learn that the origin speaks HTTP/2 only when net/http has
+// sent something over the connection: before that, net/http would dial for each of them.
 func (r *route) handOver(k *call, h handover) {
 	r.handovers.put(h.addr, h.conn)
 	k.handover = &h
@@ -197,11 +197,10 @@ func (r *route) handOver(k *call, h handover) {
 	}
 }
 
-// handedOver ends the handover of a call, if it had one, when net/http has made its
-// round trip: net/http may have had a connection already and left this one. Proto is the
-// major version that the answer came by, or 0 without an answer; after HTTP/1 it is for
-// http1 to ask the next time. It can be that onSent has not been called yet, since
-// net/http reports a write of HTTP/2 at any time.
+// handedOver is called when net/http has made its round trip, and ends the handover of the call, if it had one. It
+// closes the connection if net/http has not taken it, as when it had another one already. Proto is the major version of
+// the answer, or 0 without an answer. After HTTP/1, http1 asks the origin again the next time. onSent may not have been
+// called yet, since net/http reports a write of HTTP/2 at any time.
 func (r *route) handedOver(k *call, addr string, proto int) {
 	if proto > 0 {
 		r.protocols.learn(addr, proto == 2)
@@ -219,7 +218,7 @@ func (r *route) handedOver(k *call, addr string, proto int) {
 	}
 }
 
-// dialTLS is a Transport's DialTLSContext: it brings what was left for it, or dials.
+// dialTLS is a Transport's DialTLSContext: it returns the connection that was left for it, or dials.
 func (r *route) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn := r.handovers.take(addr)
 	if conn == nil {
@@ -236,8 +235,7 @@ func (r *route) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	return conn, nil
 }
 
-// count notes that a connection is net/http's, until it is closed. No other goroutine may
-// have it yet.
+// count counts a connection as net/http's until it is closed. No other goroutine may have it yet.
 func (r *route) count(c *countedConn, addr string, http2 bool) {
 	handed := &r.dialer.handed
 	handed.Add(1)
@@ -252,7 +250,7 @@ func (r *route) count(c *countedConn, addr string, http2 bool) {
 	}
 }
 
-// protocols remembers which https origins speak HTTP/2, by HOST:PORT, at least size of them, those
+// protocols remembers which https origins speak HTTP/2, by HOST:PORT. It keeps at least those size origins that were
 // last asked for. To forget one costs a handshake only if it has a connection open.
 //
 // If an origin is not known, one request makes a handshake and the others wait for its
@@ -322,7 +320,7 @@ func (p *protocols) ask(ctx context.Context, addr string) (h2, mine bool, err er
 	return h2, false, nil
 }
 
-// asked lets those go on who wait for an origin.
+// asked wakes the calls that wait for an origin.
 func (p *protocols) asked(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ const (
 	// minOpenFiles is the least limit of open files with which a crawl can work.
 	minOpenFiles = 256
 
-	// Of the limit of open files a quarter is reserved for the rest of the process: the
-	// store's tables and logs above all, whose number grows with the crawl.
+	// A quarter of the limit of open files, within these bounds, is reserved for the rest of the process: above all for
+	// the store's tables and logs, whose number grows with the crawl.
 	minReserve = 128
 	maxReserve = 4096
 )
@@ -35,8 +35,7 @@ func socketsFor(files uint64) int {
 	return int(max(16, n-min(max(n/4, minReserve), maxReserve)))
 }
 
-// FilesFor is the least limit of open files, in steps of 1,024, that leaves so many
-// sockets.
+// FilesFor is the least limit of open files, in steps of 1,024, that leaves this many sockets.
 func FilesFor(sockets int) int {
 	files := 1024
 	for socketsFor(uint64(files)) < sockets && files < 1<<20 {
@@ -52,8 +51,8 @@ type sockets struct {
 	idle func() // closes idle connections
 }
 
-// take waits for n sockets, which release gives back. Idle connections are closed for
-// them. The error is that of a process that has no file descriptors left.
+// take waits for n sockets, which release gives back. It closes idle connections to make room. Its error is the one of
+// a process that has no file descriptors left.
 func (s *sockets) take(ctx context.Context, n int64) error {
 	if s.free.TryAcquire(n) {
 		return nil

@@ -49,7 +49,7 @@ func (w *watches) add(k *call) {
 	on.first = k
 }
 
-// remove forgets a call. What it ends by may be on its way to it all the same.
+// remove forgets a call. The end of its context may still cancel the call afterwards.
 func (w *watches) remove(k *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
