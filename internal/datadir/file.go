@@ -12,7 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// File is a file on its way to its name. Once sealed it holds no buffers: a large export has hundreds of parts.
+// File is a file that is written under a temporary name, until Publish. Once sealed it holds no buffers: a large export
+// has hundreds of parts.
 type File struct {
 	Path string
 	f    *os.File

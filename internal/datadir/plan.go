@@ -121,7 +121,7 @@ func ReadPlan(dir Dir) (*Plan, error) {
 	return DecodePlan(text, dir.Plan())
 }
 
-// DecodePlan reads the text of a plan. Name is of its place, for errors.
+// DecodePlan reads the text of a plan. Name says where the plan is, for errors.
 func DecodePlan(text []byte, name string) (*Plan, error) {
 	var p Plan
 	if err := json.Unmarshal(text, &p); err != nil {

@@ -93,8 +93,8 @@ func addToRecord(dir string, names ...string) error {
 }
 
 // Ours reports whether Mapwright wrote the file: it is a regular file that begins as an output of that name does, or an
-// empty one whose name is in the directory's record. To be recorded is not enough for others, since users replace files
-// by their own.
+// empty one whose name is in the directory's record. The record alone is not enough for a file that is not empty, since
+// users replace files by their own.
 func Ours(dir, name string) bool {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
@@ -131,8 +131,8 @@ func Ours(dir, name string) bool {
 	return err == nil && string(head) == mark
 }
 
-// CheckFile returns ErrNotOurs if there is a file at the path that Mapwright did not write. In an empty file nothing is
-// lost.
+// CheckFile returns ErrNotOurs if there is a file at the path that Mapwright did not write. An empty file may be
+// replaced, since nothing is lost.
 func CheckFile(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -150,7 +150,7 @@ func CheckFile(path string) error {
 	return nil
 }
 
-// headOf reads the beginning of a file. If that is shorter, it returns what there is, and an error.
+// headOf reads the beginning of a file. If the file is shorter, it returns what there is, and an error.
 func headOf(path string, n int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

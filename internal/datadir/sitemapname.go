@@ -26,8 +26,8 @@ const maxStem = 200
 // also where names of files are compared without case. No host is called like a part of the sitemaps of another, since
 // the last label of a host name is not a number.
 //
-// The port stands behind "_". An IPv6 address stands behind "~~", with "-" for each colon. Other bytes than lower-case
-// letters, digits, dots and hyphens are "~" and two digits in hexadecimal. Of a long name the end is replaced by a
+// The port follows after "_". An IPv6 address follows after "~~", with "-" for each colon. Other bytes than lower-case
+// letters, digits, dots and hyphens are "~" and two digits in hexadecimal. The end of a long name is replaced by a
 // hash.
 func SitemapStem(host string) string {
 	b := []byte("sitemap-")
@@ -59,9 +59,9 @@ func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
 }
 
-// IsSitemap knows the names that an export gives to XML sitemaps: sitemap.xml and further indexes, sitemap.2.xml;
-// parts, sitemap-00001.xml; those of a host of several, sitemap-HOST.xml and its parts, sitemap-HOST.00001.xml; each
-// also with .gz.
+// IsSitemap reports whether a name is one that an export gives to XML sitemaps: sitemap.xml and further indexes,
+// sitemap.2.xml; parts, sitemap-00001.xml; those of a host of several, sitemap-HOST.xml and its parts,
+// sitemap-HOST.00001.xml; each also with .gz.
 func IsSitemap(name string) bool {
 	stem, ok := strings.CutSuffix(strings.TrimSuffix(name, ".gz"), ".xml")
 	if !ok {
@@ -77,7 +77,8 @@ func IsSitemap(name string) bool {
 	}) < 0
 }
 
-// isOfAll reports whether a name, without its suffix, is not that of a sitemap of one host of several.
+// isOfAll reports whether a name, without its suffix, is that of a sitemap of all hosts of an export, and not of one
+// host of several.
 func isOfAll(stem string) bool {
 	if part, ok := strings.CutPrefix(stem, "sitemap-"); ok {
 		return len(part) >= 5 && isNumber(part)

@@ -42,7 +42,7 @@ func Acquire(dir string) (*Lock, error) {
 		if locked {
 			break
 		}
-		// An owner's lock is not shared. Those of Owner, and of this call, are.
+		// An owner's lock is exclusive. The locks of Owner, and of this call, are shared.
 		shared, err := file.TryRLock()
 		if err != nil {
 			return nil, fmt.Errorf("lock: %w", err)

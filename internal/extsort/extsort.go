@@ -25,14 +25,14 @@ type Space struct {
 	Bytes   int    // of memory that records may take
 }
 
-// Part is one of n equal parts of the memory.
+// Part returns a Space with an nth of the memory.
 func (s Space) Part(n int) Space {
 	s.Bytes /= n
 	return s
 }
 
-// TempFile makes a temporary file. It is removed at once, so that a kill leaves nothing behind; where open files cannot
-// be removed, who closes it does that.
+// TempFile makes a temporary file. It is removed at once, so that a kill leaves nothing behind. Where an open file
+// cannot be removed, whoever closes it must remove it.
 func (s Space) TempFile() (*os.File, error) {
 	f, err := os.CreateTemp(s.Dir, s.Pattern)
 	if err == nil {
@@ -109,7 +109,7 @@ func (s *Sorter[T]) spill() error {
 	return nil
 }
 
-// bufferSize is that of a run which is written or read.
+// bufferSize is the size of the buffer by which a run is written or read, in bytes.
 const bufferSize = 64 << 10
 
 // Sorted is Sort as a sequence, which may be read once.
@@ -220,15 +220,15 @@ func (c *chunk) at(r *ref) []byte {
 	return b[size : size+int(n)]
 }
 
-// stored is the same with its length before it.
+// stored returns the record at a place in the order, with its length before it.
 func (c *chunk) stored(i int) []byte {
 	b := c.blocks[c.refs[i].block][c.refs[i].at:]
 	n, size := binary.Uvarint(b)
 	return b[:size+int(n)]
 }
 
-// sort sorts the refs. Most comparisons are of the keys alone: the eight bytes behind those with which all records
-// begin. Without keys an export of 50,000 pages took 8 % more CPU, and with 30 recorded links on each page 40 % more.
+// sort sorts the refs. Most comparisons are of the keys alone: the eight bytes after the prefix that all records share.
+// Without keys an export of 50,000 pages took 8 % more CPU, and with 30 recorded links on each page 40 % more.
 func (c *chunk) sort() {
 	if len(c.refs) < 2 {
 		return

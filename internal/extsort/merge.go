@@ -59,8 +59,8 @@ func merged(ctx context.Context, c *chunk, file io.ReaderAt, ends []int64) iter.
 	}
 }
 
-// readRecord reads a record of at most so many bytes behind its length, into buf if it fits. At the end of the run it
-// returns io.EOF.
+// readRecord reads a length and a record of that length, into buf if it fits. Most is the largest length that is
+// possible. At the end of the run it returns io.EOF.
 func readRecord(in *bufio.Reader, buf []byte, most uint64) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // errShort means that a record is not as it was written.
 var errShort = errors.New("a record of a temporary file is cut short")
 
-// In a text a byte of zero is written as zero and textZero; zero and textEnd end it. So a text comes before all that it
-// is the beginning of.
+// In a text a byte of zero is written as zero and textZero; zero and textEnd end it. So a text comes before all texts
+// that begin with it.
 const (
 	textEnd  = 0
 	textZero = 1
@@ -88,7 +88,7 @@ func (r *Record) Int64(p *int64) *Record {
 	return r
 }
 
-// Key is a number by which records are ordered. It is stepped over when it is read.
+// Key is a number by which records are ordered. Reading skips it.
 func (r *Record) Key(n uint64) *Record { return r.Uint64(&n) }
 
 // Text is a text by which records are ordered.
@@ -108,7 +108,7 @@ func (r *Record) Text(p *string) *Record {
 	}
 }
 
-// KeyText is a text by which records are ordered. It is stepped over when it is read.
+// KeyText is a text by which records are ordered. Reading skips it.
 func (r *Record) KeyText(text string) *Record {
 	if !r.reads {
 		r.writeText(text)

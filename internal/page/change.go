@@ -2,7 +2,8 @@ package page
 
 import "fmt"
 
-// Change is what a recrawl found of a URL beside what was known before. The numbers are stored: append, never reorder.
+// Change says how what a recrawl found of a URL differs from what was known before. The numbers are stored: append,
+// never reorder.
 type Change uint8
 
 // The changes. NoChange is the zero value: the URL was never checked in a recrawl, or the last check failed and what

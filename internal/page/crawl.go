@@ -8,7 +8,7 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// Status is what a crawl amounted to.
+// Status is the state of a crawl, or how it ended.
 type Status string
 
 // The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the
@@ -47,8 +47,7 @@ func Generation(facts map[string][]byte) (uint32, error) {
 // MaxStartsNamed is how many start URLs the errors and warnings of a report name.
 const MaxStartsNamed = 10
 
-// SourceProbe is the source of a probe, which is queued and recorded in the way of sitemaps. Those have the sources 0
-// and 1.
+// SourceProbe is the source of a probe, which is queued and recorded like a sitemap. Sitemaps have the sources 0 and 1.
 const SourceProbe uint8 = 2
 
 // ProbeURL is a URL of the origin of u that no site has. It is another one in each crawl and generation, and cannot be

@@ -17,9 +17,9 @@ func mustEscape(r rune) bool {
 	return false
 }
 
-// EscapeControls replaces control characters but line feed and tab, characters that change the direction of text, and
-// bytes that are not UTF-8 by the escapes of JSON. What a server sends is then safe to show on a terminal. Of a text
-// that is JSON the meaning stays the same.
+// EscapeControls replaces control characters except line feed and tab, characters that change the direction of text,
+// and bytes that are not UTF-8 by the escapes of JSON. What a server sends is then safe to show on a terminal. A text
+// that is JSON keeps its meaning.
 func EscapeControls(text string) string {
 	for i, r := range text {
 		if escaped(r, text[i:]) {

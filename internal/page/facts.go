@@ -96,8 +96,8 @@ type Facts struct {
 // Volatile reports whether the text differs in little from the one before at every visit, three times in a row or more.
 func (f *Facts) Volatile() bool { return f.SmallChanges != nil && *f.SmallChanges >= 3 }
 
-// TakePage copies what a page that was read at a moment says of itself. The page's texts share one piece of memory,
-// which is free again when the facts are encoded.
+// TakePage copies what a page that was read at the given time says of itself. The page's texts share one piece of
+// memory, which is free again when the facts are encoded.
 func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
 	f.Canonical, f.Language = pg.Canonical, pg.Language

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// readBuffer holds a usual page, which then comes with one read instead of three: a
-// tenth of what fetching it costs (BenchmarkDo of internal/web/fetch).
+// readBuffer holds a usual page, which then comes with one read instead of three. That saves a tenth of what fetching
+// it costs (BenchmarkDo of internal/web/fetch).
 const readBuffer = 16 << 10
 
 // Memory is what an exchange needs and a kept connection does not: the bytes of the
@@ -72,10 +72,9 @@ func (b *Body) Close() error {
 	return nil
 }
 
-// Whole returns a body that came with the headers as it lies there, without a copy, and
-// gives the connection back. The caller releases the memory when it has done with the
-// body. The memory is nil, and nothing has changed, if there is more to wait for or
-// nothing at all.
+// Whole returns a body that came with the headers, without a copy, and gives the connection back. The caller releases
+// the memory when it does not need the body any more. If not all of the body has come, or it was read or closed
+// already, the memory is nil and nothing has changed.
 func (b *Body) Whole() ([]byte, *Memory) {
 	body, plain := b.r.(*plainBody)
 	if !plain || b.err != nil || int64(body.in.Buffered()) < body.left || !b.over.CompareAndSwap(false, true) {

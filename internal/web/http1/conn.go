@@ -34,7 +34,7 @@ func newConn(c net.Conn, key poolKey) *conn {
 	return &conn{conn: c, socket: socket, key: key, look: newLook(socket)}
 }
 
-// Read holds the limit.
+// Read reads from the connection, at most as many bytes as are left.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, errHeaderLimit
@@ -59,8 +59,8 @@ func (c *conn) abort() { _ = c.socket.Close() }
 // retire closes an idle connection, with TLS's message of its end.
 func (c *conn) retire() { _ = c.conn.Close() }
 
-// quiet reports whether nothing has come over a kept connection since: neither its end,
-// nor an answer that was not asked for.
+// quiet reports whether nothing has come over a connection since it was kept: neither its end, nor an answer that was
+// not asked for.
 func (c *conn) quiet() bool { return c.look == nil || c.look() }
 
 // empty reports whether TLS holds no more bytes after a body, which would otherwise be

@@ -12,7 +12,7 @@ import (
 // A Head is the part of a request that does not depend on the URL, as bytes. They are
 // net/http's bytes, in its order: the host, User-Agent, then the rest by name.
 type Head struct {
-	host  string // instead of the URL's; "" if that
+	host  string // sent instead of the URL's host; "" if there is none
 	lines []byte // all but the host's, with the empty line at the end
 	close bool   // the connection is to be closed after the answer
 }
@@ -67,8 +67,8 @@ func (h *Head) appendRequest(b []byte, host, uri string) ([]byte, error) {
 	return append(b, h.lines...), nil
 }
 
-// cleanHost is what net/http makes of a host before it is sent: in ASCII, without
-// the zone of an address, and empty rather than harmful.
+// cleanHost is what net/http makes of a host before it is sent: in ASCII, without the zone of an address, and empty if
+// it is not valid.
 func cleanHost(host string) (string, error) {
 	host, err := httpguts.PunycodeHostPort(host)
 	if err != nil {

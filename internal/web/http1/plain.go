@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// readResponse reads the headers of an answer, and what its body is. Most answers
-// are plain; all others are net/http's to read, which takes four times as long.
+// readResponse reads the headers of an answer, and what its body is. Most answers are plain; net/http reads all others,
+// which takes four times as long.
 func readResponse(in *bufio.Reader) (*http.Response, error) {
 	if res := readPlain(in); res != nil {
 		return res, nil
@@ -17,11 +17,9 @@ func readResponse(in *bufio.Reader) (*http.Response, error) {
 	return http.ReadResponse(in, nil)
 }
 
-// readPlain reads an answer that has come as far as its headers go and has nothing
-// unusual in them: HTTP/1.1, a body whose length is given, names and values of
-// printable ASCII, none of the headers by which a message means something else
-// than it seems. It returns nil, and has read nothing, whenever it is not sure;
-// what it does return is what http.ReadResponse would.
+// readPlain reads an answer whose headers have come already and have nothing unusual in them: HTTP/1.1, a body whose
+// length is given, names and values of printable ASCII, no header that changes how the message is read. It returns nil,
+// and has read nothing, whenever it is not sure. What it does return is what http.ReadResponse would.
 func readPlain(in *bufio.Reader) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))
@@ -158,7 +156,7 @@ type plainBody struct {
 	left int64
 }
 
-// Read tells of the end with the last bytes.
+// Read returns io.EOF together with the last bytes.
 func (b *plainBody) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF

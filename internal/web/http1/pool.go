@@ -32,12 +32,12 @@ type Pool struct {
 	memories     sync.Pool // of *Memory
 
 	mu     sync.Mutex
-	newest map[poolKey]*conn // guarded by mu; of each key
+	newest map[poolKey]*conn // guarded by mu; the newest connection of each key
 	front  *conn             // guarded by mu; the most recently used of all
 	back   *conn             // guarded by mu; the least recently used
 	n      int               // guarded by mu
 	timer  *time.Timer       // guarded by mu; nil until it is needed
-	set    bool              // guarded by mu; the timer is
+	set    bool              // guarded by mu; the timer is set
 	closed bool              // guarded by mu; nothing is kept any more
 }
 
@@ -79,8 +79,7 @@ func (p *Pool) take(key poolKey) *conn {
 	return c
 }
 
-// put keeps a connection, or closes it if its origin has enough. Another one may
-// have to go for it.
+// put keeps a connection, or closes it if its origin has enough. Another one may be closed to make room for it.
 func (p *Pool) put(c *conn) {
 	var gone *conn // linked by older
 	p.mu.Lock()
@@ -176,7 +175,7 @@ func (p *Pool) sweep() {
 // CloseIdle closes every connection in the pool.
 func (p *Pool) CloseIdle() { p.closeAll(false) }
 
-// Close closes them, and every other one when it is given back.
+// Close closes every connection in the pool, and every other one when it is given back.
 func (p *Pool) Close() { p.closeAll(true) }
 
 func (p *Pool) closeAll(forever bool) {
@@ -187,7 +186,7 @@ func (p *Pool) closeAll(forever bool) {
 	retireAll(gone)
 }
 
-// closeOf does the same with the connections of one Transport.
+// closeOf is closeAll for the connections of one Transport.
 func (p *Pool) closeOf(t *Transport, forever bool) {
 	p.mu.Lock()
 	t.closed = t.closed || forever
@@ -214,8 +213,7 @@ func (p *Pool) removeAllLocked(t *Transport) (gone *conn) {
 	return gone
 }
 
-// retireAll closes connections that are in no pool any more, one older than the
-// other.
+// retireAll closes connections that are in no pool any more, linked by older.
 func retireAll(c *conn) {
 	for c != nil {
 		next := c.idle.older

@@ -106,8 +106,8 @@ func (t *Transport) Do(x *Exchange, r Request) (*http.Response, error) {
 	return nil, err
 }
 
-// connection gives the exchange a connection: a kept one that seems alive, unless the
-// request needs a new one, or a new one.
+// connection gives the exchange a connection: a kept one that seems alive, or else a new one. A request may ask for a
+// new one.
 func (t *Transport) connection(x *Exchange, r *Request, scheme, host string) (*conn, error) {
 	if why := x.cause(); why != nil {
 		return nil, why
@@ -201,5 +201,5 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, closing bool) (_ *
 // CloseIdle closes the connections of this Transport that are in the pool.
 func (t *Transport) CloseIdle() { t.pool.closeOf(t, false) }
 
-// Close closes them, and every other one when it is given back.
+// Close closes the connections of this Transport that are in the pool, and every other one when it is given back.
 func (t *Transport) Close() { t.pool.closeOf(t, true) }

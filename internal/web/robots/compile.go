@@ -26,7 +26,7 @@ func compile(who agent, lines []line) *Rules {
 		r.add(&l)
 	}
 
-	// Both sorts are stable, so that of equal rules the first line answers.
+	// Both sorts are stable, so that the first line wins among equal rules.
 	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })
 	slices.SortStableFunc(r.plain, func(a, b rule) int {
 		return cmp.Or(strings.Compare(a.pattern, b.pattern),

@@ -39,10 +39,9 @@
 //
 // # Cost
 //
-// Rules without wildcards are found by one binary search, whatever their number.
-// Rules with wildcards are tried from the longest to the shortest until one
-// matches, those shorter than what is already found never, and those that need
-// letters which the path lacks are passed over. One try reads path and pattern at
-// most once each, however many stars there are. A file with so many near misses
-// that all of this does not help is answered with [TooCostly], which refuses.
+// Rules without wildcards are found by one binary search, whatever their number. Rules with wildcards are tried from
+// the longest to the shortest until one matches. Those that are shorter than a rule already found are not tried, and
+// those that need letters which the path lacks are skipped. One try reads path and pattern at most once each, however
+// many stars there are. A file with so many near misses that all of this does not help is answered with [TooCostly],
+// which refuses.
 package robots

@@ -43,7 +43,7 @@ func Parse(body []byte) *File {
 	return &p.file
 }
 
-// narrow brings a file in UTF-16, which some editors write, to UTF-8. Only a byte order mark tells it.
+// narrow brings a file in UTF-16, which some editors write, to UTF-8. It is recognised by its byte order mark alone.
 func narrow(body []byte) []byte {
 	var order binary.ByteOrder
 	switch {

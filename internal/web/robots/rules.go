@@ -15,9 +15,8 @@ type Rules struct {
 	delay time.Duration
 	paced bool // a Crawl-delay was given; it may be zero
 
-	// plain are the rules without wildcards, by pattern, each pattern once. The
-	// longest one that a path begins with is the last one not after the path, or
-	// one of those it leads to by link.
+	// plain are the rules without wildcards, sorted by pattern, each pattern once. The longest one that a path begins
+	// with is the last one that does not sort after the path, or one that this leads to by link.
 	plain []rule
 
 	// wild are the rules with a * or a $, the most specific first, and pairs the
@@ -37,14 +36,12 @@ type rule struct {
 	allow bool
 }
 
-// maxWork is how many bytes of paths and patterns one match may read while trying
-// rules with wildcards: what some thousand rules make of a long path, or a few
-// milliseconds.
+// maxWork is how many bytes of paths and patterns one match may read while trying rules with wildcards. It is enough
+// for some thousand rules and a long path, and takes a few milliseconds.
 const maxWork = 4 << 20
 
-// TooCostly stands in Match.Rule when a path was refused because the file holds so
-// many rules that all but match it that finding the right one would take too long.
-// Such files are made to slow crawlers down.
+// TooCostly is the Match.Rule of a path that is refused because it would take too long to find its rule: too many rules
+// of the file almost match it. Such files are made to slow crawlers down.
 const TooCostly = "(rules too costly to match)"
 
 // A Match is a decision and the rule that made it.
@@ -74,9 +71,8 @@ func (r *Rules) Size() int {
 	return fixed + r.bytes + perRule*(cap(r.plain)+cap(r.wild)) + perPairs*cap(r.pairs)
 }
 
-// Match decides whether a path, with its query if it has one, may be fetched. It
-// does not allocate when the path is in normal form, which canonical URLs are but
-// for the rare one with a character like | or *.
+// Match decides whether a path, with its query if it has one, may be fetched. It does not allocate when the path is in
+// normal form. Canonical URLs are, except the rare one with a character like | or *.
 func (r *Rules) Match(pathQuery string) Match {
 	if pathQuery == "" {
 		pathQuery = "/"
@@ -156,8 +152,7 @@ func (r *Rules) findPlain(path string) *rule {
 	return last
 }
 
-// compare orders rules by how much they weigh: the longer first, of equals the
-// Allow.
+// compare orders rules by how much they weigh: the longer first, and Allow first if they are equally long.
 func compare(a, b *rule) int {
 	switch {
 	case len(a.pattern) != len(b.pattern):

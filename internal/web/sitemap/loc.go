@@ -1,6 +1,6 @@
 package sitemap
 
-// Limits of the schema for an address: in characters, as it is written but for the escaping of XML.
+// Limits of the schema for an address: in characters, before the escaping of XML.
 const (
 	minLoc = 12
 	maxLoc = 2048

@@ -20,7 +20,8 @@ var ErrNotSitemap = errors.New("not a sitemap")
 const maxLayers = 3
 
 // What unzipping may give: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps
-// come to a hundred at most; little that unzips to much would keep its reader busy long after the last byte has come.
+// unzip to a hundred times at most. A small file that unzips to very much would keep its reader busy long after its
+// last byte has come.
 const (
 	maxUnzipped = 32 << 20
 	maxRatio    = 256
@@ -167,8 +168,7 @@ func (u *unzippedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readText takes each line that looks like a URL. Lines that do not are passed over, but a file without any is no
-// sitemap.
+// readText takes each line that looks like a URL, and skips the others. A file without any such line is no sitemap.
 func readText(in *bufio.Reader, fn func(*Entry) error) error {
 	found := false
 	for {

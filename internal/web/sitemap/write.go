@@ -131,7 +131,7 @@ type Index struct {
 	buf     []byte
 }
 
-// NewIndex writes to w, which the caller buffers. Of the options the limits count.
+// NewIndex writes to w, which the caller buffers. It uses only the limits of the options.
 func NewIndex(w io.Writer, o Options) *Index {
 	o.MaxURLs, o.MaxBytes = cmp.Or(o.MaxURLs, MaxURLs), cmp.Or(o.MaxBytes, MaxBytes)
 	return &Index{w: w, o: o}

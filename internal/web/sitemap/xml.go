@@ -94,7 +94,7 @@ func (t *tokenReader) begin() {
 	}
 }
 
-// ReadByte is what the decoder reads by.
+// ReadByte is the method by which the decoder reads.
 func (t *tokenReader) ReadByte() (byte, error) {
 	switch {
 	case t.used > maxToken:
