@@ -27,7 +27,7 @@ func (c *Client) crawl(ctx context.Context, in call) (*service.Crawl, error) {
 }
 
 // Submit submits a crawl. The key names the request: if it is repeated, the answer is the same and no second crawl is
-// made. An empty one is chosen.
+// made. If the key is empty, Submit chooses one.
 func (c *Client) Submit(ctx context.Context, s service.Submission, key string) (*service.Crawl, error) {
 	header := http.Header{"Idempotency-Key": {cmp.Or(key, rand.Text())}}
 	return c.crawl(ctx, call{method: http.MethodPost, path: "/v1/crawls", body: s, header: header, repeat: true})
@@ -43,8 +43,8 @@ func (c *Client) Crawls(ctx context.Context, f service.CrawlFilter) (*service.Li
 	return c.list(ctx, "/v1/crawls", f)
 }
 
-// Queue reads crawls that wait, in the order in which they start. Of the filter it uses the account, the limit and the
-// cursor.
+// Queue reads crawls that wait, in the order in which they start. It uses only the account, the limit and the cursor of
+// the filter.
 func (c *Client) Queue(ctx context.Context, f service.CrawlFilter) (*service.List[service.Crawl], error) {
 	return c.list(ctx, "/v1/queue", service.CrawlFilter{Account: f.Account, Limit: f.Limit, Cursor: f.Cursor})
 }
@@ -69,7 +69,7 @@ func (c *Client) Edit(ctx context.Context, id string, e service.Edit) (*service.
 	return c.crawl(ctx, call{method: http.MethodPatch, path: crawlPath(id), body: e, repeat: true})
 }
 
-// Command asks a crawl to do something. To repeat a command is fine, but for a recrawl.
+// Command asks a crawl to do something. Every command but a recrawl may be repeated.
 func (c *Client) Command(ctx context.Context, id string, command service.Command) (*service.Crawl, error) {
 	if command == service.CommandDelete {
 		return c.crawl(ctx, call{method: http.MethodDelete, path: crawlPath(id), repeat: true})

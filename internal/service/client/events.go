@@ -18,9 +18,9 @@ import (
 
 const maxEvent = 4 << 20 // bytes of one line of a stream
 
-// Events are the events and samples of one crawl, or of all crawls if id is empty, after the event with the id last; a
-// negative one means from now on. A stream that breaks is opened again after the last event, so no durable event is
-// lost or comes twice. It ends with an error that does not pass by itself, or with the context.
+// Events are the events and samples of one crawl, or of all crawls if id is empty, after the event with the id last. A
+// negative last means from now on. A stream that breaks is opened again after the last event, so no durable event is
+// lost or comes twice. The sequence ends with an error of a status below 500, or with the context.
 func (c *Client) Events(ctx context.Context, id string, last int64) iter.Seq2[service.Event, error] {
 	path := "/v1/events"
 	if id != "" {

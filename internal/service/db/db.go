@@ -26,7 +26,7 @@ const Name = "service.db"
 // Options are what a database needs.
 type Options struct {
 	Dir     string              // the data directory, which exists
-	Observe func(time.Duration) // called with what each transaction that writes has taken; may be nil
+	Observe func(time.Duration) // called with the time that each writing transaction took; may be nil
 	Log     *slog.Logger        // nil means none
 }
 
@@ -108,8 +108,8 @@ func makePrivate(path string) error {
 	return nil
 }
 
-// makeEmpty makes a file that only its owner can read. It does not open one that exists: to close a file ends all locks
-// that the process has on it.
+// makeEmpty makes a file that only its owner can read. It does not open a file that exists: closing it would end all
+// locks that the process has on it.
 func makeEmpty(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -132,8 +132,8 @@ func open(path, more string, connections int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// connect opens the first connection of a pool. While several connections bring a new database to the journal mode that
-// is named in open, SQLite refuses all but one of them at once, whatever their busy timeout is.
+// connect opens the first connection of a pool. If several connections set the journal mode of a new database at the
+// same time, SQLite refuses all but one of them at once, whatever their busy timeout is.
 func connect(ctx context.Context, pool *sql.DB) error {
 	for began := time.Now(); ; {
 		err := pool.PingContext(ctx)
@@ -160,12 +160,11 @@ func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close
 // Read is where queries are made. They cannot write.
 func (d *DB) Read() Reader { return Reader{d.reader} }
 
-// A Reader makes queries. They are short, so they run to their end also if no request waits for the answer any more:
-// for a context that can end, the driver and database/sql start a goroutine each, and wait for it, which takes long
-// beside busy crawls.
+// A Reader makes queries. A query runs to its end even if its context ends. Queries are short, and for a context that
+// can end the driver and database/sql each start a goroutine and wait for it, which takes long beside busy crawls.
 type Reader struct{ pool *sql.DB }
 
-// QueryContext is that of [sql.DB].
+// QueryContext is like that of [sql.DB].
 func (r Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -173,7 +172,7 @@ func (r Reader) QueryContext(ctx context.Context, query string, args ...any) (*s
 	return r.pool.QueryContext(context.WithoutCancel(ctx), query, args...)
 }
 
-// QueryRowContext is that of [sql.DB].
+// QueryRowContext is like that of [sql.DB].
 func (r Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return r.pool.QueryRowContext(context.WithoutCancel(ctx), query, args...)
 }
@@ -207,7 +206,8 @@ func (d *DB) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return nil
 }
 
-// ignoreDone is the error of a rollback; a transaction whose context ended is rolled back already.
+// ignoreDone returns the error of a rollback. A transaction whose context ended is rolled back already, which is no
+// error.
 func ignoreDone(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return nil
@@ -215,7 +215,7 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// Refill makes the reserve again when the disk has space. Call it now and then.
+// Refill makes the reserve again when the disk has space. The service calls it when there is space again.
 func (d *DB) Refill() error { return d.reserve.fill() }
 
 // isFull says whether a transaction, or the opening of the database, failed because the disk is full.

@@ -110,8 +110,8 @@ func (d *DB) copyTo(ctx context.Context, path string) error {
 	return os.Rename(whole, path)
 }
 
-// step takes one step, unless another process has done so meanwhile. Before, if it is given, is where a copy of the
-// database goes first: the transaction keeps other processes from making one at the same time.
+// step takes one step, unless another process has done so meanwhile. If before is not empty, the database is copied to
+// this path first: the transaction keeps other processes from making a copy at the same time.
 func (d *DB) step(ctx context.Context, from int, text, before string) error {
 	return d.transact(ctx, func(tx *sql.Tx) error {
 		if now, err := readVersion(ctx, tx); err != nil || now != from {

@@ -65,7 +65,7 @@ func delays() []time.Duration {
 		6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 }
 
-// nextAttempt is when a delivery is tried again that has failed so often; zero if it is not.
+// nextAttempt is when a delivery is tried again after so many failed attempts. It is zero if the delivery is given up.
 func nextAttempt(failed int, now time.Time) time.Time {
 	if failed > len(delays()) {
 		return time.Time{}

@@ -59,7 +59,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 	return d, nil
 }
 
-// mostTested bounds the deliveries of a webhook that wait when another test is asked for.
+// mostTested is the number of waiting deliveries from which on a webhook refuses another test.
 const mostTested = 100
 
 // Test sends an event of the type testEvent to a webhook.

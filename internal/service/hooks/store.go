@@ -85,7 +85,8 @@ func (s *store) prune(ctx context.Context) error {
 	})
 }
 
-// waitingHooks looks the next delivery of each webhook up in an index: deliveries may be many, and each attempt asks.
+// waitingHooks finds the next delivery of each webhook by an index, because there may be many deliveries and each
+// attempt runs this query.
 const waitingHooks = "SELECT id, account, next FROM (SELECT webhook.id, webhook.account, (SELECT MIN(next_at) FROM " +
 	"delivery WHERE delivery.state = ? AND delivery.webhook = webhook.id) AS next FROM webhook WHERE enabled <> 0) " +
 	"AS hooks WHERE next IS NOT NULL ORDER BY next, id"

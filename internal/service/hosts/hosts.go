@@ -49,8 +49,8 @@ type CrawlCount struct {
 const (
 	// writeEvery is how often changes are written. A host that changes more often is written once.
 	writeEvery = 10 * time.Second
-	// keepLearned is how long a pace is remembered after its last change. A host may recover, and no crawl would find
-	// out.
+	// keepLearned is how long a pace is remembered after its last change. After that the host may have recovered, which
+	// no crawl would find out at the old pace.
 	keepLearned = 30 * 24 * time.Hour
 )
 

@@ -102,7 +102,7 @@ func parseCron(text, zone string) (timetable, error) {
 	return s, nil
 }
 
-// every is due at the anchor plus any number of intervals.
+// every returns a timetable that is due at the anchor plus any number of intervals.
 func every(interval time.Duration, anchor time.Time) (timetable, error) {
 	if interval < minInterval {
 		return timetable{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, minInterval)
@@ -254,8 +254,8 @@ func (s *timetable) nextOfDay(day, after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// firstTime is when a local time, given as if it were UTC, comes in a zone for the first time; or when the gap ends
-// that it is in.
+// firstTime is the first moment at which clocks in a zone show a local time, which is given as if it were UTC. If the
+// local time is in a gap, it is the end of the gap.
 func firstTime(local time.Time, zone *time.Location) time.Time {
 	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), 0, 0, zone)
 	start, end := at.ZoneBounds()

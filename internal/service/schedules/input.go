@@ -25,8 +25,8 @@ type Input struct {
 	Recrawl    *service.Recrawl    `json:"recrawl,omitempty"`
 }
 
-// applyTo changes a row. A time or a crawl that is given takes the place of the other kind, so that one field is enough
-// for a change.
+// applyTo changes a row. A cron expression replaces an interval, and a submission replaces a crawl, and the other way
+// round. So one field is enough for a change.
 func (in *Input) applyTo(r *row) {
 	if in.Cron != nil && in.Interval == nil && *in.Cron != "" {
 		r.Interval = ""

@@ -14,7 +14,7 @@ const (
 	// pollEvery bounds how long it takes until a jump of the clock is noticed, and how soon something is tried again
 	// that the service could not do.
 	pollEvery = 30 * time.Second
-	// setBack is how far the clock may be set back without what has run running again.
+	// setBack is how far the clock may be set back without running again what has run.
 	setBack = 2 * time.Hour
 )
 
@@ -101,14 +101,14 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 	return err
 }
 
-// errUnfinished skips a run.
+// errUnfinished is the reason to skip a run: the last one has not ended.
 func errUnfinished(id string, state service.State) error {
 	return &service.Error{Code: service.ErrState, State: state,
 		Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
 }
 
-// submit starts a crawl of its own. The key makes sure that a kill between this and the update of the row does not
-// start a second one.
+// submit submits the crawl of a schedule. The idempotency key prevents a second crawl after a kill between this and the
+// update of the row.
 func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
 	if r.LastCrawl != "" {
 		last, err := s.service.Crawls.Get(ctx, c, r.LastCrawl)

@@ -18,7 +18,7 @@ type Schedules struct {
 	service *service.Service
 	log     *slog.Logger
 	wake    chan struct{} // holds one signal
-	// write is that of the service. Tests let it fail where a process would be killed.
+	// write is Service.Write. Tests let it fail where a process would be killed.
 	write func(ctx context.Context, fn func(tx *service.Tx) error) error
 }
 
@@ -32,7 +32,7 @@ func New(s *service.Service, log *slog.Logger) *Schedules {
 type row struct {
 	service.Schedule
 	createdBy string          // id of a key
-	scopes    []service.Scope // what the maker might do, and so may what the schedule starts
+	scopes    []service.Scope // those of the maker, which the schedule's crawls have too
 	firing    *firing
 }
 
@@ -75,8 +75,7 @@ func query(ctx context.Context, q service.Queryer, where string, args ...any) ([
 	return rows, err
 }
 
-// shown is the schedule without the secrets of its settings, as that of a crawl is: a key that only reads must not get
-// them.
+// shown is the schedule without the secrets of its settings: a key that only reads must not get them.
 func (r *row) shown() *service.Schedule {
 	s := r.Schedule
 	if s.Submission != nil {
@@ -161,7 +160,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 	return r.shown(), nil
 }
 
-// Edit changes a schedule. What it starts from then on may use what the caller may.
+// Edit changes a schedule. From then on its crawls have the scopes of the caller.
 func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in Input) (*service.Schedule, error) {
 	checked, err := get(ctx, s.service.DB().Read(), c, id)
 	if err != nil {
