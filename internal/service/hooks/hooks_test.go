@@ -480,3 +480,59 @@ func TestManyWaitingDeliveries(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The deliveries of a webhook are bounded in number, also while none of them is sent. Those that have ended are removed
+// before those that wait, of these the oldest first, and the audit log says how many. Other webhooks keep theirs.
+func TestDeliveriesAreBounded(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	full, other := create(t, h, admin(f.a), "http://receiver.example/"), create(t, h, admin(f.b), "http://b.example/")
+	s := &store{service: f.Service}
+	collect := func(of *service.Caller, events int) {
+		f.add(of, slices.Repeat([]service.EventType{service.CrawlStarted}, events)...)
+		if err := s.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number := func(where string, args ...any) int {
+		t.Helper()
+		n, err := service.Value[int](t.Context(), f.DB().Read(), "SELECT COUNT(*) FROM "+where, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	given := func() int { return number("audit WHERE action = 'webhook.give_up' AND object = ?", full.ID) }
+	collect(f.b, 3)
+	collect(f.a, 10)
+	err := f.Write(t.Context(), func(tx *service.Tx) error {
+		// the five newest have arrived
+		return tx.Change("UPDATE delivery SET state = ?, done_at = ? WHERE id IN (SELECT id FROM delivery WHERE webhook "+
+			"= ? ORDER BY id DESC LIMIT 5)", service.Delivered, time.Now(), full.ID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest, err := queryDeliveries(t.Context(), f.DB().Read(), "WHERE webhook = ? ORDER BY id LIMIT 1", full.ID)
+	if err != nil || len(oldest) != 1 {
+		t.Fatalf("%v, %v", oldest, err)
+	}
+	collect(f.a, mostKept-10)
+	if n := number("delivery WHERE webhook = ?", full.ID); n != mostKept || given() != 0 {
+		t.Fatalf("%d deliveries are kept of %d, %d entries of the audit log", n, mostKept, given())
+	}
+	collect(f.a, 2*pruneAfter)
+	if n := number("delivery WHERE webhook = ?", full.ID); n > mostKept+pruneAfter || n < mostKept-mostKept/10 ||
+		given() == 0 {
+		t.Errorf("%d deliveries are kept, %d entries of the audit log", n, given())
+	}
+	if n := number("delivery WHERE webhook = ? AND state <> ?", full.ID, service.DeliveryPending); n != 0 {
+		t.Errorf("%d deliveries that have ended are kept, though others that waited were removed", n)
+	}
+	if n := number("delivery WHERE id = ?", oldest[0].ID); n != 0 {
+		t.Error("the oldest delivery that waits is kept")
+	}
+	if n := number("delivery WHERE webhook = ?", other.ID); n != 3 {
+		t.Errorf("another webhook has %d deliveries, want 3", n)
+	}
+}

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -16,12 +17,18 @@ const (
 	reader = "webhooks"
 	// keepLog is how long a delivery stays in the log after its end.
 	keepLog = 30 * 24 * time.Hour
+	// mostKept bounds the deliveries of a webhook, whatever became of them. Where there are more, a tenth is removed:
+	// those that have ended before those that wait, and the oldest first.
+	mostKept = 10_000
+	// pruneAfter is how many deliveries are made before it is looked at again whether a webhook has too many.
+	pruneAfter = 1000
 )
 
 // store is the deliveryStore in the database. Collect is called by one goroutine.
 type store struct {
 	service  *service.Service
 	prunedAt time.Time // used by Collect only
+	made     int       // deliveries since then; used by Collect only
 }
 
 // Collect makes deliveries of the events since the last call. The mark moves in the same transaction.
@@ -37,17 +44,18 @@ func (s *store) Collect(ctx context.Context) error {
 			return err
 		}
 		if len(events) > 0 {
-			if err := s.service.Write(ctx, func(tx *service.Tx) error { return collect(ctx, tx, events) }); err != nil {
+			err := s.service.Write(ctx, func(tx *service.Tx) error { return s.collect(ctx, tx, events) })
+			if err != nil {
 				return err
 			}
 		}
-		if len(events) < collectBatch {
-			return s.prune(ctx)
+		if err := s.prune(ctx); err != nil || len(events) < collectBatch {
+			return err
 		}
 	}
 }
 
-func collect(ctx context.Context, tx *service.Tx, events []service.Event) error {
+func (s *store) collect(ctx context.Context, tx *service.Tx, events []service.Event) error {
 	now := page.Time{Time: time.Now().UTC()}
 	for i := range events {
 		e := &events[i]
@@ -68,21 +76,55 @@ func collect(ctx context.Context, tx *service.Tx, events []service.Event) error 
 			if err := insert(tx, &d, e); err != nil {
 				return err
 			}
+			s.made++
 		}
 	}
 	return tx.Put("cursor", "reader", "reader, event", reader, events[len(events)-1].ID)
 }
 
-// prune removes old entries of the log, once an hour.
+// prune removes deliveries that are too old or too many, once an hour and whenever many were made.
 func (s *store) prune(ctx context.Context) error {
 	now := time.Now()
-	if now.Sub(s.prunedAt).Abs() < time.Hour {
+	if now.Sub(s.prunedAt).Abs() < time.Hour && s.made < pruneAfter {
 		return nil
 	}
-	s.prunedAt = now
-	return s.service.Write(ctx, func(tx *service.Tx) error {
+	s.prunedAt, s.made = now, 0
+	err := s.service.Write(ctx, func(tx *service.Tx) error {
 		return tx.Change("DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog))
 	})
+	if err != nil {
+		return err
+	}
+	type fullHook struct {
+		id, account string
+		deliveries  int
+	}
+	full, err := service.Collect(ctx, s.service.DB().Read(), func(w *fullHook) []any {
+		return []any{&w.id, &w.account, &w.deliveries}
+	}, "SELECT webhook.id, account, number FROM (SELECT webhook AS hook, COUNT(*) AS number FROM delivery GROUP BY "+
+		"webhook) AS counted JOIN webhook ON webhook.id = hook WHERE number > ?", mostKept)
+	for _, w := range full {
+		err = errors.Join(err, s.service.Write(ctx, func(tx *service.Tx) error {
+			return giveUp(ctx, tx, w.id, w.account, w.deliveries-mostKept+mostKept/10)
+		}))
+	}
+	return err
+}
+
+// giveUp removes deliveries of a webhook. The audit log says how many of them still waited.
+func giveUp(ctx context.Context, tx *service.Tx, id, account string, number int) error {
+	const first = " FROM delivery WHERE webhook = ? ORDER BY state = ?, id LIMIT ?"
+	waited, err := service.Value[int](ctx, tx, "SELECT COUNT(*) FROM (SELECT state"+first+") AS removed WHERE state = ?",
+		id, service.DeliveryPending, number, service.DeliveryPending)
+	if err != nil {
+		return err
+	}
+	err = tx.Change("DELETE FROM delivery WHERE id IN (SELECT id"+first+")", id, service.DeliveryPending, number)
+	if waited > 0 {
+		system := &service.Caller{System: "webhooks", Account: service.Account{ID: account}}
+		err = errors.Join(err, tx.Audit(system, "webhook.give_up", id, map[string]int{"deliveries": waited}))
+	}
+	return err
 }
 
 // waitingHooks finds the next delivery of each webhook by an index, because there may be many deliveries and each
