@@ -269,7 +269,7 @@ func (b *batch) questions() {
 	b.seen = slices.Grow(b.seen[:0], len(b.ask))[:len(b.ask)]
 }
 
-// answer takes in what the store said: links that it has not seen are verified.
+// answer applies what the store said: links that it has not seen become linkVerified.
 func (b *batch) answer() {
 	for _, i := range b.todo {
 		if b.states[i] != linkDoubtful {

@@ -226,8 +226,8 @@ func (f *Frontier) RestoreFolds(r io.Reader) (run uint64, err error) {
 // domainSize is the length of a domain in the blob.
 const domainSize = 18
 
-// Fold takes in evidence that was recorded at a position by an earlier run. It is
-// called after RestoreFolds, in the order of positions, before Resume.
+// Fold counts evidence that an earlier run recorded at a position. It is called after RestoreFolds, in the order of
+// positions, before Resume.
 func (f *Frontier) Fold(at Position, e Evidence) {
 	switch e.Kind {
 	case evidenceDomainFailed, evidenceDomainAnswered:

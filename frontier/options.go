@@ -34,8 +34,7 @@ type Options struct {
 	// MaxInMemory is how many URLs are held in memory, leased ones included. Zero
 	// means 5,000,000. The others stay in the store until there is room.
 	MaxInMemory int
-	// MaxHosts is how many hosts are kept at hand; the others are parked. Zero
-	// means 500,000.
+	// MaxHosts is how many hosts are active at once; the others are parked. Zero means 500,000.
 	MaxHosts int
 	// MaxVerify is how many keys may be looked up in the store at once to find out
 	// whether the filter erred. Zero means 512.
@@ -106,8 +105,8 @@ type Options struct {
 	// evidence, which is recorded also if the link turns out to be known or is skipped.
 	// It is called without locks, from many goroutines.
 	Admit func(*Link, []Evidence) []Evidence
-	// Observe, when not nil, is told what happens to hosts, for log and metrics.
-	// It is called without locks, from many goroutines.
+	// Observe, when not nil, is called with what happens to hosts, for log and metrics. It is called without locks,
+	// from many goroutines.
 	Observe func(Notice)
 }
 

@@ -30,7 +30,7 @@ type hostQueue struct {
 	waitLast int32
 	waiting  uint32 // waits
 	ticketed uint32 // of them, with a ticket
-	inMemory uint32 // permits held, but for leases: entries in windows and waits with text
+	inMemory uint32 // permits held, without those of leases: entries in windows and waits with text
 }
 
 // pages are the pages not finished.

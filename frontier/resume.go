@@ -41,7 +41,7 @@ func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error
 	return nil
 }
 
-// resume takes in what is pending of a host, and what was learned about it.
+// resume adds a host with its backlog, and applies what was learned about it.
 func (s *shard) resume(b *Backlog) {
 	i, h := s.hostOf(b.Fact.Host, b.Fact.Name)
 	if h.flags&hostUnknown != 0 {

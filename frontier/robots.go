@@ -214,8 +214,8 @@ func (a *asks) drop(i int32, h *host) {
 	h.flags &^= hostRobotsAsked
 }
 
-// refuseAll ends the waits for a host that gets no more requests. An origin of the
-// host itself asks anew if the host is tried again.
+// refuseAll ends the waits for a host that gets no more requests. An origin of the host itself asks again if the host
+// is tried again.
 func (a *asks) refuseAll(i int32, h *host) {
 	for _, q := range a.questions[i] {
 		a.refuse(h.id, &q)

@@ -94,7 +94,7 @@ func (sc *schedule) nextParked() (int32, bool) {
 	return sc.parked.First(), true
 }
 
-// add takes in a host that is new in the table, as a parked one.
+// add prepares for a host that is new in the table; it is parked at first.
 func (sc *schedule) add(i int32) { sc.places.Grow(i + 1) }
 
 // activate makes a parked host active.

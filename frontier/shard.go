@@ -154,7 +154,7 @@ func (s *shard) push(l *Link) {
 	s.touch(i)
 }
 
-// giveBack frees what a host has in memory, but for the first keep entries.
+// giveBack frees what a host has in memory, except for the first keep entries.
 func (s *shard) giveBack(h *host, keep uint32) {
 	freed := int64(s.queues.giveBack(&h.hostQueue, keep))
 	s.count.gaveBack += freed
@@ -313,7 +313,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 // A pick is what a host's next lease would be for.
 type pick struct {
 	at    int64  // when the URL may be fetched, whatever the pace says; never if there is no URL
-	why   reason // why there is none
+	why   reason // why there is no URL
 	load  bool   // it must be read from the store first
 	wait  int32  // index or -1
 	level int32  // index or -1

@@ -26,8 +26,8 @@ const (
 // Off switches off what a field sets, where zero means a default.
 const Off = -1
 
-// Options are the settings of a store. None of them is stored, but for Seed: a
-// store may be opened with other options than it was written with.
+// Options are the settings of a store. Only Seed is stored: a store may be opened with other options than it was
+// written with.
 type Options struct {
 	// Mode says what Open may find. The zero value is OpenOrCreate.
 	Mode Mode

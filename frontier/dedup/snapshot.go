@@ -35,7 +35,7 @@ type Layer struct {
 // IsSealed reports whether a stored layer says that it was sealed.
 func IsSealed(blob []byte) bool { return len(blob) > sealedAt && blob[sealedAt] == 1 }
 
-// The stored form of a layer, little-endian but for bloom's own part:
+// The stored form of a layer, little-endian except for bloom's own part:
 //
 //	"MWBF", version byte, hash count byte, sealed byte, zero byte
 //	index, tag, capacity, keys: 8 bytes each

@@ -9,8 +9,7 @@ const (
 	// ClassNone is a request of which nothing can be said: it was cancelled, or
 	// never reached the wire.
 	ClassNone Class = iota
-	// ClassOK is any answer that is none of the following: the host served us,
-	// even where the answer is a redirect, a 404 or a 410.
+	// ClassOK is any answer of no other class: the host served us, even if the answer is a redirect, a 404 or a 410.
 	ClassOK
 	// ClassForbidden is a 403.
 	ClassForbidden

@@ -105,7 +105,7 @@ func (s *smoothed) add(d time.Duration) {
 	*s = smoothed((7*uint64(*s) + uint64(us)) / 8)
 }
 
-// Learned is what to persist.
+// Learned returns the part of p to store.
 func (p Pace) Learned() Learned {
 	return Learned{
 		Delay: fromMillis(p.learned), Floor: fromMillis(p.floor),

@@ -118,10 +118,9 @@ func setOf(members string) (set byteSet) {
 // appendCanonical appends s with upper-case hex in its escapes and unreserved
 // characters unescaped.
 //
-// A "%" that begins no escape is kept, and then the one or two characters after
-// it must not become hex digits by unescaping: "%%32e" is a percent sign and an
-// escaped "2", and unescaping it would make the different text "%2e". Such an
-// escape stays. This is what makes the form idempotent.
+// A "%" that begins no escape is kept, and then the one or two characters after it must not become hex digits by
+// unescaping: "%%32e" is a percent sign and an escaped "2", and unescaping it would make the different text "%2e". Such
+// an escape stays. This makes the form idempotent.
 func appendCanonical(dst []byte, s string) []byte {
 	const (
 		none     = iota

@@ -39,12 +39,11 @@ func code(err error) string {
 	return ""
 }
 
-// mostTries is how often a transaction is tried that the server has rolled back for
-// the sake of another.
+// mostTries is how often a transaction is tried that the server rolls back because of another.
 const mostTries = 20
 
-// retry calls fn again while the server rolls it back for the sake of another
-// transaction, or finds that another has just made the same table.
+// retry calls fn again while the server rolls it back because of another transaction, or finds that another has just
+// made the same table.
 func retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()

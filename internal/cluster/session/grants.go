@@ -25,7 +25,7 @@ type grants struct {
 	again time.Time // when to ask again
 }
 
-// learn takes in a snapshot.
+// learn computes left from a snapshot.
 func (g *grants) learn(snap *cluster.Snapshot) {
 	g.left, g.known = snap.Crawl.MaxURLs-min(snap.Crawl.MaxURLs, snap.Crawl.Granted), true
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 )
 
-// A History is what was done on a crawl, for its report.
+// A History is the record of the work on a crawl, for its report.
 type History struct {
 	Name     string // of the crawl
 	Run      uint64

@@ -227,7 +227,7 @@ func (s *Session) beat() {
 	}
 }
 
-// learn takes in a snapshot.
+// learn stores a snapshot, and puts a token into news.
 func (s *Session) learn(snap *cluster.Snapshot) {
 	s.snapMu.Lock()
 	defer s.snapMu.Unlock()

@@ -26,7 +26,7 @@ type Local struct {
 	Levels bool
 	// Pages is how many pages this session has fetched.
 	Pages func() int64
-	// Fold takes in evidence that other machines recorded.
+	// Fold is called with evidence that other machines recorded.
 	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
 	// Seed adds the start URLs and those of public indexes.
 	Seed func(context.Context) error
@@ -334,7 +334,7 @@ func (w *work) seed() error {
 	return err
 }
 
-// poll takes in what others have sent, and tells the engine what partitions hold.
+// poll receives what others have sent, shares pages, and reports the statuses of partitions to the engine.
 func (w *work) poll() (*End, error) {
 	if err := w.receive(); err != nil {
 		return nil, err
@@ -373,7 +373,8 @@ func (w *work) report() (idle bool, err error) {
 	return w.journal.report(w.statuses)
 }
 
-// statuses is what the engine is told of the partitions that are open, false if that is not known now.
+// statuses returns the statuses of the open partitions, as they are reported to the engine; false if they are not known
+// now.
 func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
 	member, least := frontier.MemberOf(w.Frontier), 0
 	list, ok := member.Statuses(func() bool {
@@ -392,7 +393,7 @@ func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
 	return statuses, true
 }
 
-// status is what the engine is told of a partition when all that was recorded of it is applied.
+// status is the status of a partition, as it is reported to the engine. All records of the partition must be applied.
 // Least is the least depth of what this machine has to do, which is not more than that of the partition.
 func (l *Local) status(p uint8, s frontier.PartitionStatus, least int) cluster.PartStatus {
 	status := cluster.PartStatus{Idle: s.Live == 0, Busy: uint32(s.Leases), Least: uint32(max(0, least))}
@@ -403,10 +404,10 @@ func (l *Local) status(p uint8, s frontier.PartitionStatus, least int) cluster.P
 	return status
 }
 
-// inboxBytes is how much is taken in at once.
+// inboxBytes is how many bytes of hand-overs are read at once.
 const inboxBytes = 1 << 20
 
-// receive takes in what others have sent to the partitions that are open here.
+// receive records what others have sent to the partitions that are open here.
 func (w *work) receive() error {
 	list, err := ask(w.ctx, &w.calls, func(ctx context.Context) ([]cluster.Handover, error) {
 		return w.engine.Inbox(ctx, w.id, w.journal.underway(), inboxBytes)

@@ -67,7 +67,7 @@ type InFlight struct {
 	UncleanEnds
 }
 
-// Append appends the stored form of r: one part for each partition. It sets At of the links and visits, but for the
+// Append appends the stored form of r: one part for each partition. It sets At of the links and visits, without the
 // position.
 func Append(dst []byte, run uint64, r *frontier.Record, b *Bodies) []byte {
 	c, _ := b.contents.Get().(*contents)
