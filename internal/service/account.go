@@ -86,7 +86,7 @@ type Plan struct {
 	DiskBytes     int64    `json:"disk_bytes,omitempty"`       // of all crawls of the account
 	Refused       []string `json:"refused_settings,omitempty"` // settings that its crawls may not use, by file key
 
-	own *Plan // that of the account, if a crawl has another one that is safe: what it refuses stays refused
+	own *Plan // the account's plan, if a crawl has another one, which is safe; its limits apply to the crawl too
 }
 
 // defaultPlan is the plan of an account that was made without one. It exists from the start and can be changed.
@@ -103,22 +103,22 @@ type Usage struct {
 	ResetsAt page.Time `json:"resets_at"`
 }
 
-// PageUse is the use of the quota. Granted pages are reserved by crawls that run, used ones were requested. Limit 0 is
-// none.
+// PageUse is the use of the quota. Granted pages are reserved by crawls that run, used ones were requested. Limit 0
+// means no limit.
 type PageUse struct {
 	Used    int64 `json:"used"`
 	Granted int64 `json:"granted"`
 	Limit   int64 `json:"limit,omitempty"`
 }
 
-// CrawlUse is how many crawls of an account run and wait. Limit 0 is none.
+// CrawlUse is how many crawls of an account run and wait. Limit 0 means no limit.
 type CrawlUse struct {
 	Running int `json:"running"`
 	Queued  int `json:"queued"`
 	Limit   int `json:"limit,omitempty"`
 }
 
-// DiskUse is how many bytes the crawls of an account have on disk. Limit 0 is none.
+// DiskUse is how many bytes the crawls of an account have on disk. Limit 0 means no limit.
 type DiskUse struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit,omitempty"`
@@ -133,7 +133,7 @@ type Caller struct {
 	Remote   string // address of the client, for the audit log
 	Schedule string // id of the schedule that submits a crawl
 
-	expires page.Time // when keys end that the caller makes, at the latest; zero is no bound
+	expires page.Time // the latest end of keys that the caller makes; zero means no bound
 }
 
 // MayRevoke says whether the caller has all scopes of a key.

@@ -107,7 +107,7 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 	return account, err
 }
 
-// orTaken makes an error of a statement that would give two accounts one name one for the caller.
+// orTaken turns the error of a statement that would give two accounts the same name into an *Error for the caller.
 func orTaken(err error, account *Account) error {
 	if db.IsTaken(err) {
 		return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}

@@ -46,7 +46,7 @@ func (c *Crawl) hasStarted() bool { return !c.StartedAt.IsZero() }
 // isSafe says whether the crawl has the safe profile.
 func (c *Crawl) isSafe() bool { return c.Profile == string(config.Safe) }
 
-// fillEmpty makes lists and objects of what is not there, as the documented shape has them.
+// fillEmpty replaces missing lists and objects by empty ones, as the API documents them.
 func (c *Crawl) fillEmpty() {
 	c.Result.fillEmpty()
 	c.Progress.fillEmpty()
@@ -74,7 +74,7 @@ func (p *Progress) fillEmpty() {
 	}
 }
 
-// setCancelled makes it a crawl that was cancelled and has no outputs.
+// setCancelled makes c a crawl that was cancelled and has no outputs.
 func (c *Crawl) setCancelled(now time.Time) {
 	reason := "cancelled"
 	if !c.hasStarted() {
@@ -94,7 +94,7 @@ type Result struct {
 	Warnings []string    `json:"warnings"`
 }
 
-// Progress is how far a crawl is: of a running crawl at this moment, of another as it was when it last stopped.
+// Progress is how far a crawl is: a running crawl at this moment, another crawl when it last stopped.
 type Progress struct {
 	Elapsed        float64            `json:"elapsed_seconds"` // of this generation, without pauses
 	Found          int64              `json:"found"`

@@ -91,8 +91,8 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	return answer.withSettings(r), nil
 }
 
-// withSettings adds the settings of the request to the answer to an earlier one that was the same. The row is nil if
-// the plan refuses it by now.
+// withSettings adds the settings to the stored answer of a repeated request. r is nil if the plan refuses the request
+// now.
 func (a *Crawl) withSettings(r *row) *Crawl {
 	if a.Settings == nil && r != nil {
 		a.Settings = r.Settings
@@ -198,7 +198,8 @@ func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (P
 	return plan, nil, err
 }
 
-// putUnder puts a safe plan under the plan of an account. Others are chosen by admins.
+// putUnder makes the limits of the account's plan apply to a crawl with another, safe plan. Plans that are not safe are
+// chosen by admins.
 func (a *Accounts) putUnder(ctx context.Context, p *Plan, account string) error {
 	if !p.Safe || p.Name == account {
 		return nil
@@ -233,9 +234,9 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 	return faults
 }
 
-// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. Asked
-// are the settings of the request: what the plan refuses of others was judged before, and a plan that has become
-// smaller acts when the crawl starts.
+// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. asked
+// has the settings of this request, and the plan judges only these: the others were judged before, and a plan that has
+// become smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
 	submitted, faults := c.settingsOf(r, caller)
 	if plan.Safe {
@@ -279,13 +280,12 @@ func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldErr
 	return s, faults
 }
 
-// checkGrant refuses to run a crawl again whose settings were allowed for hosts that the account has not got any more.
-// One that has lost only some of its hosts is bound to the others. An admin's crawl, which no host allowed, is let
-// through.
+// checkGrant refuses to run a crawl again if its settings need hosts that are no longer granted to the account. If only
+// some of its hosts are lost, the crawl is bound to the others. The crawl of an admin needs no grant.
 func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row) error {
 	const only = "only-hosts"
 	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
-		return nil // a tenant's settings for its hosts bind the crawl to them
+		return nil // settings for granted hosts always set only-hosts
 	}
 	owner, err := c.owner(ctx, tx, caller, r)
 	if err != nil {
@@ -455,7 +455,7 @@ func escapeLike(text string) string {
 	return strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text)
 }
 
-// listLimit is how many items a part of a list has, if a caller asks for so many.
+// listLimit is the number of items in a part of a list: what the caller asks for, by default 50, at most 1000.
 func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 1000) }
 
 func badCursor() error {
@@ -472,7 +472,7 @@ func parseCursor(text string) (at int64, id string, err error) {
 	return at, id, nil
 }
 
-// Command does what a user asks of a crawl. To repeat a command is fine. Recrawl is used by CommandRecrawl only and may
+// Command does what a user asks of a crawl. A command may be repeated. recrawl is used by CommandRecrawl only and may
 // be nil.
 func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command Command, recrawl *Recrawl) (*Crawl,
 	error) {
@@ -554,8 +554,8 @@ func (r *Recrawl) options() (*crawl.Recrawl, error) {
 	return o, err
 }
 
-// Queue returns waiting crawls in their order, as of the last look of the dispatcher, which follows every change. Of
-// the filter it uses the account, the limit and the cursor.
+// Queue returns waiting crawls in their order, as of the last step of the dispatcher, which follows every change. It
+// uses only the account, the limit and the cursor of the filter.
 func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
 	account := cmp.Or(caller.Visible(), f.Account)
 	after := 0

@@ -16,9 +16,9 @@ const (
 	refusedCancelled = "the crawl is being cancelled"
 )
 
-// decide changes the row as a command wants, and returns the type of the event to record, or none. What the engine does
-// by itself, such as the way from running to paused, is not here: a command writes what is desired, and the state only
-// where no work is needed.
+// decide changes the row as a command wants, and returns the type of the event to record, or none. A command writes
+// what is desired, and the state only where no work is needed. What the engine does by itself, such as the way from
+// running to paused, is not here.
 func (r *row) decide(c Command, now time.Time) (EventType, error) {
 	changed := *r
 	event, refusal := changed.apply(c, now)
@@ -38,7 +38,7 @@ func (r *row) allowed(now time.Time) []Command {
 	})
 }
 
-// apply is decide with the reason of a refusal, after which the row is of no use.
+// apply is decide with the reason of a refusal. After a refusal the row must not be used.
 func (r *row) apply(c Command, now time.Time) (event EventType, refusal string) {
 	if c == CommandDelete {
 		r.State, r.Desired = Deleting, DesiredDelete
@@ -108,7 +108,7 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 // applyEnded is apply for a crawl that is complete, partial or failed.
 func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal string) {
 	switch {
-	case c == CommandRecrawl && (r.State != Failed || r.Generation > 0): // as one of a site that was down for a night
+	case c == CommandRecrawl && (r.State != Failed || r.Generation > 0): // the site may have been down
 		if r.isSafe() && r.State == Partial {
 			return "", refusedSafe
 		}
@@ -145,7 +145,7 @@ func (r *row) beginGeneration(now time.Time) {
 	r.PagesCounted, r.Problems = 0, nil
 }
 
-// limitInTheWay names the limit that a resume would reach at once, or is empty.
+// limitInTheWay names the limit that a resumed crawl would reach at once. It is empty if there is none.
 func (r *row) limitInTheWay() string {
 	if pages, _ := strconv.Atoi(r.setting("max-urls")); pages > 0 && r.PagesCounted >= int64(pages) {
 		return "max_urls"

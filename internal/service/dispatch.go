@@ -54,7 +54,7 @@ func newDispatcher(s *Service) *dispatcher {
 // processes.
 const stepEvery = time.Second
 
-// wake has the dispatcher look at the database.
+// wake makes the dispatcher look at the database.
 func (d *dispatcher) wake() {
 	select {
 	case d.woken <- struct{}{}:
@@ -62,7 +62,7 @@ func (d *dispatcher) wake() {
 	}
 }
 
-// regrant has the dispatcher ask for the quotas of all running crawls again.
+// regrant makes the dispatcher ask for the quotas of all running crawls again.
 func (d *dispatcher) regrant() {
 	d.mu.Lock()
 	d.turned = true
@@ -317,7 +317,8 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 	return err
 }
 
-// mayGoOn says whether the cause is gone for which the service paused a crawl. Trials says whether a crawl is on trial.
+// mayGoOn says whether the reason for which the service paused a crawl is gone. trials says whether a crawl is on
+// trial.
 func (d *dispatcher) mayGoOn(e *entry, t *terms, trials bool, now time.Time) bool {
 	if e.state != Paused || e.desired != DesiredRun {
 		return false
@@ -356,7 +357,7 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry) error {
 	return err
 }
 
-// repairPause records that a crawl is paused whose end could not be recorded.
+// repairPause records the pause of a crawl if the end of its run could not be recorded.
 func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	return d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", id)
@@ -367,8 +368,7 @@ func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	})
 }
 
-// turnMonth has running crawls ask for pages of the new month when the UTC month turns, and of the changed quota when a
-// plan has changed.
+// turnMonth makes running crawls ask for pages again when the UTC month turns, and when a plan has changed.
 func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	month := monthOf(now)
 	d.mu.Lock()
@@ -399,7 +399,7 @@ func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
 // saveEvery is how often the progress of running crawls is recorded.
 const saveEvery = 10 * time.Second
 
-// saveProgress records how far running crawls are, and what their users should know.
+// saveProgress records how far running crawls are, and their notices as events.
 func (d *dispatcher) saveProgress(ctx context.Context, now time.Time) error {
 	due := now.Sub(d.saved) >= saveEvery
 	type news struct {

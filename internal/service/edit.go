@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// Edit changes a crawl, as far as its state allows: a queued one in everything, a paused one also in its scope, another
-// one in name, labels, priority and limits.
+// Edit changes a crawl, as far as its state allows. Before a crawl has begun, everything can be changed. Later its
+// name, labels, priority and limits can be, and while it is queued or paused also its scope.
 func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
 	var r *row
 	err := c.s.Write(ctx, func(tx *Tx) (err error) {
@@ -86,7 +86,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		}
 		faults = append(faults, c.load(r, owner, &plan, asked)...)
 		if r.hasStarted() || r.Generation > 0 {
-			r.Warnings = warnings // the others are of settings that were judged before
+			r.Warnings = warnings // new ones are about settings that were judged before
 		}
 	}
 	if err := Invalid("the change", faults); err != nil {
@@ -102,7 +102,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 
-// owner is a caller with the rights of the given one and the hosts of the crawl's account.
+// owner is the caller with its own scopes and the account of the crawl.
 func (c *Crawls) owner(ctx context.Context, tx *Tx, caller *Caller, r *row) (*Caller, error) {
 	account, err := getAccount(ctx, tx, r.Account)
 	as := *caller

@@ -135,7 +135,7 @@ func notFound(what, id string) *Error {
 	return &Error{Code: ErrNotFound, Detail: fmt.Sprintf("there is no %s %q", what, id)}
 }
 
-// orNotFound makes an error of a query that has no row one that names what was looked for.
+// orNotFound turns the error of a query without rows into one that names what was looked for.
 func orNotFound(err error, what, id string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return notFound(what, id)

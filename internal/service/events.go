@@ -19,7 +19,7 @@ type Events struct {
 	mu    sync.Mutex
 	added chan struct{} // guarded by mu; closed and replaced when events are added
 
-	// The newest events, so that a new one is read from the database once and not by every client that waits for it.
+	// The newest events: each is read from the database once, and not by every client that waits for it.
 	changed atomic.Bool // there may be events in the database that are not here
 	recent  sync.Mutex
 	loaded  bool    // guarded by recent
@@ -100,7 +100,7 @@ func (e *Events) recentSince(ctx context.Context, f *EventFilter) (found []Event
 	return found, true, nil
 }
 
-// updateLocked takes in what was added.
+// updateLocked reads the events that were added.
 func (e *Events) updateLocked(ctx context.Context) (err error) {
 	if !e.changed.Swap(false) {
 		return nil

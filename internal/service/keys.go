@@ -122,8 +122,8 @@ func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
 	return Collect(ctx, a.s.db.Read(), keyDest, selectKey+"WHERE account = ? OR ? = '' ORDER BY id", account, account)
 }
 
-// RevokeKey makes a key invalid that can do no more than the caller. Account, if it is given, is the only one whose
-// keys may be revoked. To revoke a key again is fine.
+// RevokeKey makes a key invalid. The key must not have more scopes than the caller and, if account is given, must
+// belong to it. A key may be revoked again.
 func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
 		key, err := One(ctx, tx, keyDest, selectKey+"WHERE id = ? AND (account = ? OR ? = '')", id, account, account)
@@ -169,7 +169,7 @@ func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash stri
 		return nil, err
 	}
 	c := &Caller{Account: account, Key: key.ID, Scopes: key.Scopes}
-	if key.hash != "" { // the key of a login link ends with its session, and a person makes keys that last
+	if key.hash != "" { // else it is of a login link and ends with its session, but keys made by it last
 		c.expires = key.ExpiresAt
 	}
 	if time.Since(key.LastUsedAt.Time) < touchEvery {

@@ -30,7 +30,7 @@ type entry struct {
 // isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
 func (e *entry) isSafe() bool { return e.profile == string(config.Safe) || e.safePlan }
 
-// mustFinish says whether nothing but the outputs of a crawl that does not run is left to do.
+// mustFinish says whether only the outputs of a crawl that does not run are left to write.
 func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == DesiredCancel }
 
 // loadEntries reads the crawls that the dispatcher has to do with.
@@ -81,7 +81,7 @@ func (t *terms) quotaLeft() bool {
 // diskUsed says whether the account's crawls use all the disk that its plan allows.
 func (t *terms) diskUsed() bool { return t.plan.DiskBytes > 0 && t.disk >= t.plan.DiskBytes }
 
-// diskWait is what a crawl waits for then.
+// diskWait is what a crawl waits for if diskUsed is true.
 func (t *terms) diskWait() *Waiting {
 	return &Waiting{Code: WaitPlan,
 		Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some; the "+

@@ -13,12 +13,11 @@ import (
 
 // Pages of the quota are reserved for a running crawl in blocks: granted pages are those that it may still count. When
 // more are asked for, when the month turns and when the crawl stops, what it has counted since is booked: used pages
-// move from the reservation into the usage of the month in which they were reserved. The number that the crawl itself
-// counts never shrinks but by a kill, after which it counts the same URLs again; so a number that is not greater than
-// what is booked adds nothing.
+// move from the reservation into the usage of the month in which they were reserved. The count of the crawl shrinks
+// only by a kill, after which it counts the same URLs again. So a count that is not above the booked one adds nothing.
 
-// Sizes of a block: most of what is left, so that few transactions are made, and few near the end, so that little is
-// reserved by a crawl that does not need it.
+// Bounds of a block, which is an eighth of the pages that are left: large blocks need few transactions, and near the
+// end small blocks leave little reserved by a crawl that does not need it.
 const (
 	mostGranted  = 500
 	leastGranted = 10
@@ -33,7 +32,7 @@ func nextMonth(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// account of a crawl's pages, as it is stored.
+// pageAccount is the account of a crawl's pages, as it is stored.
 type pageAccount struct {
 	crawl, owner string
 	counted      int64

@@ -39,8 +39,8 @@ const (
 
 func (s *Service) crawlDir(id string) string { return filepath.Join(s.crawlsDir(), id) }
 
-// recover brings the states of crawls in line with the fact that none runs, and records that a process begins, whose id
-// it returns.
+// recover corrects the states of crawls at the start of a process, when none runs. It records the process and returns
+// its id.
 func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err := removeAll(s.trashDir()); err != nil {
 		return 0, err
@@ -56,8 +56,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// What the crawls that ran have done is read before the transaction, in which nothing else could be written
-	// meanwhile.
+	// What the crawls that ran have done is read before the transaction, because nothing else can be written during it.
 	counters := map[string]*state.Counters{}
 	for _, r := range rows {
 		if r.State == Running || r.State == Pausing || r.State == Finishing {
@@ -65,7 +64,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
 				counters[r.ID] = &c
 			}
-			if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else it is what it needs to go on
+			if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else disk is what the crawl needs to go on
 				r.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
 			}
 		}
@@ -91,7 +90,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	return process, err
 }
 
-// isUnstable says whether the last three processes ended without notice, within ten minutes. A process was ended at the
+// isUnstable says whether the last three processes ended without notice, within ten minutes. A process had ended at the
 // latest when the next one began.
 func (tx *Tx) isUnstable() (bool, error) {
 	type process struct {
@@ -109,7 +108,7 @@ func (tx *Tx) isUnstable() (bool, error) {
 	return tx.now.Sub(last[uncleanEnds-2].started.Time) <= uncleanSpan, nil
 }
 
-// recoverRow brings one row in line. Counters are what the crawl has counted if it ran, nil if that is not known.
+// recoverRow corrects one row. counters are what the crawl has counted if it ran, nil if that is not known.
 func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Counters) error {
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
@@ -153,8 +152,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	return r.move(tx, by, "", nil)
 }
 
-// takeStored adds what a crawl has counted to what is used, gives back what was reserved for it, and takes over how far
-// it is, since what was recorded may be ten seconds old.
+// takeStored adds what a crawl has counted to what is used, and gives back what was reserved for it. It also updates
+// how far the crawl is, because the row may be ten seconds old.
 func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	r.counted = max(r.counted, int64(counters.Counted))
 	r.PagesCounted = max(r.PagesCounted, r.counted)
@@ -164,7 +163,7 @@ func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	return tx.settle(r.ID, int64(counters.Counted))
 }
 
-// countersIn is what the crawl in a directory has counted, of which Counted is of one generation.
+// countersIn reads the counters of the crawl in a directory. Counted is 0 if they are of another generation.
 func countersIn(dir datadir.Dir, generation uint32) (state.Counters, error) {
 	store, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 // searchTime is how long one search reads.
 const searchTime = time.Second
 
-// RecordedPages are pages of a crawl that a search selects, in the order of their keys; see [report.Find]. They are
-// read by the crawl if it runs, else from its store, which is opened: for crawls that have written no files yet. The
-// caller has read the crawl before. Unless the search says when it ends, that is after a second: a filter that few
-// pages pass does not read a whole store for one request.
+// RecordedPages returns the pages of a crawl that a search selects, in the order of their keys; see [report.Find]. It
+// is for crawls that have written no files yet. A running crawl reads its own store; else the store is opened. The
+// caller has read the crawl with Get before, which checks who may see it. A search without Until ends after a second,
+// so that a filter that few pages pass does not read a whole store for one request.
 func (c *Crawls) RecordedPages(ctx context.Context, id string, search report.Search) (lines []*page.Line,
 	next weburl.Key, more bool, err error) {
 	if search.Until.IsZero() {
@@ -38,7 +38,7 @@ func (c *Crawls) RecordedPages(ctx context.Context, id string, search report.Sea
 	return lines, next, more, err
 }
 
-// RecordedPage is one page, read likewise; nil if there is none; see [report.One].
+// RecordedPage returns one page in the same way; nil if there is none; see [report.One].
 func (c *Crawls) RecordedPage(ctx context.Context, id string, u weburl.URL) (line *page.Line, err error) {
 	err = c.read(ctx, id, func(s *state.Store, types []string) (err error) {
 		line, err = report.One(ctx, s, types, u)
@@ -47,8 +47,8 @@ func (c *Crawls) RecordedPage(ctx context.Context, id string, u weburl.URL) (lin
 	return line, err
 }
 
-// MakeIndex writes the files of a crawl that does not run again, with its index of pages. Dir is its data directory. A
-// run of the crawl that begins ends it.
+// MakeIndex writes the files of a crawl again, with its index of pages. The crawl must not be running; if it starts,
+// MakeIndex ends. dir is its data directory.
 func (c *Crawls) MakeIndex(ctx context.Context, dir string) error {
 	id := filepath.Base(dir)
 	if c.dispatch.runner(id) != nil {
@@ -111,7 +111,7 @@ func (c *Crawls) readResting(ctx context.Context, id string, see func(*state.Sto
 
 const (
 	mostResting = 4                // stores that are open at once
-	restingFor  = 10 * time.Second // a store is open after it was last used
+	restingFor  = 10 * time.Second // how long a store stays open after its last use
 )
 
 // restingStores are the stores of crawls that do not run, while they are read. A crawl's own run and its removal need

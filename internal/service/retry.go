@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// retries say when something is tried again that failed with a crawl: its start, the write of its files, its removal.
-// The first wait is a second, and each further one twice as long, up to a minute. It is not stored: a new process tries
-// at once.
+// retries holds when a step that failed for a crawl is tried again: its start, the write of its files, its removal. The
+// first wait is a second, and each further one twice as long, up to a minute. It is not stored: a new process tries at
+// once.
 type retries struct {
 	mu  sync.Mutex
 	all map[string]retry // guarded by mu; by crawl

@@ -120,7 +120,7 @@ func FirstStarts(starts []string) []string {
 }
 
 // move stores the state, what is desired and what follows from them, and records an event of the given type, unless
-// that is empty. It is the only way to another state but deleting, so that each change has one event.
+// that is empty. Every change of state but that to deleting goes through it, so that each change has one event.
 func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	if data == nil {
 		data = map[string]any{"state": r.State}

@@ -38,10 +38,10 @@ type runner struct {
 	log     *os.File
 	began   time.Time
 	isTrial bool         // of the dispatcher's goroutine alone
-	isOpen  atomic.Bool  // the store has taken what it takes of the disk; written by hasBegun
+	isOpen  atomic.Bool  // the store is open and has taken its disk space; written by hasBegun
 	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
 	sizedAt time.Time    // of the dispatcher's goroutine alone; when it was measured
-	// editing is held while the crawl takes the settings of its row over, so that of two edits the later one holds.
+	// editing is held while the crawl takes over the settings of its row, so that the later of two edits wins.
 	editing sync.Mutex
 
 	mu       sync.Mutex
@@ -61,8 +61,8 @@ type runner struct {
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
 const sampleFor = 500 * time.Millisecond
 
-// start starts a crawl, unless it is not to run any more. A crawl that cannot be started is tried again later; one that
-// is to be cancelled is not for ever.
+// start starts a crawl, unless it should not run any more. If it cannot be started, it is tried again later. A crawl
+// that is to be cancelled is given up when the waits have grown to the longest.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	err := d.tryStart(ctx, e)
 	if err != nil && d.retries.failed(e.id, time.Now()) && e.desired == DesiredCancel {
@@ -132,7 +132,7 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	return run.setLimits(ctx) // an edit since the row was read did not find the runner
 }
 
-// setLimits gives the crawl the limits of its row, under those of its plan. The caps of a safe crawl stay. Pages and
+// setLimits gives the crawl the limits of its row, within those of its plan. The caps of a safe crawl stay. Pages and
 // time are changed in the run; for others the run is paused and begins again.
 func (r *runner) setLimits(ctx context.Context) error {
 	r.editing.Lock()
@@ -174,8 +174,7 @@ func (r *runner) hasSafePlan(ctx context.Context) (bool, error) {
 	return plan.Safe, err
 }
 
-// again makes the crawl anew, if its run was paused only for the sake of its limits. It says whether there is a run to
-// make.
+// again makes the crawl again if its run was paused only to change its limits. It reports whether another run follows.
 func (r *runner) again() (bool, error) {
 	r.editing.Lock()
 	defer r.editing.Unlock()
@@ -372,7 +371,7 @@ func (r *runner) live() *monitor.Live {
 	if now := time.Now(); r.sample == nil || now.Sub(r.at) >= sampleFor {
 		// a run that begins again has no figures yet
 		if live := r.crawl.Status(); r.sample == nil || !live.StartedAt.IsZero() {
-			live.PID = 0 // of the server, which is no concern of its users
+			live.PID = 0 // of the server, which users need not know
 			r.sample = live
 		}
 		r.at = now
@@ -448,8 +447,8 @@ func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 	return nil
 }
 
-// save records notices and how far the crawl is, so that little is lost with the process. The status is taken before
-// the transaction: a crawl that is asked for it may wait for one that waits for a transaction.
+// save records notices and how far the crawl is, so that little is lost with the process. live is taken before the
+// transaction: to take it may mean to wait for a crawl that waits for a transaction.
 func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error {
 	row, err := getRow(tx.ctx, tx, "", r.id)
 	if err != nil {
@@ -461,7 +460,7 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
 
-// onTrial says whether the crawl runs alone of those that may have ended the process.
+// onTrial says whether the crawl is on trial: it runs alone of those that may have ended the process.
 func (r *runner) onTrial(now time.Time) bool { return r.isTrial && now.Sub(r.began) < trialTime }
 
 // isOnTrial says whether one of the running crawls is on trial.
@@ -568,8 +567,8 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 	})
 }
 
-// paused records that the crawl has stopped before its end. One that is to be cancelled goes on to that; one that was
-// resumed meanwhile is queued again at once.
+// paused records that the crawl has stopped before its end. If it is to be cancelled, it is cancelled. If it was
+// resumed meanwhile, it is queued again at once.
 func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	r.Progress.stopped()
 	if r.Desired == DesiredCancel {
@@ -584,8 +583,8 @@ func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	return r.move(tx, by, CrawlResumed, nil)
 }
 
-// cancel ends a crawl that does not run and is to be cancelled. Of the first generation the outputs of what was found
-// are written first; a recrawl leaves those of the generation before.
+// cancel ends a crawl that does not run and is to be cancelled. In the first generation the outputs of what was found
+// are written first. A recrawl keeps the outputs of the generation before.
 func (r *row) cancel(tx *Tx, by Actor) error {
 	switch {
 	case r.Generation > 0:
@@ -634,8 +633,8 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 	return r.recordEnd(tx, by)
 }
 
-// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones. A crawl that was cancelled
-// before it began has no run.
+// recordEnd stores an ended crawl and its run, and deletes all runs but the newest. A crawl that was cancelled before
+// it began has no run.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
 	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
 	if !r.hasStarted() {
@@ -647,8 +646,8 @@ func (r *row) recordEnd(tx *Tx, by Actor) error {
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
 
-// fallBack makes a crawl whose recrawl was cancelled what it was before: its outputs are still those of the last
-// generation that wrote some. When it ended stays the time of the cancellation, from which retention counts.
+// fallBack returns a crawl whose recrawl was cancelled to the last generation that wrote outputs. EndedAt stays the
+// time of the cancellation, from which retention counts.
 func (r *row) fallBack(tx *Tx) error {
 	if r.State != Cancelled || r.Generation == 0 {
 		return nil
@@ -668,7 +667,7 @@ func (r *row) fallBack(tx *Tx) error {
 	return nil
 }
 
-// take takes figures of a run over.
+// take copies the figures of a run.
 func (r *row) take(live *monitor.Live) {
 	if live.Phase == "" && live.Found == 0 {
 		return // the run did not begin
@@ -677,7 +676,7 @@ func (r *row) take(live *monitor.Live) {
 	r.elapsed = time.Duration(live.Elapsed * float64(time.Second))
 }
 
-// stopped forgets what only a running crawl has.
+// stopped resets the figures that only a running crawl has.
 func (p *Progress) stopped() {
 	p.InFlight, p.PagesPerSecNow = 0, 0
 	p.Limits = slices.Clone(p.Limits) // a sample may have them too
@@ -686,7 +685,7 @@ func (p *Progress) stopped() {
 	}
 }
 
-// take takes the figures of a running crawl over.
+// take copies the figures of a running crawl.
 func (p *Progress) take(live *monitor.Live) {
 	if live.StartedAt.IsZero() {
 		return

@@ -28,7 +28,7 @@ func (s *safeSlot) isHeldFor(id string) bool {
 	return s.held != nil && s.owner == id
 }
 
-// detail says for what a safe crawl waits.
+// detail says what a safe crawl waits for.
 func (s *safeSlot) detail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,17 +45,17 @@ type Options struct {
 	Retention   time.Duration // how long an ended crawl is kept; 0 means for ever
 	KeepEvents  time.Duration // how long events are kept; 0 means for ever
 	KeepAudit   time.Duration // how long entries of the audit log are kept; 0 means for ever
-	// settings of the operator for all crawls, the lowest layer first; they are laid over links and near-duplicates,
-	// which are on
+	// Base has the settings of the operator for all crawls, the lowest layer first. They are laid over the service's
+	// own defaults: links and near-duplicates are on.
 	Base []config.Layer
 
-	// Observe, when not nil, is called with what each transaction that writes has taken.
+	// Observe, when not nil, is called with the time that each writing transaction took.
 	Observe func(time.Duration)
 	// Fetcher, when not nil, makes the requests of all crawls.
 	Fetcher fetch.Fetcher
 	// SlotDir is the directory of the slot of safe crawls. Empty means that of the machine.
 	SlotDir string
-	// FreeBytes, when not nil, is asked instead of the system how much of the disk is free.
+	// FreeBytes, when not nil, says how much of the disk is free, instead of the system.
 	FreeBytes func(dir string) (int64, error)
 }
 
@@ -198,7 +198,7 @@ type Tx struct {
 	events []Event // that were recorded
 }
 
-// Write runs a transaction, and tells those who wait for events of its events when it is durable.
+// Write runs a transaction. When it is durable, Write wakes those who wait for events, if it recorded any.
 func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	var last *Tx
 	err := s.db.Write(ctx, func(sqlTx *sql.Tx) error {
@@ -369,7 +369,7 @@ func TimeOf(ms int64) page.Time {
 	return page.Time{Time: time.UnixMilli(ms).UTC()}
 }
 
-// ToJSON is a value that always can be encoded.
+// ToJSON encodes a value. It panics if the type cannot be encoded.
 func ToJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -389,7 +389,7 @@ func FromJSON(text string, v any) error {
 	return nil
 }
 
-// NewID makes an id of lower-case letters and digits. Ids that are made later are greater, to the millisecond.
+// NewID makes an id of lower-case letters and digits. An id that is made in a later millisecond is greater.
 func NewID() string {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)

@@ -17,8 +17,7 @@ const (
 	loginTime = 24 * time.Hour
 )
 
-// A session of a browser has a key: that which began it, or one that was made for it by a login link. It ends with that
-// key.
+// A session of a browser has a key: the key that began it, or one that a login link made for it. It ends with that key.
 
 // browserKey is the name of keys that login links make.
 const browserKey = "browser session"

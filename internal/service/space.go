@@ -17,12 +17,12 @@ import (
 // space is how much of the disk crawls may take. It belongs to the goroutine of Run.
 type space struct {
 	low  bool  // running crawls pause
-	room int64 // bytes beyond --min-free that no crawl takes which has been started
+	room int64 // bytes beyond --min-free that no started crawl is going to take
 }
 
-// look notes what is free. Opening are the started crawls whose store is not open yet. It reports whether there is
-// enough again after there was too little. To go on needs more than to stop: a crawl that pauses gives the disk back
-// that it takes while it runs, and would go on at once and pause again.
+// look notes what is free. opening is the number of started crawls whose store is not open yet. It reports whether
+// there is enough again after there was too little. Crawls need more space to go on than to run: a crawl that pauses
+// gives disk space back, so with one bound for both it would go on at once and pause again.
 func (s *space) look(o *Options, opening int64) (again bool) {
 	if o.MinFree < 0 {
 		s.room = math.MaxInt64
@@ -61,7 +61,7 @@ func (o *Options) diskDetail() string {
 		humanize.IBytes(uint64(o.MinFree+o.startTakes())))
 }
 
-// unclosed are crawls that have ended and whose store is open because the disk was full.
+// unclosed holds crawls that have ended, but whose store is still open because the disk was full.
 type unclosed struct {
 	mu  sync.Mutex
 	all map[string]*crawl.Crawl // guarded by mu

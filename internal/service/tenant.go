@@ -14,7 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// settingsRequest is what a caller asks of a crawl by its settings, and what the caller may ask.
+// settingsRequest holds the settings that a caller asks for, and what decides which of them the caller may use.
 type settingsRequest struct {
 	base       []config.Layer  // of the operator, the lowest first; valid
 	settings   json.RawMessage // a JSON object by file keys; empty means none
@@ -70,7 +70,7 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
-	// Warnings of the operator's layers are no concern of the caller.
+	// The caller is not told the warnings about the operator's layers.
 	if operators, err := config.Load(append(base, r.profile())...); err == nil {
 		loaded.Warnings = slices.DeleteFunc(loaded.Warnings,
 			func(text string) bool { return slices.Contains(operators.Warnings, text) })
@@ -110,7 +110,7 @@ func (r *settingsRequest) profile() config.Layer {
 	return part
 }
 
-// fault adds a fault. Of very many the first are enough to refuse the submission.
+// fault adds a fault. It keeps only the first ones, which are enough to refuse the submission.
 func (r *settingsRequest) fault(field, code, format string, args ...any) {
 	if len(r.faults) == maxFaults {
 		return
@@ -122,8 +122,8 @@ func settingField(name string) string { return "settings." + config.FileKey(name
 
 func startField(i int) string { return fmt.Sprintf("start_urls[%d]", i) }
 
-// withhold takes the settings out of the layer that the caller may not use, and returns those that may be used for
-// hosts of the account only.
+// withhold removes the settings from the layer that the caller may not use. It returns those that may be used only for
+// hosts of the account.
 func (r *settingsRequest) withhold() (owned []string) {
 	table := map[string]config.Entry{}
 	for _, e := range config.Defaults(config.Polite).Table() {
@@ -186,7 +186,7 @@ func (r *settingsRequest) judgeTexts() {
 	}
 }
 
-// userAgent is what requests say if the caller sets nothing.
+// userAgent is the User-Agent of requests if the caller sets none.
 func (r *settingsRequest) userAgent() string {
 	if base, err := config.Load(r.base...); err == nil && base.Settings.UserAgent != "" {
 		return base.Settings.UserAgent
@@ -195,8 +195,8 @@ func (r *settingsRequest) userAgent() string {
 }
 
 // isWithheld says whether a header tells who sends a request, from which address, to which host, for whom, or belongs
-// to the connection. Servers behind proxies believe many names for the address and the user of a client; those that
-// make variables of names do not tell _ and . from -.
+// to the connection. Servers behind proxies believe many names for the address and the user of a client. Servers that
+// turn names of headers into variables do not distinguish _ and . from -.
 func isWithheld(name string) bool {
 	name = strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 	return slices.Contains(withheldHeaders(), name) ||

@@ -49,8 +49,8 @@ type CrawlCount struct {
 const (
 	// writeEvery is how often changes are written. A host that changes more often is written once.
 	writeEvery = 10 * time.Second
-	// keepLearned is how long a pace is remembered after its last change. After that the host may have recovered, which
-	// no crawl would find out at the old pace.
+	// keepLearned is how long a pace is remembered after its last change. Later the host may have recovered without any
+	// crawl finding out.
 	keepLearned = 30 * 24 * time.Hour
 )
 
