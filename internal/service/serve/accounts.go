@@ -17,7 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// getMe is who the caller is.
+// me is the caller, as /v1/me shows it.
 type me struct {
 	Account service.Account `json:"account"`
 	Key     string          `json:"key,omitempty"`
@@ -214,7 +214,7 @@ const shownAudit = 50
 // showAudit shows the log of who did what.
 func (c *call) showAudit() error {
 	v := &auditView{frame: c.settingsFrame("audit", "Audit log")}
-	before, _ := strconv.ParseInt(c.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
+	before, _ := strconv.ParseInt(c.r.URL.Query().Get("before"), 10, 64) // a text that is not a number means the newest
 	entries, err := c.Service.Accounts.AuditLog(c.ctx, "", before, shownAudit+1)
 	if err != nil {
 		return err

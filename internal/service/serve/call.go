@@ -20,7 +20,7 @@ type call struct {
 	ctx    context.Context // of r
 	caller *service.Caller // nil for public routes
 	cred   credential
-	page   bool  // it is for a page: errors are pages, and forms are what changes something
+	page   bool  // it is for a page: errors are pages, and changes come as forms
 	since  int64 // of a page: id of the last event before anything was read. The script asks for those after it
 	// endTurn ends the turn of the request among those of its account; nil for public routes. Handlers that send an
 	// answer piece by piece call it before.
@@ -120,7 +120,7 @@ func (c *call) link(path string) string { return c.base + path }
 // id is the part of the path that names a crawl, an account and so on.
 func (c *call) id() string { return c.r.PathValue("id") }
 
-// checkNames refuses a path with a name that nothing can have.
+// checkNames refuses a path with an id or a name that nothing can have.
 func (c *call) checkNames() error {
 	const most = 64
 	for _, part := range []string{"id", "delivery", "name"} {

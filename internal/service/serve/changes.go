@@ -92,7 +92,7 @@ func (c *call) showChanges(crawl *service.Crawl) error {
 
 // read reads the next changes of the file from a place on.
 func (v *changesView) read(ctx context.Context, f io.ReadSeeker) error {
-	at, _ := strconv.ParseInt(v.Query["from"], 10, 64) // what is no number is the beginning
+	at, _ := strconv.ParseInt(v.Query["from"], 10, 64) // a text that is not a number means the beginning
 	at = max(at, 0)
 	if at > 0 {
 		v.First = address(v.Path+"/changes", v.Query, "from", "")

@@ -23,9 +23,10 @@ const (
 )
 
 // connections is a listener with a bound on all connections, and on those of one client. A connection waits while the
-// server can do nothing for it, because its request has not arrived whole. Where there is no room for a new one, the
-// connection that has waited longest is closed: one of the same client if that has its share, else one of the client
-// with the most that wait. If none waits, one is closed whose client does not take its answer. Others are never closed.
+// server can do nothing for it, because its request has not arrived whole. If there is no room for a new connection,
+// the one that has waited longest is closed: one of the same client if that has its share, else one of the client with
+// the most that wait. If none waits, a connection is closed whose client does not take its answer. Others are never
+// closed.
 type connections struct {
 	net.Listener
 	most    int
@@ -55,8 +56,8 @@ func (c *connecting) longest() *connection {
 	return nil
 }
 
-// connectingHeap has the client with the most waiting connections at the top; of equal ones, that which has waited
-// longest.
+// connectingHeap has the client with the most waiting connections at the top. If several have as many, it is the client
+// whose connection has waited longest.
 type connectingHeap []*connecting
 
 func (h connectingHeap) Len() int { return len(h) }
@@ -152,8 +153,8 @@ func (l *connections) add(plain net.Conn) *connection {
 	return c
 }
 
-// makeRoomLocked closes a connection of some clients, of which the first is the one with the most waiting connections.
-// It returns false if there is none to close.
+// makeRoomLocked closes one connection of the given clients, the first of which has the most waiting connections. It
+// returns false if there is none to close.
 func (l *connections) makeRoomLocked(of []*connecting) bool {
 	if len(of) == 0 {
 		return false
@@ -203,7 +204,7 @@ type connection struct {
 	removed   bool
 }
 
-// waitLocked puts the connection behind all of its client that wait.
+// waitLocked puts the connection behind all waiting connections of its client.
 func (c *connection) waitLocked() {
 	c.since = time.Now()
 	if c.waits == nil {

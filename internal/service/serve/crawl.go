@@ -35,7 +35,7 @@ type crawlFrame struct {
 	Path   string // address of the crawl
 	API    string // address of its results
 	Result bool   // it has written its files
-	Old    bool   // and goes on since, so that they are of an earlier moment
+	Old    bool   // it has gone on since it wrote them
 	Forms  []commandForm
 
 	Recrawl []field // of the form for a recrawl of some pages
@@ -57,7 +57,7 @@ type commandForm struct {
 type crawlView struct {
 	crawlFrame
 	Live     template.HTML // of a crawl that runs
-	Verdict  string        // of one that has ended, as the rest
+	Verdict  string        // of one that has written its report; so are Tone, Charts and Files
 	Tone     string
 	Charts   []template.HTML
 	Figures  []figure
@@ -153,7 +153,7 @@ func (c *call) renderCrawl(status int, crawl *service.Crawl, v *crawlView) error
 	return c.render(status, "crawl", v)
 }
 
-// livePart is the part of a page that follows a crawl which runs or will run soon; nil of another one.
+// livePart is the part of a page that follows a crawl which runs or will run soon; nil for another one.
 func (c *call) livePart(crawl *service.Crawl) ([]byte, error) {
 	if crawl.State.Ended() || crawl.State == service.Paused || crawl.State == service.Deleting {
 		return nil, nil
@@ -425,8 +425,8 @@ func liveCharts(moments []moment) []template.HTML {
 	return []template.HTML{found.HTML(), rate.HTML(), flight.HTML()}
 }
 
-// editFormOf is the form that changes a crawl, with the values of the crawl: what its state allows to change, and what
-// people change. Limits are empty if the submission did not give them.
+// editFormOf returns the fields of the form that changes a crawl, with their present values. Limits are empty if the
+// submission did not give them.
 func editFormOf(crawl *service.Crawl) map[string]string {
 	return map[string]string{"name": crawl.Name, "labels": strings.Join(crawl.Labels, ", "),
 		"priority": strconv.Itoa(crawl.Priority), "max_urls": settingText(crawl.Settings["max_urls"]),

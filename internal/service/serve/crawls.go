@@ -133,7 +133,7 @@ func (c *call) editCrawl() error {
 	return c.crawl(c.Service.Crawls.Edit(c.ctx, c.caller, c.id(), e))
 }
 
-// command is the handler of a command without a body.
+// command makes the handler of a command. Only a recrawl has a body, which is optional.
 func command(command service.Command) func(*call) error {
 	return func(c *call) error {
 		var recrawl service.Recrawl

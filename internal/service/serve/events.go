@@ -25,7 +25,7 @@ const (
 )
 
 // streams are the clients of event streams. Durable events are read from the database after the last one that a client
-// has, so a slow client loses none and costs no memory. Of samples a client gets the newest of each crawl only.
+// has, so a slow client loses none and costs no memory. A client gets only the newest sample of each crawl.
 type streams struct {
 	server *Server
 
@@ -133,7 +133,7 @@ func gapText(crawl string, has, from int64) []byte {
 		map[string]any{"has": has, "from": from, "detail": detail})
 }
 
-// unstored is an event that only the stream has, with its data. The head is of the stream.
+// unstored is an event that is not in the database, as a text for the stream. head is put before it.
 func unstored(head string, e service.Event, data any) (text []byte) {
 	e.At = page.Time{Time: time.Now().UTC()}
 	var err error
@@ -156,7 +156,7 @@ func (o *stream) offer(crawl string, text []byte) {
 	o.samples[crawl] = text
 }
 
-// wake has the client sent its samples, if there are any.
+// wake makes the client's request send its samples, if there are any.
 func (o *stream) wake() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -182,7 +182,7 @@ type slowWriter struct {
 	began    bool         // something was written to gzip
 }
 
-// compress makes what is written compressed. The result ends that.
+// compress makes the writer compress what is written from now on. end must be called after the last write.
 func (s *slowWriter) compress() (end func()) {
 	s.gzip = newGzip(writerFunc(s.send))
 	return func() {

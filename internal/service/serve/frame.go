@@ -85,7 +85,7 @@ func (c *call) values(names ...string) map[string]string {
 	return all
 }
 
-// address is that of a path with a query, in which some names have other values: a name, its value, and so on.
+// address is a path with values as its query. change has names and the values that replace theirs, in turn.
 func address(path string, values map[string]string, change ...string) string {
 	values = maps.Clone(values)
 	for pair := range slices.Chunk(change, 2) {

@@ -8,10 +8,11 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// Handlers of things that accounts have, such as schedules and webhooks. Each calls a method of what keeps them.
+// Handlers of things that accounts have, such as schedules and webhooks. Each calls a method of the package that keeps
+// them.
 
-// list is the handler of a list of the caller's account or, for an admin, of another. ID is the id of an item, by which
-// the list is in order.
+// list makes the handler of a list of the caller's account or, for an admin, of another. id returns the id of an item;
+// the list is in this order.
 func list[T any](id func(T) string, load func(ctx context.Context, account string) ([]T, error)) func(*call) error {
 	return func(c *call) error {
 		q := c.query()
@@ -20,8 +21,8 @@ func list[T any](id func(T) string, load func(ctx context.Context, account strin
 	}
 }
 
-// listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor
-// is that of the last item of the part before.
+// listed answers with a part of a list. The list is in the ascending order of the texts that of returns, which differ
+// for all items. The cursor has the text of the last item of the part before.
 func listed[T any](c *call, q *query, of func(T) string, load func(context.Context) ([]T, error)) error {
 	cursor, limit := q.cursor(), q.number("limit", 1, mostItems, someItems)
 	if err := q.done(); err != nil {
@@ -45,14 +46,14 @@ func listed[T any](c *call, q *query, of func(T) string, load func(context.Conte
 	return c.json(http.StatusOK, list)
 }
 
-// place reads which part of a list is asked for.
+// place reads which part of a list the request asks for.
 func (c *call) place() (cursor string, limit int, err error) {
 	q := c.query()
 	cursor, limit = q.cursor(), q.number("limit", 1, mostItems, someItems)
 	return cursor, limit, q.done()
 }
 
-// create is the handler that makes a thing of the body. Address is where it is then.
+// create makes the handler that creates a thing from the body. address returns the path of the new thing.
 func create[In, T any](address func(T) string, make func(context.Context, *service.Caller, In) (T,
 	error)) func(*call) error {
 	return func(c *call) error {
@@ -69,12 +70,12 @@ func create[In, T any](address func(T) string, make func(context.Context, *servi
 	}
 }
 
-// get is the handler of the thing that the path names.
+// get makes the handler that answers with the thing that the path names.
 func get[T any](find func(ctx context.Context, c *service.Caller, id string) (T, error)) func(*call) error {
 	return func(c *call) error { return c.reply(find(c.ctx, c.caller, c.id())) }
 }
 
-// edit is the handler that changes it.
+// edit makes the handler that changes the thing that the path names.
 func edit[In, T any](change func(ctx context.Context, c *service.Caller, id string, in In) (T,
 	error)) func(*call) error {
 	return func(c *call) error {
@@ -86,7 +87,7 @@ func edit[In, T any](change func(ctx context.Context, c *service.Caller, id stri
 	}
 }
 
-// remove is the handler that deletes it.
+// remove makes the handler that deletes the thing that the path names.
 func remove(do func(ctx context.Context, c *service.Caller, id string) error) func(*call) error {
 	return func(c *call) error { return c.noContent(do(c.ctx, c.caller, c.id())) }
 }

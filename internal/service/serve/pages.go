@@ -40,7 +40,7 @@ const pagesBytes = 4 << 20
 var errNotYet = errors.New("pages of a crawl that has written no files yet cannot be sorted, or selected by problems")
 
 // pagesOf lists pages of a crawl: those of its file by the index or, if it has none yet, those that are recorded, in
-// the order of their keys. For a page, depths are click depths where these are known.
+// the order of their keys. For the dashboard, depths are click depths if these are known.
 func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
 	ctx := c.ctx
 	list := &pageList{Items: []json.RawMessage{}}

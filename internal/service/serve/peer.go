@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// remote is the address of the client: that of the connection or, if that is a trusted proxy, the last one in
-// X-Forwarded-For that is not.
+// remote is the address of the client. It is the address of the connection or, if that is a trusted proxy, the last
+// address in X-Forwarded-For that is not a trusted proxy.
 func (s *Server) remote(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

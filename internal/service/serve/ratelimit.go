@@ -26,7 +26,7 @@ const (
 	changesBurst     = 10_000
 
 	mostUnderway = 16               // requests of an account that are served at once
-	turnTime     = 10 * time.Second // for which others of it wait
+	turnTime     = 10 * time.Second // how long further requests of the account wait
 )
 
 // rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
@@ -76,8 +76,8 @@ type turns struct {
 	served chan struct{} // has one for each request that is served
 }
 
-// enter waits for the turn of a request. It returns false if too many others wait, or for too long. Otherwise end is
-// called when the request needs no more memory; it may be called again.
+// enter waits for the turn of a request. It returns false if too many others wait, or if the wait is too long.
+// Otherwise end must be called when the request needs no more memory; it may be called again.
 func (u *underway) enter(ctx context.Context, account string) (end func(), ok bool) {
 	u.mu.Lock()
 	t := u.all[account]

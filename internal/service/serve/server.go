@@ -78,7 +78,7 @@ type Server struct {
 	assets    *assets
 	history   *history
 	live      *liveCache
-	liveOf    func(id string) *monitor.Live // the status of a running crawl; nil of another one
+	liveOf    func(id string) *monitor.Live // the status of a running crawl; nil for another one
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
