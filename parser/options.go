@@ -118,7 +118,7 @@ type Input struct {
 	// read.
 	Body []byte
 
-	// Header is that of the response. It may be nil.
+	// Header is the header of the response. It may be nil.
 	Header http.Header
 
 	// Encoding is the encoding that the page was sent in. The queries of its links are encoded in it, as in browsers.

@@ -128,7 +128,7 @@ const (
 	keepLinks = 4096
 )
 
-// facts are those of a Page, as spans of the arena and indexes of links.
+// facts are the facts of a Page, as spans of the arena and indexes of links.
 type facts struct {
 	title, description, h1, language span
 	titleSet                         bool

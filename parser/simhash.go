@@ -5,10 +5,9 @@ import "math/bits"
 // A similarity computes a simhash. Each word has a hash of 64 bits. A bit of the result is set if more than half of the
 // words have it set.
 //
-// The features are single words. A feature of three words in a row would tell texts apart
-// better, but one changed word changes three of them, and then texts of a hundred words with one other
-// word are further apart than 3 bits. Words with a digit are left out, because what
-// differs at every visit (times, counters, tokens) mostly has digits.
+// The features are single words. Features of three words in a row would tell texts apart better, but one changed word
+// changes three of them. Then texts of a hundred words that differ in one word are further apart than 3 bits. Words
+// with a digit are left out, because what differs at every visit (times, counters, tokens) mostly has digits.
 type similarity struct {
 	on     bool
 	words  int

@@ -9,12 +9,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A textHash reads what a person sees on a page, in one pass. It counts the words, and hashes the text, the addresses
-// of the images, films and frames that are shown, and what the page says of itself to those who show a link to it.
+// A textHash reads what a person sees on a page, in one pass. It counts the words, and hashes the text and the
+// addresses of the images, films and frames that are shown. It also hashes the descriptions that the page has for those
+// who show a link to it.
 //
-// The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. So most
-// numbers that differ there are left out (see readNumber), and so are numbers that the page's own URL has, and texts of
-// links that are the link's address. White space beside a tag does not count, nor does a blank between two numbers.
+// The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. Therefore it
+// leaves out most numbers that differ there (see readNumber), numbers that are in the page's own URL, and link texts
+// that are the link's address. White space beside a tag does not count, nor does a blank between two numbers.
 //
 // It is no protection against a site that constructs two texts with one hash.
 type textHash struct {

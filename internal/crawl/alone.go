@@ -171,7 +171,7 @@ func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Pa
 		link := p.Link
 		link.Sitemap = sitemaps
 		link.Visit, link.Before = max(1, p.Finish.Visit)+1, p.Finish.Summary()
-		if queued[link.Key] != link.Visit { // else an earlier run queued it and did not come to it
+		if queued[link.Key] != link.Visit { // else an earlier run queued it and did not serve it
 			again = append(again, link)
 		}
 	}

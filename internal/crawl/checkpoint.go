@@ -166,8 +166,8 @@ func (r *run) rememberKeys(ctx context.Context, since frontier.Position) error {
 }
 
 // restoreFolds restores the folds from the last checkpoint and the evidence since. If that checkpoint is damaged, it
-// uses the one before, where the log begins. If that is damaged too, it folds the whole log. If the log was cut, it
-// refuses the crawl, because the crawl would come to another result.
+// uses the one before, where the log begins. If that is damaged too, it folds the whole log, or refuses the crawl if
+// the log was cut: the crawl would come to another result.
 func (r *run) restoreFolds(ctx context.Context) error {
 	snapshots, at := r.store.Snapshots()
 	last, damage := r.readFolds(snapshots)
@@ -221,8 +221,8 @@ func (r *run) restoreNames(ctx context.Context) error {
 	return err
 }
 
-// readFolds reads the folds that a checkpoint saved, and returns the number of the run that made it. After an error the
-// folds are empty.
+// readFolds reads the folds that a checkpoint saved, and returns the number of the run that made it. After an error
+// traps and linkage are empty.
 func (r *run) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
 	r.resetFolds()
 	domains := func(b io.Reader) (err error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// failure is what is recorded of a page without a response.
+// failure returns the record of a page without a response.
 func failure(o page.Outcome, why string) *frontier.Finish {
 	a := recrawl.Answer{Outcome: o, At: time.Now(), Facts: page.Facts{Error: why}}
 	return a.Record()

@@ -38,7 +38,7 @@ type Inspected struct {
 	Robots func(weburl.URL) *robotscache.Answer
 }
 
-// Inspection is what would be recorded of one page, and every link of it with what would become of it.
+// Inspection is what a crawl would record of one page, and what would become of each of its links.
 type Inspection struct {
 	page.Line
 	// why robots.txt gives no rules, and what is assumed then; empty if it gives rules

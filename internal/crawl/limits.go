@@ -16,9 +16,9 @@ import (
 
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
 type limits struct {
-	pages     atomic.Int64 // 0 is none; written by change and capSafe
+	pages     atomic.Int64 // 0 means no limit; written by change and capSafe
 	requested atomic.Int64 // safe profile only: pages that the user asked for, 0 if none; written by capSafe
-	duration  atomic.Int64 // in ns; 0 is none; written by change and capSafe, and by member
+	duration  atomic.Int64 // in ns; 0 means no limit; written by change and capSafe, and by member
 	safe      atomic.Bool  // the caps of the safe profile hold; written by capSafe
 
 	*run
@@ -43,7 +43,7 @@ func newLimits(r *run) *limits {
 	return l
 }
 
-// change changes the limits; zero is none.
+// change changes the limits; zero means no limit.
 func (l *limits) change(pages int, duration time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -79,9 +79,9 @@ func (l *linkage) load(r io.Reader) error {
 	}
 }
 
-// record commits which pages sitemaps list and which pages have links to them, as far as the store does not have it,
-// and that there are such pages. It does nothing if linkage is empty. Later runs repeat it with the same result until
-// the evidence is gone from the log. Nothing else names URLs meanwhile.
+// record commits which pages sitemaps list, and to which of them a page links, if the store does not have it. It also
+// commits that there are such pages. It does nothing if linkage is empty. Later runs repeat it with the same result
+// until the evidence is gone from the log. Nothing else names URLs meanwhile.
 func (l *linkage) record(ctx context.Context, s *state.Store) (known bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

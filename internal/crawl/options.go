@@ -30,7 +30,7 @@ type Outputs interface {
 	Export(ctx context.Context, s *state.Store, options json.RawMessage, types []string) (json.RawMessage, error)
 }
 
-// Options are what one crawl needs.
+// Options are the settings and the parts that one crawl needs.
 type Options struct {
 	Settings *config.Settings
 	Starts   []datadir.Start // of a new crawl; not used with a plan

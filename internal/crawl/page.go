@@ -210,8 +210,8 @@ func (w *worker) observe() {
 		r.Evidence = w.trapEvidence() // appended to what the text gave
 	}
 	if fallback, ok := w.plainHTTP(); ok {
-		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page
-		// limit.
+		// The user did not ask for https. If the host offers none, that is no failure of the host, and does not count
+		// towards the page limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)

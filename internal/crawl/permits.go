@@ -10,8 +10,8 @@ import (
 )
 
 // permits says whether this crawl may take work. A worker takes a permit before its lease, and holds it while it
-// fetches and parses. It gets none while this machine fails (no file descriptors, no route, no resolver), while the
-// machine does not hold its lease in the cluster, and while as many permits are in use as the governor allows.
+// fetches and parses. It gets none while this machine fails (no file descriptors, no route, no resolver), or does not
+// hold its lease in the cluster. It also gets none while as many permits are in use as the governor allows.
 //
 // A failure of this machine says nothing about hosts, and further requests would fail too. Therefore the crawl pauses.
 // Each pause is twice as long as the one before, until something succeeds.
@@ -22,7 +22,7 @@ import (
 // interval, which is longer than the moving average of commit latency takes to show what the last step did.
 type permits struct {
 	log *slog.Logger
-	// after which time to ask the cluster again for leave to work, 0 if it is given now; nil for one machine
+	// after which time to ask again whether the cluster's lease allows work, 0 if it does now; nil for one machine
 	starts  func() (again time.Duration, err error)
 	most    int
 	high    time.Duration
@@ -59,7 +59,7 @@ func newPermits(s *config.Settings, log *slog.Logger, starts func() (time.Durati
 	}
 }
 
-// acquire waits for a permit. The error is that of ctx, or says that the session of the cluster is over.
+// acquire waits for a permit. It returns the error of ctx, or one that says that the session of the cluster is over.
 func (p *permits) acquire(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,7 +54,7 @@ func (c *clock) began() time.Time {
 	return c.opened
 }
 
-// all is what is known of all runs of the generation up to now, this one included.
+// all returns the begin, the time and the number of the generation's runs up to now, this one included.
 func (c *clock) all() pastRuns {
 	p := pastRuns{began: c.past.began, elapsed: c.past.elapsed + c.elapsed(), runs: c.past.runs}
 	if p.began.IsZero() {

@@ -28,7 +28,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// run is one crawl while its data directory is open. Fields without a note are written only while the run is opened.
+// run is one crawl while its data directory is open. Fields whose comment says nothing else are written only while the
+// run is opened.
 type run struct {
 	o          *Options
 	settings   *config.Settings // with as many workers as there are sockets for
@@ -145,7 +146,7 @@ func (r *run) applyLimits() {
 // close closes the frontier and the store.
 func (r *run) close() error { return errors.Join(r.frontier.Close(), r.store.Close()) }
 
-// figures are what the monitor shows beside what frontier and store count.
+// figures returns what the monitor shows and neither the frontier nor the store counts.
 func (r *run) figures() monitor.Figures {
 	phase := r.phase.Load()
 	f := monitor.Figures{

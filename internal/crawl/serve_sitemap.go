@@ -96,7 +96,7 @@ var errExcluded = errors.New("not read: the settings were changed after it was q
 // errDisallowed is why a sitemap was not requested.
 var errDisallowed = errors.New("not read: robots.txt of its host disallows it and does not name it")
 
-// sitemapFinish is what is recorded of a sitemap.
+// sitemapFinish returns the record of a sitemap.
 func sitemapFinish(o page.Outcome, status int) *frontier.Finish {
 	return &frontier.Finish{Outcome: uint8(o), Status: uint16(status), CheckedAt: time.Now()}
 }

@@ -79,8 +79,8 @@ func NewShared(o SharedOptions) (*Shared, error) {
 func (s *Shared) Pace() *pace.Registry { return s.pace }
 
 // Deny replaces the hosts that no crawl may ask, as config.NewHostSet reads them. Requests to them that are under way
-// end at once, and each crawl that comes to such a host blocks it. A host that is no longer denied is tried again by
-// the next run of a crawl that blocked it.
+// end at once, and each crawl that tries such a host blocks it. A host that is no longer denied is tried again by the
+// next run of a crawl that blocked it.
 func (s *Shared) Deny(hosts []string) error { return s.denied.set(hosts) }
 
 // Close releases what is shared. All crawls must have ended.

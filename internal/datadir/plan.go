@@ -144,7 +144,7 @@ func DecodePlan(text []byte, name string) (*Plan, error) {
 	return &p, nil
 }
 
-// Profile is that of the settings, empty if they name none.
+// Profile returns the profile of the settings; empty if they name none.
 func (p *Plan) Profile() string {
 	if names := p.Settings[config.ProfileName]; len(names) > 0 {
 		return names[0]

@@ -80,7 +80,7 @@ func (r *Record) Uint64(p *uint64) *Record {
 	return r
 }
 
-// Int64 is a number by which records are ordered, but for negative ones, which come last.
+// Int64 is a number by which records are ordered. Negative numbers come last.
 func (r *Record) Int64(p *int64) *Record {
 	n := uint64(*p)
 	r.Uint64(&n)

@@ -15,9 +15,8 @@ const formatVersion = 1
 // ErrFormat means that the bytes are not facts that this version can read.
 var ErrFormat = errors.New("facts in an unknown or broken form")
 
-// Append adds the encoding of f to dst: the version, then for each fact that is known its tag, a length and that many
-// bytes, so that a reader can step over facts that it does not know. A fact that is a list has one such field for each
-// element.
+// Append adds the encoding of f to dst: the version, then for each known fact its tag, a length and that many bytes. So
+// a reader can skip facts that it does not know. A fact that is a list has one such field for each element.
 func (f *Facts) Append(dst []byte) []byte {
 	e := encoder{append(dst, formatVersion)}
 	for tag, fact := range f.byTag() {

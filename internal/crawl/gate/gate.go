@@ -1,5 +1,5 @@
-// Package gate bounds how many leases the crawls of a process serve at the same time, shares that number between
-// accounts, and lets one page be tried with nothing else being read.
+// Package gate bounds how many leases the crawls of a process serve at the same time, and shares that number between
+// accounts. It also lets one page be tried with nothing else being read.
 //
 // New makes a gate. Join makes a Party, by which one crawl takes part. Any number of goroutines may use a Party, and it
 // need not be closed.
@@ -57,8 +57,8 @@ func New(most int) *Gate {
 // Join makes a crawl of an account take part.
 func (g *Gate) Join(account string) *Party { return &Party{gate: g, account: account} }
 
-// Enter waits until a lease may be served. The caller then calls Leave, unless Enter returns an error, which is that of
-// ctx.
+// Enter waits until a lease may be served. The caller then calls Leave, unless Enter returns an error. That is always
+// the error of ctx.
 func (p *Party) Enter(ctx context.Context, alone bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (g *Gate) nextLocked() waiter {
 }
 
 // EnterIndex waits until a public index may be asked. The caller then calls LeaveIndex, unless EnterIndex returns an
-// error, which is that of ctx.
+// error. That is always the error of ctx.
 func (g *Gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
 
 // LeaveIndex ends what EnterIndex began.

@@ -35,7 +35,7 @@ type Monitor struct {
 	last *sample // guarded by mu; set when the run is over, since its parts are closed then
 }
 
-// Options are what a monitor looks at.
+// Options are the parts of the crawl that a monitor reads.
 type Options struct {
 	Settings *config.Settings
 	Starts   []datadir.Start

@@ -9,8 +9,9 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// When a crawl is said to wait: nothing is in flight and nothing has moved for a while that is longer than any usual
-// delay, or something is in flight and nothing came of it for longer than a healthy server takes.
+// A crawl is said to wait in two cases. Nothing is in flight, and nothing has moved for quietAfter, which is longer
+// than any usual delay. Or something is in flight, and nothing came of it for stuckAfter, which is longer than a
+// healthy server takes.
 const (
 	quietAfter = 2 * time.Second
 	stuckAfter = 5 * time.Second

@@ -47,7 +47,7 @@ type Answer struct {
 	At      time.Time
 	Bytes   int64       // how many came
 	Header  http.Header // needed only for a 304
-	// Facts are those of the answer. Judge changes those that depend on what was known.
+	// Facts are the facts of the answer. Judge changes those that depend on what was known.
 	Facts page.Facts
 	// Modified is when the page itself says that it was last modified; zero if it does not.
 	Modified time.Time
@@ -338,8 +338,8 @@ const (
 	maxSmallChanges = 100
 )
 
-// saysTheSame reports whether facts of two visits are the same but for what differs at every visit. A simhash that was
-// not computed before is no difference: it is written when the text changes.
+// saysTheSame reports whether the facts of two visits are the same, without those that differ at every visit. A simhash
+// that was not computed before is no difference: it is written when the text changes.
 func saysTheSame(before, after *page.Facts) bool {
 	a, b := *before, *after
 	a.ResponseTime, b.ResponseTime = nil, nil

@@ -32,8 +32,8 @@ type dueVisit struct {
 // of a recrawl's CPU (200,000 pages of one host, recrawled with both orders in turns).
 const sameCheck = time.Hour
 
-// fields is the record by which visits are ordered: first those of pages that a sitemap says have changed, then by the
-// changes per visit, most first, then by the hour of the last check, oldest first, then by key. Only the link is read
+// fields is the record by which visits are ordered. Pages that a sitemap says have changed come first. Then the order
+// is by changes per visit, most first; by the hour of the last check, oldest first; and by key. Only the link is read
 // back.
 func (v *dueVisit) fields(r *extsort.Record) {
 	const sign = 1 << 63 // with this bit flipped, signed numbers sort like unsigned ones

@@ -253,9 +253,9 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 	return s.o.Scope.CheckKnown(&l) == scope.InScope
 }
 
-// mustRead reports whether a page is read although it is not due. Narrower rules left out the page itself or links of
-// it, or it is a start page and was read by rules without sitemaps, which its visit requests. Queued are the visits
-// that are pending.
+// mustRead reports whether a page is read although it is not due. That is so if narrower rules left out the page or
+// links of it. It is also so for a start page that was read by rules without sitemaps, because its visit requests the
+// sitemaps. Queued are the visits that are pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
 	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
 		return false, nil

@@ -21,7 +21,7 @@ type Store interface {
 	Facts() map[string][]byte
 }
 
-// Visits is what the visits of a run have in common. Its methods may be called from any goroutine.
+// Visits holds what the visits of a run share. Its methods may be called from any goroutine.
 type Visits struct {
 	generation uint32
 	store      Store
@@ -133,7 +133,7 @@ func (v *Visit) LeftOut() []uint64 {
 // IsLater reports whether the page was requested in an earlier visit.
 func (v *Visit) IsLater() bool { return v.known != nil }
 
-// HasNewText reports whether facts are those of a text that the visit before did not find.
+// HasNewText reports whether the text is another than the visit before found, or whether that is not known.
 func (v *Visit) HasNewText(f *page.Facts) bool {
 	if v.known == nil || v.known.OtherReader {
 		return true

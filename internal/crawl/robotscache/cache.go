@@ -31,7 +31,7 @@ const (
 	Path    = "/robots.txt"
 )
 
-// Answer is what an origin's robots.txt says to us.
+// Answer is what an origin's robots.txt says to this crawler.
 type Answer struct {
 	Rules    *robots.Rules
 	Sitemaps []string
@@ -171,7 +171,7 @@ func Request(ctx context.Context, f fetch.Fetcher, u weburl.URL, hop int,
 	case resp.Status == 429 || resp.Status >= 500:
 		fact = Failed(resp.Status)
 	}
-	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
+	// After any other 4xx, and after too many redirects, there is no robots.txt, and everything is allowed.
 	return fact, weburl.URL{}, resp, nil
 }
 

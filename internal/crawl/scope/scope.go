@@ -172,7 +172,7 @@ func (s *Scope) check(u weburl.URL, contained bool) Reason {
 
 // CheckKnown says whether a URL that the crawl has found earlier, perhaps by other settings, belongs to it, and if not,
 // why. The depth and the priority of the link are those that it was found with. A start URL always belongs to the
-// crawl. With a depth limit of 0, the only other URLs that do are the targets of their redirects.
+// crawl. With a depth limit of 0, only start URLs and the targets of their redirects do.
 func (s *Scope) CheckKnown(l *frontier.Link) Reason {
 	switch {
 	case l.Source == page.SourceStart:

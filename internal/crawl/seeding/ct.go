@@ -167,7 +167,7 @@ func (s *ctLog) check(ctx context.Context, list []weburl.URL, sum *summary) []we
 	for i, u := range list {
 		group.Go(func() error {
 			reached[i], errs[i] = s.reach(ctx, u)
-			return nil // the other names are asked for all the same
+			return nil // the other names are looked up nevertheless
 		})
 	}
 	_ = group.Wait()

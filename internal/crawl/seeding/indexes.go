@@ -21,7 +21,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// IndexOptions are what public indexes are asked with.
+// IndexOptions are the settings and the parts by which public indexes are asked.
 type IndexOptions struct {
 	Starts []datadir.Start
 	Scope  *scope.Scope

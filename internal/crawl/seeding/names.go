@@ -29,8 +29,9 @@ func newNames(s *config.Settings) (*names, error) {
 	return n, nil
 }
 
-// Scheme returns https for a host that exists, http if --resolve names the host on port 80 and not on 443, and an empty
-// text for a host that does not exist. Behind a proxy all names count as existing, because the proxy looks them up.
+// Scheme returns https for a host that exists, and an empty text for one that does not. It returns http if --resolve
+// names the host on port 80 and not on 443. Behind a proxy all names count as existing, because the proxy looks them
+// up.
 func (n *names) Scheme(ctx context.Context, host string) (string, error) {
 	switch {
 	case n.ruled(host, 443):

@@ -274,7 +274,8 @@ func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 		"%s names it", m.link.URL)
 }
 
-// sitemapFacts are what is stored of a sitemap that was read: what a later voucher would change.
+// sitemapFacts are stored of a sitemap that was read. They tell whether a later voucher would change the result of the
+// reading.
 type sitemapFacts struct {
 	leads bool                   // it names other sitemaps, to which the voucher must be passed on
 	more  bool                   // entries of more hosts were left out than are listed

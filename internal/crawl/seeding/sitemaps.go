@@ -26,7 +26,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Options are what sitemaps are requested and read with.
+// Options are the settings and the parts by which sitemaps are requested and read.
 type Options struct {
 	Settings   *config.Settings
 	Scope      *scope.Scope
@@ -45,7 +45,7 @@ type Options struct {
 	IsOpen func(partition uint8) bool
 	// Requested is how many sitemaps were requested in earlier runs.
 	Requested int
-	// Generation is that of the crawl.
+	// Generation is the generation of the crawl.
 	Generation uint32
 	Limits     Limits
 	// Again means that the sitemaps of robots.txt are requested again: the rules became wider, and may allow more of
@@ -78,8 +78,8 @@ type Sitemaps struct {
 	since   time.Time
 
 	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the
-	// end, which then puts the sitemap back into the queue if it needs the voucher, or after it, and then it finds what
-	// the end has recorded.
+	// end or after it. In the first case the end puts the sitemap back into the queue, if it needs the voucher. In the
+	// second case the voucher finds what the end has recorded.
 	mu      sync.Mutex
 	reading map[weburl.Key]*Reading      // guarded by mu; those leased
 	hosts   map[weburl.HostID]*hostCount // guarded by mu; of sitemaps requested

@@ -46,8 +46,8 @@ type comboPath struct {
 }
 
 const (
-	// How much is remembered. What is forgotten makes the count of re-orderings too low and that of new values too
-	// high, so that a trap costs more and no page is lost.
+	// How much is remembered. What is forgotten makes the count of re-orderings too low and the count of new values too
+	// high. Then a trap costs more, and no page is lost.
 	maxComboPaths   = 1 << 16
 	maxComboSets    = 1 << 18
 	maxComboQueries = 1 << 16

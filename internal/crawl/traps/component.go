@@ -84,7 +84,7 @@ func indexAny(text, chars string) int {
 	return len(text)
 }
 
-// cutAny cuts a text at the first of two characters. The second part is empty if there is none of them.
+// cutAny cuts a text at the first of two characters. The second part is empty if the text has neither.
 func cutAny(text, chars string) (before, after string) {
 	i := indexAny(text, chars)
 	return text[:i], text[min(i+1, len(text)):]

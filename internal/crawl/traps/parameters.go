@@ -159,7 +159,7 @@ func addTo(set *[]uint64, v uint64, most int) {
 }
 
 // restOf returns the hash of a URL without the values of its ineffective components, and the subject of the first of
-// them. It reports false if there is none. It takes no lock, and hashes nothing while no component is ineffective.
+// them. It reports false if the URL has none. It takes no lock, and hashes nothing while no component is ineffective.
 func (t *Traps) restOf(u weburl.URL) (rest, id uint64, ok bool) {
 	suspected := t.ineffective.Load()
 	if !t.on || suspected.len() == 0 {

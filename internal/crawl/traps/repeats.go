@@ -5,11 +5,11 @@ import "strings"
 // maxPeriod is the longest sequence of segments whose repetition is looked for.
 const maxPeriod = 6
 
-// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times in a row, or a
-// segment more than n times anywhere. The last rule is for two words that follow each other in any order, which the
-// first two rules need not find. The links that make such paths are relative ones on a page that answers under any
-// path. A segment of digits alone may stand twice as often: file stores spread their files over directories like
-// 0/0/0/0.
+// repeats says whether a path repeats its segments: one segment n times in a row, a sequence of two or more n-1 times
+// in a row, or one segment more than n times anywhere. The last rule is for two words that follow each other in any
+// order, which the first two rules need not find. The links that make such paths are relative ones on a page that
+// answers under any path. A segment of digits alone may stand twice as often: file stores spread their files over
+// directories like 0/0/0/0.
 func repeats(path string, n int) bool {
 	path = strings.Trim(path, "/")
 	if strings.Count(path, "/") < n-1 && strings.Count(path, "/") < 2*max(n-1, 2)-1 {

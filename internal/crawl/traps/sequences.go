@@ -6,8 +6,8 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// sequences knows how many pages of each host repeated a text and led to new links all the same, and
-// how many pages with new texts such links led to.
+// sequences counts, for each host, the pages that repeated a text and had new links, and the pages with new texts that
+// such links led to.
 type sequences struct {
 	pages fifo[struct{}] // by host, page and kind
 	hosts fifo[*sequenceHost]

@@ -32,7 +32,7 @@ const (
 	MaxBarren    = 100    // pages in a row that repeat a known text
 )
 
-// Kinds of evidence: each has a subject; and words. FORMAT.md of package state lists them.
+// Kinds of evidence, each with its subject and, after a semicolon, its words. FORMAT.md of package state lists them.
 const (
 	EvidenceParameter   frontier.EvidenceKind = 1 // component; value, rest, path, text, words
 	EvidenceSequence    frontier.EvidenceKind = 2 // host; page, kind
@@ -75,7 +75,7 @@ const (
 	maxListers  = 1 << 14
 )
 
-// New makes one that knows nothing yet. The seed is that of the crawl.
+// New makes a Traps that knows nothing yet. Seed is the seed of the crawl.
 func New(on bool, seed uint64) *Traps {
 	t := &Traps{on: on, variants: MaxVariants, hash: hasher(seed)}
 	t.reset()
@@ -99,8 +99,8 @@ func (t *Traps) ForgetTexts() {
 	t.params.claims = claims
 }
 
-// Begin is called before [Traps.Read], [Traps.Answered] or [Traps.Failed] for a page, or before links are
-// added, and End when the record with their evidence is committed or given up. Snapshot waits for End.
+// Begin is called before [Traps.Read], [Traps.Answered] or [Traps.Failed] for a page, or before links are added. End is
+// called when the record with their evidence is committed or given up. Snapshot waits for End.
 func (t *Traps) Begin() { t.pending.RLock() }
 
 // End ends what Begin began.
@@ -108,7 +108,7 @@ func (t *Traps) End() { t.pending.RUnlock() }
 
 // A Decision is what becomes of a link.
 type Decision struct {
-	Trap string // the link is this trap; "" if it is none
+	Trap string // the trap that the link belongs to, or ""
 	Skip bool   // it is not put on record, because enough traps of its kind are
 }
 

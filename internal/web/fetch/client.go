@@ -66,10 +66,9 @@ func New(o Options) (*Client, error) {
 	return s.newClient(o)
 }
 
-// For makes a Client whose requests have the permissions, headers, credentials and
-// time-outs of o: the first part of Options. The second part, which is shared, is that of
-// c, and what o says there is ignored. Each of the Clients must be closed; closing one
-// does not touch the others.
+// For makes a Client whose requests have the permissions, headers, credentials and time-outs of o: the first part of
+// Options. The second part is shared: it is taken from c, and what o says there is ignored. Each of the Clients must be
+// closed; closing one does not touch the others.
 func (c *Client) For(o Options) (*Client, error) {
 	s := &c.opts
 	o.MaxInflight, o.MaxIdlePerHost, o.MaxSockets, o.MaxIdle = s.MaxInflight, s.MaxIdlePerHost, s.MaxSockets, s.MaxIdle

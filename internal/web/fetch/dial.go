@@ -232,9 +232,8 @@ const (
 	maxRace = 6
 )
 
-// race connects to the first address that answers. Addresses start one after the
-// other, each as soon as the one before it has failed or had its head start, and
-// all of them have ended when race returns.
+// race connects to the first address that answers. Addresses are tried one after the other, each as soon as the one
+// before has failed or raceDelay has passed. All attempts have ended when race returns.
 func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
 	addrs := interleave(t.addrs)
 	if err := t.sockets.take(ctx, 1); err != nil {

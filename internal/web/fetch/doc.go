@@ -8,18 +8,16 @@
 //
 // # Several crawls
 //
-// [Client.For] makes a Client with other permissions, headers, credentials, resolve rules,
-// proxy or TLS settings, which shares the sockets, the memory and their limits. Each
-// Client has its own connections, over HTTP/1 and HTTP/2, its own TLS sessions and its own
-// cache of DNS, so what one may reach or sends never crosses to another.
+// [Client.For] makes a Client with other permissions, headers, credentials, resolve rules, proxy or TLS settings, which
+// shares the sockets, the memory and their limits. Each Client has its own connections, over HTTP/1 and HTTP/2, its own
+// TLS sessions and its own cache of DNS, so one Client never uses what another may reach or sends.
 //
 // # Round trips
 //
-// A request over HTTP/1 that goes to its host without a proxy is made by internal/web/http1,
-// in the goroutine that calls Do. Nothing is sent twice: a kept connection that fails
-// before the first byte of an answer is an error with Dropped set, and sending the
-// request again is left to the crawl, which knows the host's pace. What net/http would
-// send again by itself is prevented.
+// A request over HTTP/1 that goes to its host without a proxy is made by internal/web/http1, in the goroutine that
+// calls Do. Nothing is sent twice. If a kept connection fails before the first byte of an answer, the error has Dropped
+// set. The crawl decides whether to send the request again, because it knows the host's pace. What net/http would send
+// again by itself is prevented.
 //
 // The [Wire] of a request is asked before the request's first byte, when the connection
 // is there. If it refuses, nothing is sent, the connection is kept where that is possible,

@@ -178,8 +178,8 @@ type plainError struct {
 func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// WithoutAddresses wraps an error in one whose text does not say what a name resolves to, which DNS server was asked,
-// through which proxy a request went, or which address this machine has.
+// WithoutAddresses wraps an error in one whose text has no addresses: not what a name resolves to, nor those of the DNS
+// server, the proxy or this machine.
 func WithoutAddresses(err error) error {
 	cause := err
 	for op, ok := errors.AsType[*net.OpError](cause); ok; op, ok = errors.AsType[*net.OpError](cause) {

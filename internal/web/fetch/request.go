@@ -78,8 +78,8 @@ const (
 	acceptEncoding = "gzip, br, zstd, deflate"
 )
 
-// A headers is what requests send besides their URL, in the form of net/http and in that
-// of http1. Neither is changed after it is made, so requests share them.
+// A headers holds the headers of requests in two forms, for net/http and for http1. Neither is changed after it is
+// made, so requests share them.
 type headers struct {
 	header http.Header
 	head   *http1.Head
@@ -186,7 +186,7 @@ func (c *Client) asksProxy(scheme string) bool {
 	return c.opts.Proxy != nil && scheme == "http" && strings.HasPrefix(c.opts.Proxy.Scheme, "http")
 }
 
-// dialAddr is what net/http would ask to dial.
+// dialAddr returns the address that net/http would dial.
 func dialAddr(r *Request) string {
 	port := r.URL.Port()
 	if port == "" {

@@ -19,7 +19,7 @@ func readResponse(in *bufio.Reader) (*http.Response, error) {
 
 // readPlain reads an answer whose headers have come already and have nothing unusual in them: HTTP/1.1, a body whose
 // length is given, names and values of printable ASCII, no header that changes how the message is read. It returns nil,
-// and has read nothing, whenever it is not sure. What it does return is what http.ReadResponse would.
+// and has read nothing, whenever it is not sure. Otherwise it returns the same as http.ReadResponse.
 func readPlain(in *bufio.Reader) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))

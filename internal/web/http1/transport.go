@@ -138,7 +138,7 @@ func (t *Transport) connection(x *Exchange, r *Request, scheme, host string) (*c
 	return c, nil
 }
 
-// dialAddr is what net/http would ask to dial.
+// dialAddr returns the address that net/http would dial.
 func dialAddr(scheme, host string) string {
 	u := url.URL{Host: host}
 	port := u.Port()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// longestDelay is what a longer delay counts as, so that sums of delays cannot
-// overflow.
+// longestDelay is the longest delay that counts, so that sums of delays cannot overflow. A longer one counts as this.
 const longestDelay = 365 * 24 * time.Hour
 
 // parseDelay reads the number of seconds at the start of a Crawl-delay value.

@@ -20,9 +20,8 @@ type group struct {
 	rules  []line // keyAllow and keyDisallow only
 }
 
-// An agent is one User-agent line. The delay stands here and not in the group,
-// because a Crawl-delay does not end the run of User-agent lines that it stands
-// in, and yet is for the agents above it only.
+// An agent is one User-agent line. The delay is a field of the agent and not of the group. A Crawl-delay does not end
+// the run of User-agent lines that it stands in, but it is only for the agents above it.
 type agent struct {
 	token string // "*" for every crawler, as written otherwise
 	delay time.Duration
@@ -153,8 +152,8 @@ func (a *agent) slow(d time.Duration, given bool) {
 	}
 }
 
-// Agent merges the groups that apply to a crawler: those that name its product
-// token, without regard to case, or if there are none those for every crawler.
+// Agent merges the groups that apply to a crawler: those that name its product token, without regard to case, or, if
+// there are none, the groups for every crawler.
 func (f *File) Agent(token string) *Rules {
 	if !validToken(token) {
 		token = "*"

@@ -4,11 +4,9 @@ import "strings"
 
 const upperHex = "0123456789ABCDEF"
 
-// Normal form, of paths and of patterns alike: unreserved characters stand for
-// themselves, reserved ones are left as they are, everything else is escaped with
-// upper-case hex. A literal * or $ is written %2A or %24 in both, so that in a
-// normal pattern a plain * is a wildcard and a plain $, which can only be the last
-// byte, is the end.
+// Normal form, of paths and of patterns alike: unreserved characters stand for themselves, reserved ones are left as
+// they are, everything else is escaped with upper-case hex. A literal * or $ is written %2A or %24 in both. So in a
+// normal pattern a plain * is a wildcard. A plain $, which can only be the last byte, is the end.
 
 // class says what becomes of a byte.
 type class uint8
@@ -49,9 +47,8 @@ func classOf(c byte) class {
 	return classEscape
 }
 
-// isNormal reports whether a path is in normal form, or with wildcards a pattern
-// without the $ at its end, and whether its query holds escapes that queryForm
-// would undo.
+// isNormal reports whether a path is in normal form, and whether its query holds escapes that queryForm would undo.
+// With wildcards, s is a pattern without the $ at its end.
 func isNormal(s string, wildcards bool) (normal, queryEscapes bool) {
 	query := false
 	for i := 0; i < len(s); i++ {
@@ -75,8 +72,7 @@ func isNormal(s string, wildcards bool) (normal, queryEscapes bool) {
 	return true, queryEscapes
 }
 
-// normalizePattern brings a pattern to normal form: as a path, but for the
-// wildcards and the $ at its end.
+// normalizePattern brings a pattern to normal form, like a path, and keeps the wildcards and the $ at its end.
 func normalizePattern(pattern string) string {
 	body, end := strings.CutSuffix(pattern, "$")
 	if ok, _ := isNormal(body, true); ok {

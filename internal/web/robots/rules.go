@@ -19,8 +19,8 @@ type Rules struct {
 	// with is the last one that does not sort after the path, or one that this leads to by link.
 	plain []rule
 
-	// wild are the rules with a * or a $, the most specific first, and pairs the
-	// pairs of bytes that each of them needs in a path.
+	// wild are the rules with a * or a $, the most specific first. pairs are the pairs of bytes that each of them needs
+	// in a path.
 	wild  []rule
 	pairs []pairSet
 }

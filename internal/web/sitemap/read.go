@@ -34,7 +34,7 @@ const (
 	maxTag   = 64 << 10
 )
 
-// Format is what kind of file was read.
+// Format is the kind of a file that was read.
 type Format string
 
 // The formats.
