@@ -28,10 +28,11 @@ const searchTime = time.Second
 // so that a filter that few pages pass does not read a whole store for one request.
 func (c *Crawls) RecordedPages(ctx context.Context, id string, search report.Search) (lines []*page.Line,
 	next weburl.Key, more bool, err error) {
-	if search.Until.IsZero() {
-		search.Until = time.Now().Add(searchTime)
-	}
+	bounded := search.Until.IsZero()
 	err = c.read(ctx, id, func(s *state.Store, types []string) (err error) {
+		if bounded { // not before: opening a store can take longer
+			search.Until = time.Now().Add(searchTime)
+		}
 		lines, next, more, err = report.Find(ctx, s, types, search)
 		return err
 	})
