@@ -62,7 +62,7 @@ const (
 	linkUnnamed                    // known, and what the link says of its URL is not on record in this generation
 	linkCandidate                  // the filter does not know it: new, unless another call records it first
 	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
-	linkVerified                   // the filter erred, says the store: new, unless another call records it first
+	linkVerified                   // it is not in the store: new, unless another call records it first
 	linkForeign                    // its partition is not open here: to be sent
 )
 
@@ -186,8 +186,8 @@ func (b *batch) collect() {
 	}
 }
 
-// collectForeign copies the links that are to be sent, each once. A URL is sent once per source, because its owner
-// records where it is named by the source of the link.
+// collectForeign copies the links that are to be sent, each once per source: the owner of a URL records where it is
+// named by the source of the link.
 func (b *batch) collectForeign() {
 	b.foreign = b.foreign[:0]
 	type sent struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// Off switches an option off whose zero value means a default.
+// Off is the value that switches off an option whose zero value means a default.
 const Off = -1
 
 // Options are a frontier's settings. The zero value is a polite crawl of

@@ -62,8 +62,8 @@ type Record struct {
 	// Leased are URLs that are in flight from now on. Returned are in flight no longer, and not finished. From both a
 	// store can tell after a crash which URLs were in flight.
 	Leased, Returned []weburl.Key
-	// Alone are in flight while no other URL is read: if the process is killed now, one of them is the cause. They were
-	// in Leased of an earlier record.
+	// Alone are in flight while no other URL is read: if the process ends uncleanly now, one of them counts as the
+	// cause. They were in Leased of an earlier record.
 	Alone []weburl.Key
 	// Hosts replace what was known about them.
 	Hosts []HostFact

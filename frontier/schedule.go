@@ -193,9 +193,9 @@ func (sc *schedule) started(h *host, now int64, rnd uint64) {
 	sc.stateOf(h).rnd = rnd
 }
 
-// limit is how many requests an active host may have in flight; st is its state. A host of which nothing is known yet
-// would be allowed one. A sitemap or robots.txt in flight raises that to MinInflight: a sitemap can take long to read,
-// and the first pages must not wait for it.
+// limit is how many requests an active host may have in flight; st is its state. If the window is adaptive, a host of
+// which nothing is known yet may have one. With a sitemap or a robots.txt in flight it may have MinInflight: a sitemap
+// can take long to read, and the first pages must not wait for it.
 func (sc *schedule) limit(h *host, st *activeState) int {
 	if sc.config.Adaptive && st.pace.IsFresh() && h.leases > h.pageLeases {
 		return sc.config.MinInflight

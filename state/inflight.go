@@ -29,8 +29,8 @@ const (
 )
 
 // mapInFlight maps the file that says, for each worker, which page or sitemap it reads, and in which run. The file is
-// never synced: it survives a kill of the process, and after a loss of power no page must be suspected. Its space on
-// the disk is taken before it is mapped.
+// never synced: it survives a kill of the process, and a loss of power makes no page a suspect. Its space on the disk
+// is taken before it is mapped.
 func mapInFlight(path string, workers int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

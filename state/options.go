@@ -23,7 +23,7 @@ const (
 	ExistingOnly
 )
 
-// Off switches off what a field sets, where zero means a default.
+// Off is the value that switches off a field in which zero means a default.
 const Off = -1
 
 // Options are the settings of a store. Only Seed is stored: a store may be opened with other options than it was

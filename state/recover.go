@@ -215,7 +215,8 @@ func (s *Store) recover() (err error) {
 }
 
 // openJournal opens the journal. A local log must reach at least to synced, and hold all records after it. It returns
-// the last position in the journal; of a journal of the caller it is not known, and the greatest number stands for it.
+// the last position in the journal. The end of a journal of the caller is not known; then it returns the greatest
+// number.
 func (s *Store) openJournal(synced frontier.Position) (end frontier.Position, err error) {
 	if s.opts.Journal != nil {
 		s.journal = s.opts.Journal

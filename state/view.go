@@ -140,8 +140,8 @@ func (v *view) setFacts(facts []frontier.CrawlFact) {
 }
 
 // A readView is a transaction that many readers share. In Badger a new transaction waits for the one that is being
-// written, and there is nearly always one. It shows all that is applied: the applier begins a new one after each of its
-// transactions, before anything leaves the overlay.
+// written, and there is nearly always one. The shared one shows all that is applied: the applier begins a new one after
+// each of its transactions, before anything leaves the overlay.
 type readView struct {
 	mu  sync.Mutex
 	cur *sharedTxn // guarded by mu; nil before the first and after the last

@@ -50,9 +50,9 @@ const (
 	sealedAt     = 6
 )
 
-// Snapshot returns the layers from the given one on. The caller writes them after it has released the lock. Of a later
-// snapshot, only the layers must be written that were not sealed in the one before. tag names the hash function; it is
-// the crawl's seed.
+// Snapshot returns the layers from the given one on. The caller writes them after it has released the lock. A layer
+// that was sealed in an earlier snapshot need not be written again. tag names the hash function; it is the crawl's
+// seed.
 func (f *Filter) Snapshot(tag uint64, from int) []Layer {
 	if len(f.layers) == 0 {
 		f.grow()

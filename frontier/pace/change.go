@@ -86,7 +86,7 @@ type Change struct {
 	CrawlDelay         time.Duration // after the event
 }
 
-// describe fills in the facts of a change. Of the pace before, it needs only what delay and limit are computed from.
+// describe fills in the facts of a change. From the pace before, it needs only what delay and limit are computed from.
 func (ch *Change) describe(c *Config, before Pace, after *Pace) {
 	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(after.learned)
 	ch.LimitFrom, ch.LimitTo = before.Limit(c), after.Limit(c)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Learned is the part of a pace that outlives a crawl. A rest or backoff that this program has chosen does not: the
-// next crawl begins with one delay and finds out by itself. A Retry-After that the host has sent does. See [Row] for
-// what outlives a kill only.
+// Learned is the part of a pace that outlives a crawl. A rest or backoff that this program has chosen is not part of
+// it: the next crawl begins with one delay and finds out by itself. A Retry-After that the host has sent is part of it.
+// See [Row] for what outlives a kill only.
 type Learned struct {
 	Delay       time.Duration
 	Floor       time.Duration

@@ -101,7 +101,7 @@ func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 	p.succeed(c, ch)
 }
 
-// refuse takes a refusal. Of all requests that were on their way when a rest began, one counts. But a longer
+// refuse takes a refusal. Only one counts of the requests that were on their way when a rest began. But a longer
 // Retry-After is obeyed, whichever of them has it. And if the first one taught no delay, a later one of the same rest
 // still can.
 //

@@ -33,7 +33,7 @@ type Journal struct {
 	batch     uint64                            // guarded by mu; the last one committed
 	owned     map[uint8]*ownedPart              // guarded by mu
 	seen      [cluster.Partitions]cluster.Place // guarded by mu; up to where the view has each log
-	received  []frontier.Mark                   // guarded by mu; marks that are recorded and not yet committed
+	received  []frontier.Mark                   // guarded by mu; marks that are being recorded or not yet committed
 	released  []string                          // guarded by mu; tokens that the next batch releases
 	extended  []string                          // guarded by mu; scope extensions that go with the next batch
 	stats     state.JournalStats                // guarded by mu
