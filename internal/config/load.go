@@ -89,10 +89,9 @@ func Load(layers ...Layer) (*Loaded, error) {
 	return out, nil
 }
 
-// Resume lays layers over the settings that are stored with a crawl. Of the process layers (environment, and a file
-// that the environment names) only the settings about this process count, such as log-level. The others are ignored,
-// and a warning names them, unless the crawl has the same value anyway. The layers over are given with the command and
-// count fully.
+// Resume lays layers over the settings that are stored with a crawl. In the process layers (environment, and a file
+// that the environment names) only settings about this process count, such as log-level. The others are ignored, and a
+// warning names them unless the crawl has the same value. The layers over are given with the command and count fully.
 func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded, error) {
 	above := append([]Layer{FromStored(stored)}, over...)
 	profile, _, _, _ := chooseProfile(above) // faults are reported by Load

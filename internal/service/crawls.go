@@ -42,9 +42,9 @@ const (
 	keepIdempotency = 24 * time.Hour
 )
 
-// Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency
-// key: the same submission with the same key within 24 hours makes no other crawl and has the same answer, and another
-// submission is refused.
+// Submit accepts a crawl. Once it returns, the crawl is durable and can be read. If key is not empty, it is an
+// idempotency key: the same submission with the same key within 24 hours has the same answer and makes no other crawl.
+// Another submission with the key is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
 	sum := sha256.Sum256([]byte(ToJSON(sub)))
 	hash := hex.EncodeToString(sum[:])

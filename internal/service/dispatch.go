@@ -16,16 +16,15 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// dispatcher moves crawls towards what is desired. Its own goroutine, which Run is, takes all decisions; each running
-// crawl has a goroutine of its own (runner), and so have the removal of a crawl and the wait for the slot of safe
-// crawls.
+// dispatcher moves crawls towards what is desired. The goroutine of Run takes all decisions. Each running crawl has a
+// goroutine of its own (runner). The removal of a crawl and the wait for the slot of safe crawls have one each too.
 type dispatcher struct {
 	s     *Service
 	woken chan struct{} // has room for one
 	jobs  sync.WaitGroup
 	slot  safeSlot
 
-	// Of the goroutine of Run alone.
+	// Used by the goroutine of Run alone.
 	space   space
 	month   string
 	saved   time.Time // when the progress of running crawls was last recorded

@@ -73,8 +73,8 @@ func (s *Service) pruneTable(ctx context.Context, table string, before time.Time
 	return err == nil && n == pruneStep, err
 }
 
-// Gap says whether a client that has the events up to an id would miss some: those that are not kept any more, or all
-// of them, if the id is of another database. After is the id with which it can go on.
+// Gap says whether a client that has the events up to an id would miss some. It misses those that are not kept any
+// more, or all of them if the id is of another database. after is the id with which it can go on.
 func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing bool, err error) {
 	removed, err := Value[int64](ctx, e.db.Read(), "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?",
 		pruned)

@@ -83,8 +83,8 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 }
 
 // baseLayers are the operator's layers for this request. Headers and the origins that get them go together: if the
-// caller gives one of the two, those of the operator are left out, or the caller could have the operator's headers sent
-// anywhere.
+// caller gives one of the two, those of the operator are left out. Otherwise the caller could have the operator's
+// headers sent anywhere.
 func (r *settingsRequest) baseLayers() []config.Layer {
 	_, headers := r.layer["header"]
 	_, origins := r.layer["header-to"]

@@ -6,8 +6,8 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// csvCell makes a text safe to open in a spreadsheet: control characters become escapes, and a text that a spreadsheet
-// would take for a formula gets an apostrophe before it, which spreadsheets read as "this is text".
+// csvCell makes a text safe to open in a spreadsheet. Control characters become escapes. If a spreadsheet would take
+// the text for a formula, it gets an apostrophe before it, which spreadsheets read as "this is text".
 func csvCell(text string) string {
 	if text == "" {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Figures are what the charts of report.html show, but for click depths.
+// Figures are what the charts of report.html show, except click depths.
 type Figures struct {
 	// ResponseTimes are of all URLs that answered.
 	ResponseTimes *ResponseTimes `json:"response_times,omitempty"`
@@ -37,7 +37,7 @@ type ClickDepth struct {
 }
 
 // figures gathers what the charts of a report need, in one pass over the pages. Memory does not grow with their number,
-// but for two bytes each if links are recorded.
+// except by two bytes for each page if links are recorded.
 type figures struct {
 	generation int
 	times      histogram
@@ -72,7 +72,7 @@ func (f *figures) see(l *page.Line) {
 	}
 }
 
-// all are the figures but for click depths. It is called once, at the end.
+// all returns the figures except click depths. It is called once, at the end.
 func (f *figures) all() Figures {
 	f.sections.end()
 	return Figures{ResponseTimes: f.times.figures(), Sections: f.sections.list(), Timeline: f.timeline.figures()}

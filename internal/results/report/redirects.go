@@ -82,8 +82,8 @@ func (r *redirects) see(l *page.Line) {
 	}
 }
 
-// lists are the whole chains: each begins with a URL that no other redirect leads to, or, in a loop that nothing leads
-// to, with the URL by which the crawl entered it. Hops holds only the first target.
+// lists returns the first URL of each chain, and of each loop that nothing leads to. A chain begins with a URL that no
+// other redirect leads to. A loop begins with the URL by which the crawl entered it. Hops holds only the first target.
 func (r *redirects) lists(ctx context.Context) (chains, loops *List[Chain], err error) {
 	if err := cmp.Or(r.err, r.findFirsts(ctx)); err != nil {
 		return nil, nil, fmt.Errorf("sort redirects: %w", err)

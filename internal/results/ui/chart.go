@@ -131,7 +131,7 @@ func esc(text string) string {
 	return html.EscapeString(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")))
 }
 
-// Cut shortens a text to at most most characters, the last of which is an ellipsis then.
+// Cut shortens a text to at most most characters. The last character of a shortened text is an ellipsis.
 func Cut(text string, most int) string {
 	n := 0
 	for i := range text {

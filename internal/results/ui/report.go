@@ -27,7 +27,7 @@ type view struct {
 	Messages               []message
 	Numbers                []headline
 	Outcomes               *Table
-	Skipped, Traps         *Table // nil if there are none, as the next three
+	Skipped, Traps         *Table // nil if there are none; so are the next three
 	Sections               *Table
 	Changes, ChangedFields *Table
 	Charts                 []template.HTML
@@ -115,8 +115,8 @@ func Write(dir datadir.Dir, rep *report.Report) error {
 	return datadir.ReplaceFile(dir.ReportHTML(), datadir.Public, text)
 }
 
-// Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports
-// whether there is a report.json.
+// Rewrite makes report.html in the directory to, from the report.json in the data directory from. It reports whether
+// there is a report.json.
 func Rewrite(from, to datadir.Dir) (bool, error) {
 	rep, err := report.Read(from)
 	if rep == nil || err != nil {

@@ -39,8 +39,8 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// migrate brings the database to the last version. Before each step of a database that is not new it is copied to a
-// file beside it, which is never overwritten: if the step was interrupted, the copy of the first attempt is the one to
+// migrate brings the database to the last version. Before each step, a database that is not new is copied to a file
+// beside it. The copy is never overwritten: if a step was interrupted, the copy of the first attempt is the one to
 // keep. Several processes may do this at the same time.
 func (d *DB) migrate(ctx context.Context, path string) error {
 	texts, err := steps()

@@ -17,10 +17,10 @@ const (
 	reader = "webhooks"
 	// keepLog is how long a delivery stays in the log after its end.
 	keepLog = 30 * 24 * time.Hour
-	// mostKept bounds the deliveries of a webhook, whatever became of them. Where there are more, a tenth is removed:
-	// those that have ended before those that wait, and the oldest first.
+	// mostKept bounds the deliveries of a webhook, in any state. If there are more, a tenth is removed: those that have
+	// ended before those that wait, and the oldest first.
 	mostKept = 10_000
-	// pruneAfter is how many deliveries are made before it is looked at again whether a webhook has too many.
+	// pruneAfter is how many deliveries are made before webhooks are checked again for too many.
 	pruneAfter = 1000
 )
 

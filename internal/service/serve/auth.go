@@ -12,7 +12,7 @@ import (
 // cookieName is the name of the cookie of a session.
 const cookieName = "mapwright_session"
 
-// credential is what a request proves its caller with: a key, or a session of the web pages.
+// credential identifies the caller of a request: a key, or a session of the web pages.
 type credential struct {
 	secret  string
 	session bool

@@ -195,7 +195,7 @@ type connection struct {
 	net.Conn
 	of      *connections
 	client  *connecting
-	writing atomic.Int64 // when the write that is under way began, in Unix nanoseconds; 0 is none. Set by Write
+	writing atomic.Int64 // when the present write began, in Unix nanoseconds; 0 if there is none. Set by Write
 
 	// Guarded by of.mu.
 	answering int            // requests that have arrived whole; HTTP/2 has several

@@ -281,8 +281,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lastFigures are the large numbers of a crawl that does not run: the rate is that of the whole run, and what it found
-// takes the place of what is under way.
+// lastFigures are the large numbers of a crawl that does not run. The rate is that of the whole run, and what the crawl
+// found replaces what is under way.
 func lastFigures(p *service.Progress) []figure {
 	all := []figure{{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"}}
 	if p.Pending > 0 {

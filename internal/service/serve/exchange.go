@@ -14,8 +14,8 @@ const (
 	bodyTime = 30 * time.Second
 	bodyRate = 32 << 10
 
-	// A body that nothing has read is read for a moment before the answer: a client that has sent it whole can use the
-	// connection again, and others find theirs closed.
+	// A body that nothing has read is read for a moment before the answer. If it ends within that, the client can use
+	// the connection again; otherwise the connection is closed.
 	leaveTime  = 500 * time.Millisecond
 	leaveBytes = 256 << 10
 )

@@ -142,7 +142,7 @@ func (l *pageLine) definitions() (all []problems.Definition) {
 	return all
 }
 
-// linkTable is links of or to a page, of which the first are shown.
+// linkTable shows the first links of a page, or to it.
 type linkTable struct {
 	*crawlFrame
 	*links
@@ -278,7 +278,7 @@ type link struct {
 	Rel  string `json:"rel,omitempty"`
 }
 
-// links are links, of which the first are kept.
+// links counts links, and keeps the first of them.
 type links struct {
 	Total int64  `json:"total"`
 	Items []link `json:"items"`
