@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -222,29 +223,33 @@ func (r *run) restoreNames(ctx context.Context) error {
 }
 
 // readFolds reads the folds that a checkpoint saved, and returns the number of the run that made it. After an error
-// traps and linkage are empty.
+// nothing of it is kept. A wrong checksum is found only when a snapshot was read to its end.
 func (r *run) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
 	r.resetFolds()
-	domains := func(b io.Reader) (err error) {
-		run, err = r.frontier.RestoreFolds(b)
-		return err
-	}
+	defer func() {
+		if err != nil {
+			r.resetFolds()
+		}
+	}()
+	var domains []byte // the frontier cannot forget them again
 	for _, fold := range []struct {
 		name string
 		read func(io.Reader) error
 	}{{traps.SnapshotName, r.traps.Restore}, {linkageName, r.linkage.load},
-		{frontier.FoldName, domains}} {
+		{frontier.FoldName, func(b io.Reader) (err error) { domains, err = io.ReadAll(b); return err }}} {
 		for _, s := range snapshots {
 			if s.Name != fold.name {
 				continue
 			}
 			if err := r.store.ReadSnapshot(s, fold.read); err != nil {
-				r.resetFolds() // a wrong checksum is found only at the end
 				return 0, err
 			}
 		}
 	}
-	return run, nil
+	if domains == nil {
+		return 0, nil
+	}
+	return r.frontier.RestoreFolds(bytes.NewReader(domains))
 }
 
 // restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.
