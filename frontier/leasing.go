@@ -36,7 +36,7 @@ func (s *shard) lease(i int32, now int64) *Lease {
 		return nil
 	}
 	l := &Lease{f: s.f, s: s, host: i, level: -1}
-	if !l.ofPick(h, p, now) {
+	if !l.fillFromPick(h, p, now) {
 		s.sharing.release(i, false, now)
 		return nil
 	}
@@ -44,9 +44,9 @@ func (s *shard) lease(i int32, now int64) *Lease {
 	return l
 }
 
-// ofPick makes l a lease of what was picked. It reports false if a slot or a ticket is missing, or if the question is
-// over.
-func (l *Lease) ofPick(h *host, p pick, now int64) bool {
+// fillFromPick makes l a lease of what was picked. It reports false if a slot or a ticket is missing, or if the
+// question is over.
+func (l *Lease) fillFromPick(h *host, p pick, now int64) bool {
 	s, i := l.s, l.host
 	switch {
 	case p.question:
@@ -56,19 +56,19 @@ func (l *Lease) ofPick(h *host, p pick, now int64) bool {
 		s.asks.lease(l, h)
 		return true
 	case p.late:
-		if !l.ofRobots(h, s.asks.away[i].at, true) {
+		if !l.fillFromRobots(h, s.asks.away[i].at, true) {
 			return false
 		}
 		l.late = true
 		s.asks.endWait(i, h)
 		return true
 	}
-	return l.ofURL(h, p, now)
+	return l.fillFromURL(h, p, now)
 }
 
-// ofURL makes l a lease of the page or sitemap that was picked, or of the robots.txt
+// fillFromURL makes l a lease of the page or sitemap that was picked, or of the robots.txt
 // that must be known before.
-func (l *Lease) ofURL(h *host, p pick, now int64) bool {
+func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 	s := l.s
 	var e entry
 	size, ticket := 0, false
@@ -82,7 +82,7 @@ func (l *Lease) ofURL(h *host, p pick, now int64) bool {
 		size = s.queues.peek(p.level, &e)
 	}
 	if !s.f.o.IgnoreRobots && s.origins.get(l.host, h, e.origin).until <= now {
-		return l.ofRobots(h, e.origin, ticket)
+		return l.fillFromRobots(h, e.origin, ticket)
 	}
 	l.kind = KindPage
 	if s.queues.level(l.level).class == PrioritySitemap {
@@ -156,9 +156,9 @@ func (s *shard) returnTicket(h *host) {
 	s.leases.returnTicket(h)
 }
 
-// ofRobots makes l a robots lease of an origin. It reports false if a ticket or a slot is missing. ticket says whether
-// the page that needs the robots.txt has a ticket already.
-func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
+// fillFromRobots makes l a robots lease of an origin. It reports false if a ticket or a slot is missing. ticket says
+// whether the page that needs the robots.txt has a ticket already.
+func (l *Lease) fillFromRobots(h *host, o origin, ticket bool) bool {
 	s := l.s
 	if !ticket && !s.mayTakeTicket(l.host, h) {
 		return false // no page would follow
