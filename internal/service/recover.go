@@ -52,24 +52,50 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	for _, dir := range strays {
 		s.o.Log.Warn("there is a crawl's directory that the database does not know; it is left alone", "directory", dir)
 	}
-	rows, err := loadRows(ctx, s.db.Read(), false, "WHERE begun = 1 OR state IN ('running', 'pausing')")
+	ran, err := s.readRan(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// What the crawls that ran have done is read before the transaction, because nothing else can be written during it.
-	counters := map[string]*state.Counters{}
+	return s.begin(ctx, ran)
+}
+
+// ran is what a crawl has left that ran when the process ended.
+type ran struct {
+	counters *state.Counters // nil if it had not begun, or cannot be read: what was recorded stays
+	disk     int64
+}
+
+// mayHaveRun selects the crawls that a process may have left in a state that is not true any more.
+const mayHaveRun = "WHERE begun = 1 OR state IN ('running', 'pausing')"
+
+// readRan reads what the crawls have left that ran. It does so before the transaction, because nothing else can be
+// written during it.
+func (s *Service) readRan(ctx context.Context) (map[string]ran, error) {
+	all := map[string]ran{}
+	rows, err := loadRows(ctx, s.db.Read(), false, mayHaveRun)
 	for _, r := range rows {
 		if r.State == Running || r.State == Pausing || r.State == Finishing {
-			// else it has not begun, or cannot be read; what was recorded stays
+			left := ran{disk: r.disk}
 			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
-				counters[r.ID] = &c
+				left.counters = &c
 			}
 			if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else disk is what the crawl needs to go on
-				r.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
+				left.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
 			}
+			all[r.ID] = left
 		}
 	}
+	return all, err
+}
+
+// begin records that a process begins, and brings the rows in line. It reads them again: requests are answered
+// meanwhile, and a command that was accepted holds.
+func (s *Service) begin(ctx context.Context, left map[string]ran) (process int64, err error) {
 	err = s.Write(ctx, func(tx *Tx) error {
+		rows, err := loadRows(ctx, tx, false, mayHaveRun)
+		if err != nil {
+			return err
+		}
 		unstable, err := tx.isUnstable()
 		if err != nil {
 			return err
@@ -81,7 +107,11 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 			return err
 		}
 		for _, r := range rows {
-			if err := s.recoverRow(tx, r, unstable, counters[r.ID]); err != nil {
+			l, ok := left[r.ID]
+			if ok {
+				r.disk = l.disk
+			}
+			if err := s.recoverRow(tx, r, unstable, l.counters); err != nil {
 				return err
 			}
 		}

@@ -470,6 +470,50 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 	ts.end()
 }
 
+// Requests are answered while a new process reads what the crawls have left: a command that is accepted then holds,
+// whether the crawls go on or wait for their turn.
+func TestCommandsDuringRecovery(t *testing.T) {
+	for _, ends := range []int{1, uncleanEnds} {
+		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+			web := startWeb(t, testweb.Config{Pages: 60})
+			dir, slot := t.TempDir(), t.TempDir()+"/slot"
+			ts := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			ids := map[Command]string{}
+			for _, command := range []Command{CommandPause, CommandCancel, CommandDelete} {
+				ids[command] = ts.submit(ts.admin, web.StartURLs()[0]).ID
+			}
+			for range ends { // processes that ended without notice, the last while the crawls ran
+				if _, err := ts.recover(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := ts.Write(t.Context(), func(tx *Tx) error {
+				return tx.Change("UPDATE crawl SET state = 'running', started_at = 1")
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ts.end()
+			again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			left, err := again.readRan(t.Context())
+			if err != nil || len(left) != len(ids) {
+				t.Fatalf("%v, %v", left, err)
+			}
+			for command, id := range ids {
+				again.do(id, command)
+			}
+			if _, err := again.begin(t.Context(), left); err != nil {
+				t.Fatal(err)
+			}
+			again.run()
+			awaitGone(again, ids[CommandDelete])
+			again.awaitState(ids[CommandCancel], Cancelled)
+			if c := again.awaitState(ids[CommandPause], Paused); c.Waiting.Code != WaitOperator {
+				t.Errorf("the crawl that was paused waits for %+v", c.Waiting)
+			}
+		})
+	}
+}
+
 // After a kill a crawl shows what its store has, and the disk that it takes then, before it runs again: also one whose
 // row was never written while it ran, and one that waits because the server ended too often.
 func TestCountsAfterAKill(t *testing.T) {
