@@ -97,13 +97,13 @@ func (g *gateChanges) recount(q *queues, h *host, limited, skipSitemaps bool) {
 		lv := q.level(i)
 		n := lv.leased
 		switch {
-		case held, lv.class == PrioritySitemap && skipSitemaps:
-		case lv.class != PrioritySitemap && limited:
+		case held, lv.priority == PrioritySitemap && skipSitemaps:
+		case lv.priority != PrioritySitemap && limited:
 			n += lv.ticketed
 		default:
 			n = lv.pending()
 		}
-		g.add(depthOf(lv.class), int64(n)-int64(lv.gated))
+		g.add(depthOf(lv.priority), int64(n)-int64(lv.gated))
 		lv.gated = n
 		i = lv.next
 	}
@@ -116,7 +116,7 @@ func (g *gateChanges) recount(q *queues, h *host, limited, skipSitemaps bool) {
 func (g *gateChanges) forget(q *queues, h *host) {
 	for i := h.levels; i >= 0; {
 		lv := q.level(i)
-		g.add(depthOf(lv.class), -int64(lv.gated))
+		g.add(depthOf(lv.priority), -int64(lv.gated))
 		lv.gated = 0
 		i = lv.next
 	}

@@ -31,7 +31,7 @@ func dump(f *Frontier) string {
 				s.schedule.time(i, h))
 			for j := h.levels; j >= 0; j = s.queues.level(j).next {
 				lv := s.queues.level(j)
-				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.class, lv.n, lv.disk, lv.leased,
+				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.priority, lv.n, lv.disk, lv.leased,
 					lv.waiting)
 			}
 			for j := h.wait; j >= 0; j = s.queues.wait(j).next {
@@ -60,8 +60,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		for _, l := range s.leases.out {
 			leased[l.host]++
 			if sitemap := l.kind == KindSitemap; l.kind.isQueued() &&
-				sitemap != (s.queues.level(l.level).class == PrioritySitemap) {
-				t.Errorf("%s: a lease of a %v at priority %d", l.url, l.kind, l.class)
+				sitemap != (s.queues.level(l.level).priority == PrioritySitemap) {
+				t.Errorf("%s: a lease of a %v at priority %d", l.url, l.kind, l.priority)
 			}
 			if l.kind.isQueued() {
 				mem++
@@ -92,11 +92,11 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				t.Errorf("%s has %d leases by its own count, %d by the shard's", s.hosts.name(h), h.leases, leased[i])
 			}
 			pending, sitemaps, inMemory, waiting := int64(0), int64(0), uint32(0), uint32(0)
-			class := -1
+			priority := -1
 			for j := h.levels; j >= 0; j = s.queues.level(j).next {
 				lv := s.queues.level(j)
 				pending += int64(lv.pending())
-				if lv.class == PrioritySitemap {
+				if lv.priority == PrioritySitemap {
 					sitemaps = int64(lv.pending())
 					if lv.leased != h.sitemapLeases || lv.ticketed != 0 {
 						t.Errorf("%s: %d sitemaps are leased, want %d; %d have tickets", s.hosts.name(h),
@@ -106,10 +106,10 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				inMemory += lv.n
 				waiting += lv.waiting
 				disk += int64(lv.disk)
-				if int(lv.class) <= class {
+				if int(lv.priority) <= priority {
 					t.Errorf("%s: levels out of order", s.hosts.name(h))
 				}
-				class = int(lv.class)
+				priority = int(lv.priority)
 			}
 			n := uint32(0)
 			for j := h.wait; j >= 0; j = s.queues.wait(j).next {
@@ -196,7 +196,7 @@ func recountGate(s *shard, h *host, gated *[depths]int64) {
 	for j := h.levels; j >= 0; j = s.queues.level(j).next {
 		lv := s.queues.level(j)
 		n := int64(lv.leased)
-		sitemaps := lv.class == PrioritySitemap
+		sitemaps := lv.priority == PrioritySitemap
 		switch {
 		case h.flags&hostHeld != 0 || sitemaps && s.f.o.SkipSitemaps:
 		case !sitemaps && h.limited(s.f.o.MaxURLsPerHost):
@@ -208,7 +208,7 @@ func recountGate(s *shard, h *host, gated *[depths]int64) {
 		default:
 			n += int64(lv.n) + int64(lv.disk) + int64(lv.waiting)
 		}
-		gated[depthOf(lv.class)] += n
+		gated[depthOf(lv.priority)] += n
 	}
 	gated[0] += int64(h.leases) - int64(h.pageLeases) - int64(h.sitemapLeases)
 }

@@ -24,8 +24,8 @@ type Lease struct {
 
 	queued
 	host, level int32
-	slot        int   // index in s.leases.out; guarded by s.mu
-	class       uint8 // the priority
+	slot        int // index in s.leases.out; guarded by s.mu
+	priority    uint8
 	attempts    uint8 // before this one
 	kind        Kind
 
@@ -55,8 +55,8 @@ func (l *Lease) Kind() Kind { return l.kind }
 // only.
 func (l *Lease) Link() Link {
 	return Link{
-		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops,
-		Repeats: l.repeats, Visit: max(1, l.visit), Before: l.before, Key: l.key, At: l.place(l.class),
+		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.priority, Source: l.source,
+		Hops: l.hops, Repeats: l.repeats, Visit: max(1, l.visit), Before: l.before, Key: l.key, At: l.place(l.priority),
 	}
 }
 
@@ -294,7 +294,7 @@ func (ls *leases) lowest() map[int32]Cursor {
 		if !l.kind.isQueued() {
 			continue
 		}
-		at := l.place(l.class)
+		at := l.place(l.priority)
 		if old, ok := low[l.level]; !ok || at.Compare(old) < 0 {
 			low[l.level] = at
 		}

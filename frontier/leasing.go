@@ -85,14 +85,14 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 		return l.fillFromRobots(h, e.origin, ticket)
 	}
 	l.kind = KindPage
-	if s.queues.level(l.level).class == PrioritySitemap {
+	if s.queues.level(l.level).priority == PrioritySitemap {
 		l.kind = KindSitemap
 	}
 	if !ticket && !l.reserve(h) {
 		return false
 	}
 	l.ticket, l.spent = l.kind == KindPage, ticket
-	l.fill(h.id, s.hosts.name(h), &e, s.queues.level(l.level).class)
+	l.fill(h.id, s.hosts.name(h), &e, s.queues.level(l.level).priority)
 	if p.wait >= 0 {
 		s.queues.takeWait(&h.hostQueue, p.wait)
 	} else {
@@ -175,7 +175,7 @@ func (l *Lease) fillFromRobots(h *host, o origin, ticket bool) bool {
 }
 
 // fill makes l, whose kind is set, a lease of an entry.
-func (l *Lease) fill(id weburl.HostID, name []byte, e *entry, class uint8) {
+func (l *Lease) fill(id weburl.HostID, name []byte, e *entry, priority uint8) {
 	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
 	b = append(appendOrigin(b, e.origin, name), e.path...)
 	l.url, _ = weburl.FromCanonical(stringOf(b)) // it was canonical when it was queued
@@ -184,7 +184,7 @@ func (l *Lease) fill(id weburl.HostID, name []byte, e *entry, class uint8) {
 	} else {
 		l.key = l.f.hasher.KeyOf(id, b)
 	}
-	l.queued, l.class = e.queued, class
+	l.queued, l.priority = e.queued, priority
 }
 
 // openLocked counts a new lease of its host.

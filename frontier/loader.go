@@ -164,7 +164,7 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 			return loadPlan{}, false
 		}
 		lv := s.queues.level(w.level)
-		return loadPlan{id: h.id, opening: part.opening, after: w.place(lv.class).before(), n: 1, level: w.level,
+		return loadPlan{id: h.id, opening: part.opening, after: w.place(lv.priority).before(), n: 1, level: w.level,
 			wait: p.wait}, true
 	}
 	lv := s.queues.level(p.level)
@@ -197,13 +197,13 @@ func (s *shard) takeLoaded(i int32, p *loadPlan, links []Link, asked int) (used 
 		return s.fillWait(h, p, links)
 	}
 	lv := s.queues.level(p.level)
-	if h.active < 0 || h.flags&hostHeld != 0 || lv.load() != p.after || lv.class != p.after.Priority {
+	if h.active < 0 || h.flags&hostHeld != 0 || lv.load() != p.after || lv.priority != p.after.Priority {
 		return 0, nil
 	}
 	s.count.loads++
 	late := lv.disk - min(lv.disk, p.disk) // came since; the read may not have seen them
 	n := 0
-	for n < len(links) && links[n].At.Priority == lv.class && n < asked {
+	for n < len(links) && links[n].At.Priority == lv.priority && n < asked {
 		n++
 	}
 	for j := range links[:n] {
@@ -222,7 +222,8 @@ func (s *shard) takeLoaded(i int32, p *loadPlan, links []Link, asked int) (used 
 	s.count.loaded += used
 	if n < asked { // there are no more
 		if lv.disk > 0 && !lv.inexact {
-			return used, fmt.Errorf("read pending links of %x at priority %d: %d are missing", p.id, lv.class, lv.disk)
+			return used, fmt.Errorf("read pending links of %x at priority %d: %d are missing", p.id, lv.priority,
+				lv.disk)
 		}
 		s.queues.correct(&h.hostQueue, lv, min(late, lv.disk))
 	}
@@ -241,12 +242,12 @@ func (s *shard) readEntry(h *host, l *Link) (entry, error) {
 // fillWait gives a wait its text back.
 func (s *shard) fillWait(h *host, p *loadPlan, links []Link) (int64, error) {
 	w := s.queues.wait(p.wait)
-	class := p.after.Priority
-	if w.text != 0 || w.place(class).before() != p.after || w.level != p.level || h.wait < 0 {
+	priority := p.after.Priority
+	if w.text != 0 || w.place(priority).before() != p.after || w.level != p.level || h.wait < 0 {
 		return 0, nil
 	}
-	if len(links) != 1 || links[0].At != w.place(class) {
-		return 0, fmt.Errorf("read pending links of %x: %v is missing", p.id, w.place(class))
+	if len(links) != 1 || links[0].At != w.place(priority) {
+		return 0, fmt.Errorf("read pending links of %x: %v is missing", p.id, w.place(priority))
 	}
 	e, err := s.readEntry(h, &links[0])
 	if err != nil {

@@ -53,8 +53,8 @@ type level struct {
 	ticketed uint32 // of the waiting, those with a ticket
 	gated    uint32 // what the level adds to the gate's count of its depth
 	next     int32  // the host's next level; -1 for none
-	class    uint8  // the priority
-	inexact  bool   // disk came from the store's estimate and may be too large
+	priority uint8
+	inexact  bool // disk came from the store's estimate and may be too large
 
 	loadIndex    uint32
 	loadPosition Position
@@ -66,33 +66,33 @@ func (l *level) pending() uint32 { return l.n + l.disk + l.leased + l.waiting }
 func (l *level) hasNext() bool { return l.n > 0 || l.disk > 0 }
 
 func (l *level) load() Cursor {
-	return Cursor{Priority: l.class, Position: l.loadPosition, Index: l.loadIndex}
+	return Cursor{Priority: l.priority, Position: l.loadPosition, Index: l.loadIndex}
 }
 
 func (l *level) setLoad(c Cursor) { l.loadPosition, l.loadIndex = c.Position, c.Index }
 
 // depthOf is the depth that all links of a priority have.
-func depthOf(class uint8) int { return max(0, int(class)-int(PriorityDepth)) }
+func depthOf(priority uint8) int { return max(0, int(priority)-int(PriorityDepth)) }
 
 func (q *queues) level(i int32) *level { return q.levels.At(i) }
 
 // ensureLevel finds a host's level of a priority, or makes it. In a level that it makes, everything up to and including
 // the cursor counts as finished.
-func (q *queues) ensureLevel(h *hostQueue, class uint8, after Cursor) *level {
+func (q *queues) ensureLevel(h *hostQueue, priority uint8, after Cursor) *level {
 	link := &h.levels
 	for *link >= 0 {
 		l := q.level(*link)
-		if l.class == class {
+		if l.priority == priority {
 			return l
 		}
-		if l.class > class {
+		if l.priority > priority {
 			break
 		}
 		link = &l.next
 	}
 	i := q.levels.Alloc()
 	l := q.level(i)
-	l.class, l.next = class, *link
+	l.priority, l.next = priority, *link
 	l.setLoad(after)
 	*link = i
 	return l
@@ -109,7 +109,7 @@ func (q *queues) add(h *hostQueue, l *level, e *entry) {
 func (q *queues) count(h *hostQueue, l *level, by int64) {
 	h.pending += by
 	q.pending += by
-	if l.class == PrioritySitemap {
+	if l.priority == PrioritySitemap {
 		h.sitemaps += by
 		q.sitemaps += by
 	}
@@ -137,7 +137,7 @@ func (q *queues) fill(h *hostQueue, l *level, e *entry) {
 // put adds an entry at the end of a window and moves the load cursor there.
 func (q *queues) put(h *hostQueue, l *level, e *entry) {
 	l.push(&q.text, e)
-	l.setLoad(e.place(l.class))
+	l.setLoad(e.place(l.priority))
 	h.inMemory++
 }
 
@@ -157,10 +157,10 @@ func (q *queues) best(h *hostQueue, open int32, sitemaps bool) int32 {
 	}
 	for i := h.levels; i >= 0; {
 		l := q.level(i)
-		if int32(l.class) > open {
+		if int32(l.priority) > open {
 			break
 		}
-		if l.hasNext() && (l.class == PrioritySitemap) == sitemaps {
+		if l.hasNext() && (l.priority == PrioritySitemap) == sitemaps {
 			return i
 		}
 		i = l.next
@@ -192,7 +192,7 @@ func (q *queues) giveBack(h *hostQueue, keep uint32) (freed uint32) {
 	everything := keep == 0
 	for i := h.levels; i >= 0; {
 		l := q.level(i)
-		if n, first := l.cut(&q.text, keep, l.class); n > 0 {
+		if n, first := l.cut(&q.text, keep, l.priority); n > 0 {
 			l.disk += n
 			l.setLoad(first.before())
 			freed += n
@@ -268,7 +268,7 @@ func (q *queues) lowWater(h *hostQueue, leased map[int32]Cursor) Cursor {
 	if l.n > 0 {
 		var e entry
 		q.peek(h.levels, &e)
-		lower(e.place(l.class))
+		lower(e.place(l.priority))
 	}
 	if l.leased > 0 {
 		lower(leased[h.levels])
@@ -276,7 +276,7 @@ func (q *queues) lowWater(h *hostQueue, leased map[int32]Cursor) Cursor {
 	if l.waiting > 0 {
 		for i := h.wait; i >= 0; i = q.wait(i).next {
 			if w := q.wait(i); w.level == h.levels {
-				lower(w.place(l.class))
+				lower(w.place(l.priority))
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func (q *queues) firstWait(h *hostQueue, noPages, noSitemaps bool) int32 {
 	i := h.wait
 	for ; i >= 0 && (noPages || noSitemaps); i = q.wait(i).next {
 		w := q.wait(i)
-		if sitemap := q.level(w.level).class == PrioritySitemap; sitemap && !noSitemaps || !sitemap &&
+		if sitemap := q.level(w.level).priority == PrioritySitemap; sitemap && !noSitemaps || !sitemap &&
 			(w.ticket || !noPages) {
 			break
 		}

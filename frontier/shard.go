@@ -396,7 +396,7 @@ func (s *shard) bestLevel(h *host, noPages, noSitemaps bool) int32 {
 		return pages
 	case pages < 0:
 		return sitemaps
-	case s.queues.level(pages).class == PriorityStart || h.flags&hostSitemapTurn == 0:
+	case s.queues.level(pages).priority == PriorityStart || h.flags&hostSitemapTurn == 0:
 		return pages
 	}
 	return sitemaps

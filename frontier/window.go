@@ -29,8 +29,8 @@ type queued struct {
 }
 
 // place is the URL's place in the queue of its priority.
-func (q *queued) place(class uint8) Cursor {
-	return Cursor{Priority: class, Position: q.position, Index: q.index}
+func (q *queued) place(priority uint8) Cursor {
+	return Cursor{Priority: priority, Position: q.position, Index: q.index}
 }
 
 // entryOf is the entry of a link whose At is set.
