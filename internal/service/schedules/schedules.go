@@ -98,22 +98,37 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 	return &list[0], nil
 }
 
-// List returns the schedules of an account, the oldest first; of all accounts if the account is empty. They have no
-// settings and the first start URLs only.
-func (s *Schedules) List(ctx context.Context, account string) ([]service.Schedule, error) {
-	ids, err := service.Collect(ctx, s.service.DB().Read(), service.Column[string],
-		"SELECT id FROM schedule WHERE account = ? OR ? = '' ORDER BY id", account, account)
-	list := []service.Schedule{}
-	for _, id := range ids { // one at a time: the submissions of all may be too large for memory
-		rows, err := query(ctx, s.service.DB().Read(), "WHERE id = ?", id)
+// partBytes bounds what is read for one part of a list: each submission of it is read whole.
+const partBytes = 4 << 20
+
+// List returns a part of the schedules of an account, the oldest first; of all accounts if the account is empty. The
+// cursor is the id of the last one of the part before. They have no settings and the first start URLs only. A part ends
+// earlier if its submissions are large.
+func (s *Schedules) List(ctx context.Context, account, cursor string,
+	limit int) (list service.List[service.Schedule], err error) {
+	type entry struct {
+		id    string
+		bytes int
+	}
+	list.Items = []service.Schedule{}
+	found, err := service.Collect(ctx, s.service.DB().Read(), func(e *entry) []any { return []any{&e.id, &e.bytes} },
+		"SELECT id, input_bytes FROM schedule WHERE (account = ? OR ? = '') AND id > ? ORDER BY id LIMIT ?", account,
+		account, cursor, limit+1)
+	bytes := 0
+	for i, e := range found { // one at a time: the submissions of all may be too large for memory
+		if bytes += e.bytes; i == limit || i > 0 && bytes > partBytes {
+			list.NextCursor = found[i-1].id
+			break
+		}
+		rows, err := query(ctx, s.service.DB().Read(), "WHERE id = ?", e.id)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		for _, r := range rows {
 			if r.Submission != nil {
 				r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
 			}
-			list = append(list, r.Schedule)
+			list.Items = append(list.Items, r.Schedule)
 		}
 	}
 	return list, err

@@ -50,6 +50,17 @@ func asAdmin(c *service.Caller) *service.Caller {
 	return &admin
 }
 
+// list reads all parts of the list of schedules.
+func (f *fixture) list(account string) (all []service.Schedule, err error) {
+	for cursor := ""; ; {
+		part, err := f.List(f.t.Context(), account, cursor, 100)
+		all = append(all, part.Items...)
+		if cursor = part.NextCursor; err != nil || cursor == "" {
+			return all, err
+		}
+	}
+}
+
 func (f *fixture) create(in Input) *service.Schedule {
 	f.t.Helper()
 	s, err := f.Create(f.t.Context(), f.caller, in)
@@ -360,7 +371,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: faults of %q, want %q", name, fields, c.fields)
 		}
 	}
-	if list, err := f.List(t.Context(), ""); err != nil || len(list) != 0 {
+	if list, err := f.list(""); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -377,7 +388,7 @@ func TestInput(t *testing.T) {
 	}
 	in.Submission.Settings = map[string]json.RawMessage{"exclude": json.RawMessage(`["/private/"]`)}
 	made := f.create(in)
-	list, err := f.List(t.Context(), "")
+	list, err := f.list("")
 	if err != nil || len(list) != 1 || list[0].Submission.Settings != nil || len(list[0].Submission.StartURLs) != 10 {
 		t.Errorf("the list has %+v, %v", list, err)
 	}
@@ -430,10 +441,10 @@ func owners(t *testing.T) {
 	if err != nil || changed.Cron != "" || changed.Interval != "6h" || changed.Name != "each" {
 		t.Errorf("%+v, %v", changed, err)
 	}
-	if list, err := f.List(t.Context(), f.caller.Account.ID); err != nil || len(list) != 1 || list[0].Name != "each" {
+	if list, err := f.list(f.caller.Account.ID); err != nil || len(list) != 1 || list[0].Name != "each" {
 		t.Errorf("%v, %v", list, err)
 	}
-	if list, err := f.List(t.Context(), f.stranger.Account.ID); err != nil || len(list) != 0 {
+	if list, err := f.list(f.stranger.Account.ID); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 	if err := f.Delete(t.Context(), f.caller, s.ID); err != nil {
@@ -487,7 +498,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		made := f.create(in)
 		f.sql("UPDATE schedule SET submission_json = replace(submission_json, 'https://example.com/', " +
 			"'https://user:s3cret@example.com/')")
-		list, err := f.List(t.Context(), "")
+		list, err := f.list("")
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
@@ -520,4 +531,37 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("the crawl has %s, %v", stored, err)
 		}
 	})
+}
+
+// A part of the list reads a bounded number of bytes, however large the submissions are, and its cursor leads to the
+// rest.
+func TestPartsOfTheList(t *testing.T) {
+	f := newFixture(t)
+	long := strings.Repeat("a", 4000)
+	var want []string
+	for range 6 {
+		in := Input{Cron: new("0 3 * * *"), Submission: &service.Submission{}}
+		for i := range 255 {
+			in.Submission.StartURLs = append(in.Submission.StartURLs, fmt.Sprintf("https://a.test/%d/%s", i, long))
+		}
+		want = append(want, f.create(in).ID)
+	}
+	for _, limit := range []int{1, 2, 1000} {
+		var got []string
+		for cursor := ""; len(got) < 2*len(want); {
+			part, err := f.List(t.Context(), f.caller.Account.ID, cursor, limit)
+			if err != nil || len(part.Items) == 0 || len(part.Items) > min(limit, partBytes/(255*4000)) {
+				t.Fatalf("%d schedules in a part of at most %d, %v", len(part.Items), limit, err)
+			}
+			for _, s := range part.Items {
+				got = append(got, s.ID)
+			}
+			if cursor = part.NextCursor; cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: %q, want %q", limit, got, want)
+		}
+	}
 }

@@ -63,7 +63,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/events", read, (*call).allEvents},
 		{"GET", "/v1/crawls/{id}/events", read, (*call).crawlEvents},
 
-		{"GET", "/v1/schedules", read, list(func(s service.Schedule) string { return s.ID }, schedules.List)},
+		{"GET", "/v1/schedules", read, (*call).listSchedules},
 		{"POST", "/v1/schedules", write, create(func(s *service.Schedule) string { return "/v1/schedules/" + s.ID },
 			schedules.Create)},
 		{"GET", "/v1/schedules/{id}", read, get(schedules.Get)},

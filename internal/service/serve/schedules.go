@@ -15,6 +15,7 @@ import (
 type schedulesView struct {
 	frame
 	Rows   []service.Schedule
+	Next   string            // address of the next part
 	Crawls []crawlRow        // that can be visited again
 	Form   map[string]string // its values
 	Fault  *service.Error
@@ -43,6 +44,18 @@ func scheduleInput(form map[string]string) schedules.Input {
 	return in
 }
 
+// listSchedules lists schedules of the account or, for an admin, of another.
+func (c *call) listSchedules() error {
+	q := c.query()
+	account, cursor, limit := c.account(q), q.cursor(), q.number("limit", 1, mostItems, someItems)
+	if err := q.done(); err != nil {
+		return err
+	}
+	list, err := c.Schedules.List(c.ctx, account, cursor, limit)
+	list.NextCursor = cursorAt(list.NextCursor)
+	return c.reply(list, err)
+}
+
 // showSchedules shows the schedules of the account.
 func (c *call) showSchedules() error {
 	return c.renderSchedules(http.StatusOK, map[string]string{"crawl": c.r.URL.Query().Get("crawl")}, nil)
@@ -50,14 +63,16 @@ func (c *call) showSchedules() error {
 
 func (c *call) renderSchedules(status int, form map[string]string, fault *service.Error) error {
 	v := &schedulesView{frame: c.settingsFrame("schedules", "Schedules"), Form: form, Fault: fault}
-	var err error
-	if v.Rows, err = c.Schedules.List(c.ctx, c.caller.Account.ID); err != nil {
+	rows, err := c.Schedules.List(c.ctx, c.caller.Account.ID, c.r.URL.Query().Get("cursor"), someItems)
+	if err != nil {
 		return err
 	}
-	for _, s := range v.Rows {
-		if fault == nil && s.ID == c.r.URL.Query().Get("edit") {
-			v.Form = map[string]string{"id": s.ID, "name": s.Name, "when": cmp.Or(s.Cron, s.Interval), "zone": s.Zone}
-		}
+	if v.Rows = rows.Items; rows.NextCursor != "" {
+		v.Next = c.link("/settings/schedules?cursor=" + url.QueryEscape(rows.NextCursor))
+	}
+	// one that is gone leaves the form for a new one
+	if s, err := c.Schedules.Get(c.ctx, c.caller, c.r.URL.Query().Get("edit")); err == nil && fault == nil {
+		v.Form = map[string]string{"id": s.ID, "name": s.Name, "when": cmp.Or(s.Cron, s.Interval), "zone": s.Zone}
 	}
 	list, err := c.Service.Crawls.List(c.ctx, c.caller,
 		service.CrawlFilter{Account: c.caller.Account.ID, States: []service.State{service.Complete, service.Partial},
