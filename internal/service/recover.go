@@ -261,6 +261,9 @@ func (d *dispatcher) remove(id string, now time.Time) {
 // removeCrawl adds what the crawl has counted to what is used, renames its directory, removes it, and then its row.
 func (s *Service) removeCrawl(ctx context.Context, id string) error {
 	r, err := getRow(ctx, s.db.Read(), "", id)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == ErrNotFound {
+		return nil // it was removed after the step had read which crawls are to be
+	}
 	if err != nil {
 		return err
 	}

@@ -506,6 +506,9 @@ func TestCommandsDuringRecovery(t *testing.T) {
 			}
 			again.run()
 			awaitGone(again, ids[CommandDelete])
+			if err := again.removeCrawl(t.Context(), ids[CommandDelete]); err != nil {
+				t.Errorf("a crawl that is gone cannot be removed once more: %v", err)
+			}
 			again.awaitState(ids[CommandCancel], Cancelled)
 			if c := again.awaitState(ids[CommandPause], Paused); c.Waiting.Code != WaitOperator {
 				t.Errorf("the crawl that was paused waits for %+v", c.Waiting)
