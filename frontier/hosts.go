@@ -53,8 +53,8 @@ const (
 	hostLoading                           // a loader is to fill a window or a wait
 	hostRobotsOut                         // a robots lease is out
 	hostRobotsWait                        // waits for one of the Options.MaxRobots slots
-	hostRobotsAway                        // an origin of it waits for another request for its robots.txt; see asks
-	hostRobotsAsked                       // has questions; see asks
+	hostRobotsAway                        // an origin of it waits for one more robots.txt request; see robotsQuestions
+	hostRobotsAsked                       // has questions; see robotsQuestions
 	hostTicketWait                        // waits for a page ticket
 	hostEarly                             // in the ready heap before its time, so that loading is done by then
 	hostIdle                              // in the list of idle hosts

@@ -127,10 +127,10 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.hosts.name(h),
 					h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
 			}
-			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) ||
-				(len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
+			if _, away := s.robots.waiting[i]; away != (h.flags&hostRobotsAway != 0) ||
+				(len(s.robots.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
 				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.hosts.name(h), h.flags, away,
-					len(s.asks.questions[i]))
+					len(s.robots.questions[i]))
 			}
 			if h.active >= 0 {
 				active++

@@ -246,7 +246,7 @@ func (l *Lease) disownLocked() {
 	case KindRobots:
 		l.endRobotsLocked(h)
 		if l.ask != nil {
-			s.asks.refuse(h.id, l.ask)
+			s.robots.refuse(h.id, l.ask)
 		}
 	}
 }

@@ -50,17 +50,17 @@ func (l *Lease) fillFromPick(h *host, p pick, now int64) bool {
 	s, i := l.s, l.host
 	switch {
 	case p.question:
-		if !s.asks.hasOpen(i, h) || !s.leases.robots.take(i, h) {
+		if !s.robots.hasOpen(i, h) || !s.leases.robots.take(i, h) {
 			return false
 		}
-		s.asks.lease(l, h)
+		s.robots.lease(l, h)
 		return true
 	case p.late:
-		if !l.fillFromRobots(h, s.asks.away[i].at, true) {
+		if !l.fillFromRobots(h, s.robots.waiting[i].at, true) {
 			return false
 		}
 		l.late = true
-		s.asks.endWait(i, h)
+		s.robots.endWait(i, h)
 		return true
 	}
 	return l.fillFromURL(h, p, now)
@@ -230,7 +230,7 @@ func (l *Lease) putBackLocked(at int64, attempts int) {
 		l.endRobotsLocked(h)
 		h.notBefore = max(h.notBefore, at)
 		if l.ask != nil {
-			s.asks.giveBack(l, h, attempts)
+			s.robots.giveBack(l, h, attempts)
 		}
 	}
 	l.endLocked(h)
@@ -366,7 +366,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 	attempts, at := int(l.attempts), s.time()+int64(r.Delay)
 	if l.kind == KindRobots {
 		if d == Retrying || r.RobotsAt != (weburl.URL{}) {
-			s.asks.follow(l, h, r.RobotsAt)
+			s.robots.follow(l, h, r.RobotsAt)
 			l.endRobotsLocked(h)
 			l.endLocked(h)
 		} else {
@@ -456,7 +456,7 @@ func (e *ending) finish() {
 	case KindRobots:
 		l.endRobotsLocked(h)
 		if l.ask != nil {
-			s.asks.answer(l.ask)
+			s.robots.answer(l.ask)
 			return
 		}
 		longest := s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay,

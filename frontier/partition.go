@@ -198,10 +198,10 @@ func (p *partition) closeHost(s *shard, i int32, h *host) {
 	s.effects.gate.forget(&s.queues, h)
 	s.queues.clear(&h.hostQueue)
 	if h.flags&hostRobotsAsked != 0 {
-		s.asks.refuseAll(i, h)
+		s.robots.refuseAll(i, h)
 	}
 	if h.flags&hostRobotsAway != 0 {
-		s.asks.endWait(i, h)
+		s.robots.endWait(i, h)
 	}
 	h.tickets, h.counted = 0, 0
 	const waits = hostRobotsWait | hostTicketWait | hostHeld | hostFactDirty
@@ -419,7 +419,7 @@ func (m Member) Ask(q RobotsQuestion) error { return m.f.ask(q) }
 // Answered ends the wait of an origin for an answer that another machine has sent and the caller has stored.
 func (m Member) Answered(host weburl.HostID, origin string) {
 	w := &robotsWait{host: host, origin: origin, foreign: true}
-	m.f.deliver([]robotsNews{{wait: w}})
+	m.f.deliver([]robotsNotice{{wait: w}})
 }
 
 // Grant sets how many pages a partition may have in total, those that it had included.

@@ -113,32 +113,32 @@ func (q question) isOver() bool {
 	return !slices.ContainsFunc(q.waits, func(w *robotsWait) bool { return !w.isOver() })
 }
 
-// asks are the questions of a shard's hosts, and the waits of their origins. The host to be asked and the origin that
-// waits may be in different shards. So a shard puts what the other must know into news, and deliver acts on it when no
-// shard is locked.
+// robotsQuestions are the questions of a shard's hosts, and the waits of their origins. The host to be asked and the
+// origin that waits may be in different shards. So a shard puts what the other must know into outbox, and deliver acts
+// on it when no shard is locked.
 //
 // A host has questions exactly when it has hostRobotsAsked, and an origin that waits
 // exactly when it has hostRobotsAway.
-type asks struct {
+type robotsQuestions struct {
 	questions map[int32][]question  // by host that is to be asked
-	away      map[int32]*robotsWait // by host of the origin that waits; one at a time
-	news      []robotsNews
+	waiting   map[int32]*robotsWait // by host of the origin that waits; one at a time
+	outbox    []robotsNotice
 }
 
-// robotsNews is a question to be queued, or the end of a wait.
-type robotsNews struct {
+// robotsNotice is a question to be queued, or the end of a wait.
+type robotsNotice struct {
 	question question
 	wait     *robotsWait // nil for a question
 	late     bool        // the wait ends without an answer
 }
 
-func newAsks() asks {
-	return asks{questions: map[int32][]question{}, away: map[int32]*robotsWait{}}
+func newRobotsQuestions() robotsQuestions {
+	return robotsQuestions{questions: map[int32][]question{}, waiting: map[int32]*robotsWait{}}
 }
 
 // follow makes a question for the next request that the origins of a robots lease need: for the URL of a redirect, or
 // for the same URL again. After an origin's first request, this begins its wait.
-func (a *asks) follow(l *Lease, h *host, redirect weburl.URL) {
+func (a *robotsQuestions) follow(l *Lease, h *host, redirect weburl.URL) {
 	q := question{url: l.url, attempts: l.attempts + 1}
 	if l.ask != nil {
 		q.hops = l.ask.hops
@@ -151,15 +151,15 @@ func (a *asks) follow(l *Lease, h *host, redirect weburl.URL) {
 	} else {
 		w := &robotsWait{host: h.id, at: l.origin, origin: l.url.Origin(), until: never}
 		q.waits = []*robotsWait{w}
-		a.away[l.host] = w
+		a.waiting[l.host] = w
 		h.flags |= hostRobotsAway
 	}
-	a.news = append(a.news, robotsNews{question: q})
+	a.outbox = append(a.outbox, robotsNotice{question: q})
 }
 
 // hasOpen reports whether an origin waits for the answer to a host's first question,
 // and drops the question if not.
-func (a *asks) hasOpen(i int32, h *host) bool {
+func (a *robotsQuestions) hasOpen(i int32, h *host) bool {
 	q := &a.questions[i][0]
 	if q.waits = slices.DeleteFunc(q.waits, (*robotsWait).isOver); len(q.waits) > 0 {
 		return true
@@ -169,7 +169,7 @@ func (a *asks) hasOpen(i int32, h *host) bool {
 }
 
 // lease makes l a lease of its host's first question.
-func (a *asks) lease(l *Lease, h *host) {
+func (a *robotsQuestions) lease(l *Lease, h *host) {
 	q := a.pop(l.host, h)
 	l.kind, l.url, l.ask = KindRobots, q.url, &q
 	l.origin, _ = originOf(q.url)
@@ -177,7 +177,7 @@ func (a *asks) lease(l *Lease, h *host) {
 }
 
 // pop takes a host's first question out.
-func (a *asks) pop(i int32, h *host) question {
+func (a *robotsQuestions) pop(i int32, h *host) question {
 	list := a.questions[i]
 	q := list[0]
 	if len(list) == 1 {
@@ -189,7 +189,7 @@ func (a *asks) pop(i int32, h *host) question {
 }
 
 // queue gives a host a question. One request answers all questions for the same URL.
-func (a *asks) queue(i int32, h *host, q question) {
+func (a *robotsQuestions) queue(i int32, h *host, q question) {
 	h.flags |= hostRobotsAsked
 	list := slices.DeleteFunc(a.questions[i], question.isOver)
 	for j := range list {
@@ -202,21 +202,21 @@ func (a *asks) queue(i int32, h *host, q question) {
 }
 
 // giveBack queues the question of a lease again.
-func (a *asks) giveBack(l *Lease, h *host, attempts int) {
+func (a *robotsQuestions) giveBack(l *Lease, h *host, attempts int) {
 	q := *l.ask
 	q.attempts = uint8(min(attempts, 255))
 	a.queue(l.host, h, q)
 }
 
 // drop forgets the questions of a host.
-func (a *asks) drop(i int32, h *host) {
+func (a *robotsQuestions) drop(i int32, h *host) {
 	delete(a.questions, i)
 	h.flags &^= hostRobotsAsked
 }
 
 // refuseAll ends the waits for a host that gets no more requests. An origin of the host itself asks again if the host
 // is tried again.
-func (a *asks) refuseAll(i int32, h *host) {
+func (a *robotsQuestions) refuseAll(i int32, h *host) {
 	for _, q := range a.questions[i] {
 		a.refuse(h.id, &q)
 	}
@@ -224,37 +224,37 @@ func (a *asks) refuseAll(i int32, h *host) {
 }
 
 // refuse ends the waits for the answer of a host that gets no more requests.
-func (a *asks) refuse(id weburl.HostID, q *question) {
+func (a *robotsQuestions) refuse(id weburl.HostID, q *question) {
 	for _, w := range q.waits {
-		a.news = append(a.news, robotsNews{wait: w, late: w.host != id})
+		a.outbox = append(a.outbox, robotsNotice{wait: w, late: w.host != id})
 	}
 }
 
 // answer ends the waits for an answer that the caller has stored.
-func (a *asks) answer(q *question) {
+func (a *robotsQuestions) answer(q *question) {
 	for _, w := range q.waits {
-		a.news = append(a.news, robotsNews{wait: w})
+		a.outbox = append(a.outbox, robotsNotice{wait: w})
 	}
 }
 
 // endWait ends the wait of a host's origin.
-func (a *asks) endWait(i int32, h *host) {
-	a.away[i].over.Store(true)
-	delete(a.away, i)
+func (a *robotsQuestions) endWait(i int32, h *host) {
+	a.waiting[i].over.Store(true)
+	delete(a.waiting, i)
 	h.flags &^= hostRobotsAway
 }
 
-// takeNews returns what other shards must know, and forgets it.
-func (a *asks) takeNews() []robotsNews {
-	news := a.news
-	a.news = nil
-	return news
+// takeOutbox returns what other shards must know, and forgets it.
+func (a *robotsQuestions) takeOutbox() []robotsNotice {
+	outbox := a.outbox
+	a.outbox = nil
+	return outbox
 }
 
 // deliver takes questions and the ends of waits to the hosts that they are for, in any shard. It is called while no
 // shard is locked.
-func (f *Frontier) deliver(news []robotsNews) {
-	for _, n := range news {
+func (f *Frontier) deliver(outbox []robotsNotice) {
+	for _, n := range outbox {
 		if n.wait == nil {
 			f.queueQuestion(n.question)
 			continue
@@ -263,7 +263,7 @@ func (f *Frontier) deliver(news []robotsNews) {
 			if n.late {
 				n.wait.until = s.time()
 			} else {
-				s.asks.endWait(i, h)
+				s.robots.endWait(i, h)
 			}
 		})
 	}
@@ -279,7 +279,7 @@ func (f *Frontier) withWait(w *robotsWait, fn func(s *shard, i int32, h *host)) 
 	if !ok {
 		return false
 	}
-	if away := s.asks.away[i]; away == nil || away != w && !(w.foreign && away.origin == w.origin) {
+	if waiting := s.robots.waiting[i]; waiting == nil || waiting != w && !(w.foreign && waiting.origin == w.origin) {
 		return false
 	}
 	fn(s, i, s.hosts.at(i))
@@ -309,7 +309,7 @@ func (f *Frontier) queueQuestion(q question) {
 	s.lock()
 	if f.parts.of(id).takesLinks() {
 		i, h := s.hostOf(id, name)
-		s.asks.queue(i, h, q)
+		s.robots.queue(i, h, q)
 		s.touch(i)
 		s.unlock()
 		return

@@ -26,7 +26,7 @@ type shard struct {
 	sharing  sharing
 	queues   queues
 	origins  origins
-	asks     asks
+	robots   robotsQuestions
 	known    known
 	leases   leases
 
@@ -51,7 +51,7 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s := &shard{
 		f: f, index: index,
 		hosts: newHostTable(), origins: origins{others: map[int32]map[origin]originState{}},
-		asks: newAsks(),
+		robots: newRobotsQuestions(),
 	}
 	s.known.init(&f.o, hotBytes, &f.gate)
 	s.self = []*shard{s}
@@ -172,7 +172,7 @@ func (s *shard) settle(i int32, now int64) {
 		return
 	}
 	if h.flags&hostRobotsAsked != 0 && h.flags&hostHeld != 0 {
-		s.asks.refuseAll(i, h)
+		s.robots.refuseAll(i, h)
 	}
 	s.recount(h)
 	s.sharing.sync(i, h)
@@ -338,7 +338,7 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 		if h.flags&hostRobotsWait != 0 {
 			p.why = whyRobotsSlot
 		} else if h.flags&hostRobotsOut == 0 {
-			if until := s.asks.away[i].until; until < p.at {
+			if until := s.robots.waiting[i].until; until < p.at {
 				p.at, p.late = until, true
 			}
 		}

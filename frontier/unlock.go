@@ -90,11 +90,11 @@ func (f *Frontier) unlock(shards []*shard) {
 		}
 	}
 	var sum effects
-	var news []robotsNews
+	var outbox []robotsNotice
 	for _, s := range shards {
 		s.effects.moveTo(&sum)
-		if len(s.asks.news) > 0 {
-			news = append(news, s.asks.takeNews()...)
+		if len(s.robots.outbox) > 0 {
+			outbox = append(outbox, s.robots.takeOutbox()...)
 		}
 		s.due.Store(s.schedule.due())
 	}
@@ -120,8 +120,8 @@ func (f *Frontier) unlock(shards []*shard) {
 	for _, crawl := range sum.wakes {
 		crawl.Wake()
 	}
-	if len(news) > 0 {
-		f.deliver(news)
+	if len(outbox) > 0 {
+		f.deliver(outbox)
 	}
 	for _, n := range sum.notices {
 		f.o.Observe(n)
