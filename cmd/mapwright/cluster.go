@@ -199,7 +199,7 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 		t.row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
 	}
 	if s.State == cluster.Finished {
-		t.some("Go on with", clusterGoOn(s.Name, s.Reason))
+		t.some("Go on with", clusterResumeHint(s.Name, s.Reason))
 	}
 	if err := t.Flush(); err != nil || len(s.Machines) == 0 {
 		return err
@@ -223,9 +223,9 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	return t.Flush()
 }
 
-// clusterGoOn is the command that continues a crawl of several machines which a limit has ended, empty for another
-// reason.
-func clusterGoOn(name, reason string) string {
+// clusterResumeHint is the command that continues a crawl of several machines which a limit has ended, empty for
+// another reason.
+func clusterResumeHint(name, reason string) string {
 	flag := map[string]string{session.ReasonLimit: "--max-urls N", session.ReasonPerHost: "--max-urls-per-host N",
 		session.ReasonDuration: "--duration D"}[reason]
 	if flag == "" {

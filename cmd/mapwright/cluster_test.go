@@ -94,7 +94,7 @@ func TestLostMachine(t *testing.T) {
 }
 
 // The status of a crawl that a limit has ended says how to go on.
-func TestClusterGoOn(t *testing.T) {
+func TestClusterResumeHint(t *testing.T) {
 	for reason, want := range map[string]string{
 		session.ReasonComplete: "",
 		session.ReasonLimit:    "mapwright resume --cluster ADDRESS --name a --max-urls N (in all; 0 is no limit)",
@@ -102,7 +102,7 @@ func TestClusterGoOn(t *testing.T) {
 			"limit)",
 		session.ReasonDuration: "mapwright resume --cluster ADDRESS --name a --duration D (in all; 0 is no limit)",
 	} {
-		if got := clusterGoOn("a", reason); got != want {
+		if got := clusterResumeHint("a", reason); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}

@@ -102,7 +102,7 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
 	t.row("Files", "%s in %s", fileNames(rep.Files, rep.Sitemaps), dir)
-	t.some("Go on with", goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0))
+	t.some("Go on with", resumeHint(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -186,9 +186,9 @@ func printHosts(t table, rep *report.Report) {
 	})
 }
 
-// goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if
-// there is nothing left to do. Blocked says whether hosts are blocked.
-func goOn(resume string, status page.Status, reason, profile string, blocked bool) string {
+// resumeHint is the command that continues a crawl which ended with this status and reason, or what else to do; empty
+// if there is nothing left to do. Blocked says whether hosts are blocked.
+func resumeHint(resume string, status page.Status, reason, profile string, blocked bool) string {
 	bounds := "(in all; 0 is no limit)"
 	if profile == string(config.Safe) {
 		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)

@@ -64,7 +64,7 @@ func TestFileNames(t *testing.T) {
 }
 
 // The closing table and status say in the same words how a crawl goes on.
-func TestGoOn(t *testing.T) {
+func TestResumeHint(t *testing.T) {
 	const resume = "mapwright resume --data-dir d"
 	for _, tt := range []struct {
 		status          page.Status
@@ -87,7 +87,8 @@ func TestGoOn(t *testing.T) {
 		{page.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
 		{page.Complete, "nothing left to fetch", "polite", false, ""},
 	} {
-		if got := goOn("mapwright resume --data-dir d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
+		got := resumeHint("mapwright resume --data-dir d", tt.status, tt.reason, tt.profile, tt.blocked)
+		if got != tt.want {
 			t.Errorf("%s (%s): %q, want %q", tt.status, tt.reason, got, tt.want)
 		}
 	}

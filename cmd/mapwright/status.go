@@ -121,7 +121,7 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	t.some("Waiting", l.Waiting)
 	printProblems(t, found)
 	if l.PID == 0 && l.Pending > 0 {
-		t.some("Go on with", goOn(dir.Command("resume"), l.State, l.Reason, l.Profile,
+		t.some("Go on with", resumeHint(dir.Command("resume"), l.State, l.Reason, l.Profile,
 			l.Outcomes[page.HostBlocked.String()] > 0))
 	}
 	return t.Flush()

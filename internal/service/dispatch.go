@@ -199,9 +199,9 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 			errs = append(errs, d.repairPause(ctx, e.id))
 		case e.state == Queued, e.state == Running: // as above
 			queued = append(queued, e)
-		case d.mayGoOn(e, accounts[e.account], trials, now):
+		case d.mayRequeue(e, accounts[e.account], trials, now):
 			trials = trials || e.wait == WaitRecovery
-			if err := d.goOn(ctx, e); err != nil {
+			if err := d.requeue(ctx, e); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -316,9 +316,9 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 	return err
 }
 
-// mayGoOn says whether the reason for which the service paused a crawl is gone. trials says whether a crawl is on
+// mayRequeue says whether the reason for which the service paused a crawl is gone. trials says whether a crawl is on
 // trial.
-func (d *dispatcher) mayGoOn(e *entry, t *terms, trials bool, now time.Time) bool {
+func (d *dispatcher) mayRequeue(e *entry, t *terms, trials bool, now time.Time) bool {
 	if e.state != Paused || e.desired != DesiredRun {
 		return false
 	}
@@ -337,8 +337,8 @@ func (d *dispatcher) mayGoOn(e *entry, t *terms, trials bool, now time.Time) boo
 	return false
 }
 
-// goOn queues a paused crawl again.
-func (d *dispatcher) goOn(ctx context.Context, e *entry) error {
+// requeue queues a paused crawl again.
+func (d *dispatcher) requeue(ctx context.Context, e *entry) error {
 	err := d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", e.id)
 		if err != nil || row.State != Paused || row.Desired != DesiredRun {
