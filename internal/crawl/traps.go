@@ -51,7 +51,7 @@ func (w *worker) trapOf(l *frontier.Link) string {
 	if l.Source == page.SourceStart || l.Visit > 1 {
 		return ""
 	}
-	return w.traps.Lease(l, page.IsListSource(l.Source))
+	return w.traps.JudgeQueued(l, page.IsListSource(l.Source))
 }
 
 // trapEvidence returns the evidence of the result, with what the answer means for URLs that differ from this one only

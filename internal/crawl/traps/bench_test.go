@@ -18,7 +18,7 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		traps.Begin()
-		traps.Lease(page, false)
+		traps.JudgeQueued(page, false)
 		_, evidence = traps.Read(page, uint64(i)*0x9e3779b97f4a7c15, uint64(i), evidence[:0])
 		evidence = traps.Answered(page, evidence)
 		_, evidence = traps.Admit(found[i%len(found)], false, evidence)

@@ -31,7 +31,7 @@ func history(t testing.TB, rng *rand.Rand) []frontier.Evidence {
 		switch {
 		case i%17 == 0:
 			all = traps.Failed(l, all)
-		case traps.Lease(l, false) == "":
+		case traps.JudgeQueued(l, false) == "":
 			_, all = traps.Read(l, uint64(page), uint64(page), all)
 			all = traps.Answered(l, all)
 		}

@@ -190,9 +190,9 @@ func (t *Traps) list(
 	return Decision{Trap: trap}, t.apply(e, listed)
 }
 
-// Lease judges a URL again that was queued, because much may have been learned since, and returns the trap that
+// JudgeQueued judges a URL again that was queued, because much may have been learned since, and returns the trap that
 // it is, or "".
-func (t *Traps) Lease(l *frontier.Link, listed bool) string {
+func (t *Traps) JudgeQueued(l *frontier.Link, listed bool) string {
 	if listed || !t.on {
 		return ""
 	}

@@ -158,17 +158,17 @@ func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.path, got, c.want)
 		}
 	}
-	if got := traps.Lease(link(t, "/new?sid=9"), false); got != Ineffective {
+	if got := traps.JudgeQueued(link(t, "/new?sid=9"), false); got != Ineffective {
 		t.Errorf("a URL of the queue whose page another one stands for is %q", got)
 	}
-	if got := traps.Lease(link(t, "/new?sid=9"), true); got != "" {
+	if got := traps.JudgeQueued(link(t, "/new?sid=9"), true); got != "" {
 		t.Errorf("a listed URL is %q", got)
 	}
-	if got := traps.Lease(link(t, "/queued?sid=9"), false); got != "" {
+	if got := traps.JudgeQueued(link(t, "/queued?sid=9"), false); got != "" {
 		t.Errorf("a URL of the queue whose page was not fetched is %q", got)
 	}
 	traps.Answered(link(t, "/queued?sid=9"), nil)
-	if got := traps.Lease(link(t, "/queued?sid=10"), false); got != Ineffective {
+	if got := traps.JudgeQueued(link(t, "/queued?sid=10"), false); got != Ineffective {
 		t.Errorf("after the page was fetched: %q", got)
 	}
 	// A page whose URL fails may be fetched by another one, three times.
@@ -189,7 +189,7 @@ func TestEachPageOfAnIneffectiveParameterIsFetchedOnce(t *testing.T) {
 	if v, _ := traps.Admit(target, false, nil); v.Trap != "" {
 		t.Errorf("the target of a redirect is %q", v.Trap)
 	}
-	if got := traps.Lease(target, false); got != "" {
+	if got := traps.JudgeQueued(target, false); got != "" {
 		t.Errorf("when it is leased it is %q", got)
 	}
 }
@@ -201,11 +201,11 @@ func TestFewerRepeatsTakeAClaim(t *testing.T) {
 	far := link(t, "/new?sid=1")
 	far.Repeats = 5
 	traps.Admit(far, false, nil)
-	if got := traps.Lease(link(t, "/new?sid=2"), false); got != "" {
+	if got := traps.JudgeQueued(link(t, "/new?sid=2"), false); got != "" {
 		t.Errorf("a URL with fewer repeats is %q", got)
 	}
 	traps.Answered(link(t, "/new?sid=2"), nil)
-	if got := traps.Lease(far, false); got != Ineffective {
+	if got := traps.JudgeQueued(far, false); got != Ineffective {
 		t.Errorf("the one with more is %q then", got)
 	}
 }
@@ -328,7 +328,7 @@ func TestSequences(t *testing.T) {
 		l := link(t, fmt.Sprintf("/p-%d", n))
 		l.Parent, l.Repeats = link(t, fmt.Sprintf("/p-%d", n-1)).URL, repeats
 		if v, _ := traps.Admit(l, false, nil); v.Trap != "" {
-			if v.Trap != Sequence || traps.Lease(l, false) != Sequence || traps.Lease(l, true) != "" {
+			if v.Trap != Sequence || traps.JudgeQueued(l, false) != Sequence || traps.JudgeQueued(l, true) != "" {
 				t.Errorf("page %d is %q", n, v.Trap)
 			}
 			break
@@ -377,7 +377,7 @@ func TestOrdinaryURLsTakeNoLock(t *testing.T) {
 		}
 		l := link(t, "/catalogue/shoes/page-17.html?colour=red")
 		traps.mu.Lock()
-		trap := traps.Lease(l, false)
+		trap := traps.JudgeQueued(l, false)
 		decision, e := traps.Admit(l, false, nil)
 		e = traps.Failed(l, traps.Answered(l, e))
 		traps.mu.Unlock()
