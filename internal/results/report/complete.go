@@ -44,7 +44,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 			bare[s.URL.String()] = true
 		}
 	}
-	sum.isProbe = func(l *page.Line) bool { return c.isProbe(ctx, l, bare) }
+	sum.isHTTPSTry = func(l *page.Line) bool { return c.isHTTPSTry(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
 	finder, err := c.newFinder(ctx, generation, rest)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		}
 		sum.see(l)
 		figures.see(l)
-		if sum.isFailedProbe(l) {
+		if sum.isFailedHTTPSTry(l) {
 			finder.Skip()
 		} else {
 			_ = finder.See(l) // Join returns the error again
@@ -127,9 +127,9 @@ func (c *Crawl) advice(command, flag, helps string) string {
 	return ": '" + c.Dir.Command(command) + flag + "' " + helps
 }
 
-// isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a
+// isHTTPSTry reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a
 // certificate, before plain http. Then the http URL shows what became of the name.
-func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool) bool {
+func (c *Crawl) isHTTPSTry(ctx context.Context, l *page.Line, bare map[string]bool) bool {
 	url := l.URL.String()
 	if l.StatusCode != 0 || l.URL.Scheme() != "https" || !bare[url] &&
 		l.Source != page.SourceName(page.SourceCT) {

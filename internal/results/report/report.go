@@ -175,7 +175,7 @@ type summary struct {
 	lostStarts      List[string] // why start URLs gave no page
 	hosts           hostFigures
 	changes         changeCounts
-	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
+	isHTTPSTry      func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
 
 // newSummary makes an empty summary that sorts redirects in a space.
@@ -219,13 +219,13 @@ func (s *summary) see(l *page.Line) {
 
 // loseStart notes that a page ended without content, if it is a start page.
 func (s *summary) loseStart(l *page.Line, why string) {
-	if l.Source == page.SourceName(page.SourceStart) && !s.isFailedProbe(l) {
+	if l.Source == page.SourceName(page.SourceStart) && !s.isFailedHTTPSTry(l) {
 		s.lostStarts.addUpTo(fmt.Sprintf("the start URL %s gave no page (%s)", l.URL, why), page.MaxStartsNamed)
 	}
 }
 
-// isFailedProbe reports whether a page only showed that there is no https.
-func (s *summary) isFailedProbe(l *page.Line) bool { return s.isProbe != nil && s.isProbe(l) }
+// isFailedHTTPSTry reports whether a page only showed that there is no https.
+func (s *summary) isFailedHTTPSTry(l *page.Line) bool { return s.isHTTPSTry != nil && s.isHTTPSTry(l) }
 
 // fill puts the figures into a report.
 func (s *summary) fill(ctx context.Context, r *Report) (err error) {
