@@ -16,7 +16,7 @@ go build -trimpath -pgo=off -o "$dir/mapwright" ./cmd/mapwright
 go build -trimpath -pgo=off -o "$dir/testweb" ./internal/test/testweb/cmd/testweb
 
 profile() { # profile NAME FLAGS-OF-TESTWEB...
-  local name=$1 metrics=127.0.0.1:$((20000 + RANDOM % 20000))
+  local name=$1 metrics=127.0.0.1:$((10000 + RANDOM % 20000)) # below the ports that the system hands out
   shift
   "$dir/testweb" --keep --admin-addr 127.0.0.1:0 "$@" >"$dir/web" &
   web=$!
