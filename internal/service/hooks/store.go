@@ -114,7 +114,8 @@ func (s *store) prune(ctx context.Context) error {
 // giveUp removes deliveries of a webhook. The audit log says how many of them still waited.
 func giveUp(ctx context.Context, tx *service.Tx, id, account string, number int) error {
 	const first = " FROM delivery WHERE webhook = ? ORDER BY state = ?, id LIMIT ?"
-	waited, err := service.Value[int](ctx, tx, "SELECT COUNT(*) FROM (SELECT state"+first+") AS removed WHERE state = ?",
+	waited, err := service.Value[int](ctx, tx,
+		"SELECT COUNT(*) FROM (SELECT state"+first+") AS removed WHERE state = ?",
 		id, service.DeliveryPending, number, service.DeliveryPending)
 	if err != nil {
 		return err
