@@ -30,7 +30,7 @@ func newKeys(root *command) *cobra.Command {
 	return cmd
 }
 
-// operator is the caller of these commands: whoever can write the data directory may do everything.
+// operator is the caller of these commands: a user who can write the data directory may do everything.
 func operator() *service.Caller {
 	return &service.Caller{System: "operator", Scopes: []service.Scope{service.ScopeAdmin}}
 }

@@ -102,7 +102,7 @@ func jsonText(value any) (text string, ok bool) {
 	case string:
 		return v, true
 	case json.Number:
-		_, err := v.Float64() // whoever reads the settings may decode numbers as float64
+		_, err := v.Float64() // readers of the settings may decode numbers as float64
 		return v.String(), err == nil
 	case bool:
 		return fmt.Sprint(v), true

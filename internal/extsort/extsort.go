@@ -32,7 +32,7 @@ func (s Space) Part(n int) Space {
 }
 
 // TempFile makes a temporary file. It is removed at once, so that a kill leaves nothing behind. Where an open file
-// cannot be removed, whoever closes it must remove it.
+// cannot be removed, its user must remove it after Close.
 func (s Space) TempFile() (*os.File, error) {
 	f, err := os.CreateTemp(s.Dir, s.Pattern)
 	if err == nil {

@@ -70,10 +70,9 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 		if err != nil {
 			return err
 		}
-		var waiting int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM delivery "+
-			"WHERE state = ? AND webhook = ? LIMIT ?) AS waiting",
-			service.DeliveryPending, id, mostTested).Scan(&waiting); err != nil {
+		waiting, err := service.Value[int](ctx, tx, "SELECT COUNT(*) FROM (SELECT 1 FROM delivery "+
+			"WHERE state = ? AND webhook = ? LIMIT ?) AS waiting", service.DeliveryPending, id, mostTested)
+		if err != nil {
 			return err
 		}
 		if waiting == mostTested {

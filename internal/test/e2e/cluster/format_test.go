@@ -3,11 +3,9 @@
 package cluster
 
 import (
-	"compress/gzip"
-	"errors"
 	"flag"
-	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
@@ -18,7 +16,8 @@ var oldProgram = flag.String("old-program", "",
 	"an older program, which makes the database of TestDatabaseOfAnOlderVersion anew")
 
 const (
-	oldDatabase = "testdata/1123db0.sql.gz"
+	oldDatabase = "testdata/1123db0.tar.gz"
+	oldDump     = "dump.sql"
 	oldHad      = 8 // so many pages it has at least
 )
 
@@ -54,15 +53,11 @@ func makeOldDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Create(oldDatabase)
-	if err != nil {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, oldDump), []byte(sql), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	z, _ := gzip.NewWriterLevel(file, gzip.BestCompression) // the level is one that there is
-	_, err = io.WriteString(z, sql)
-	if err := errors.Join(err, z.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	e2e.Pack(t, root, oldDatabase)
 }
 
 // A database that version 1123db0 has left, with a crawl whose two machines were killed, is read and the crawl
@@ -72,22 +67,11 @@ func TestDatabaseOfAnOlderVersion(t *testing.T) {
 	if *oldProgram != "" {
 		makeOldDatabase(t)
 	}
-	file, err := os.Open(oldDatabase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	z, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sql, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	e2e.Unpack(t, oldDatabase, "", dir)
 	web := oldWeb(t)
 	f, _ := newFleet(t, web)
-	query(t, f.address, string(sql))
+	query(t, f.address, e2e.Read(t, dir, oldDump))
 	had := f.status().Done
 	if had < oldHad {
 		t.Errorf("%d URLs are done, want at least %d", had, oldHad)
