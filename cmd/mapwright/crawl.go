@@ -139,8 +139,8 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 // crawl of several machines, and the error is errAgain if the machine should join again.
 func (c *command) runCrawl(o crawl.Options, warnings []string,
 	join func(context.Context, *slog.Logger) (*session.Session, error)) error {
-	show := newProgress(c.environ, c.stdio, o.Settings)
-	log, err := newLogger(c.stdio, o.Settings, show.terminal != nil)
+	show := newProgress(c.environ, c.stdio, c.quiet || o.Settings.NoProgress)
+	log, err := newLogger(c.stdio, o.Settings, c.quiet || show.terminal != nil)
 	if err != nil {
 		return refusal(err)
 	}
@@ -191,7 +191,7 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 	rep := outputs.Report
 	if c.asJSON {
 		err = json.NewEncoder(c.out).Encode(rep)
-	} else {
+	} else if !c.quiet {
 		err = printReport(c.stdio, o.Dir, resumeOf(&o), rep)
 	}
 	if err != nil {

@@ -50,6 +50,7 @@ func newDemo(root *command) *cobra.Command {
 	c.Flags().StringVarP(&c.dataDir, config.DataDirName, "d", "",
 		"`directory` of the crawl (default: a temporary one)")
 	c.addSettings()
+	c.addQuiet()
 	return c.does(func([]string) error {
 		loaded, err := c.load()
 		if err != nil {
@@ -75,7 +76,9 @@ func newDemo(root *command) *cobra.Command {
 		if err := dir.CheckNew(); err != nil {
 			return refusal(err)
 		}
-		fmt.Fprintf(c.out, "A small site is served on %s; crawling it into %s\n\n", listener.Addr(), dir)
+		if !c.quiet {
+			fmt.Fprintf(c.out, "A small site is served on %s; crawling it into %s\n\n", listener.Addr(), dir)
+		}
 		return c.runCrawl(crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: dir}, loaded.Warnings, nil)
 	})
 }

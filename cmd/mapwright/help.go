@@ -155,20 +155,22 @@ func explain(cmd *cobra.Command, err error) error {
 // otherCrawlers are flags of other crawlers and downloaders that Mapwright does not have, and what to use instead.
 func otherCrawlers() map[string]string {
 	const (
-		delay   = "--min-delay-ms and --max-delay-ms set the delay between two requests to a host"
+		delay = "--delay 2s sets the delay between two requests to a host; --min-delay-ms and --max-delay-ms draw it at " +
+			"random"
 		workers = "--workers sets the number of requests at once, --max-inflight-per-host that of one host"
 		depth   = "did you mean --max-depth?"
 		pages   = "did you mean --max-urls?"
 		archive = "Mapwright does not write page archives; sitemap.jsonl has the facts of each page"
 	)
 	return map[string]string{
-		"delay": delay, "wait": delay, "crawl-delay": delay, "rate-limit": delay, "rate": delay,
+		"wait": delay, "crawl-delay": delay, "rate-limit": delay, "rate": delay,
 		"threads": workers, "concurrency": workers, "parallel": workers, "connections": workers,
 		"depth": depth, "level": depth, "limit": pages, "pages": pages, "max-pages": pages,
 		"warc": archive, "warc-file": archive,
 		"output": "did you mean --data-dir? 'mapwright export --output DIRECTORY' writes copies elsewhere",
 		"url":    "did you mean --start-url?", "urls": "did you mean --start-url?",
-		"domains": "did you mean --scope?", "sitemap": "did you mean --seeding-strategy?",
+		"input-file": "give --start-url the file; with --list no links are followed",
+		"domains":    "did you mean --scope?", "sitemap": "did you mean --seeding-strategy?",
 		"no-robots": "did you mean --ignore-robots?", "cookie": "did you mean --header 'Cookie: name=value'?",
 	}
 }

@@ -32,7 +32,7 @@ import (
 
 func newJoin(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
-		Use:   "join --cluster ADDRESS",
+		Use:   "join --cluster ADDRESS [directory]",
 		Short: "Work on a crawl of several machines",
 		Long: "Work on a crawl of several machines, which 'mapwright crawl --cluster' has made. If there is none " +
 			"that runs, wait for one. The command ends when the crawl does; " +
@@ -41,15 +41,16 @@ func newJoin(root *command) *cobra.Command {
 			"The data directory holds what this machine works with, and can be deleted after that.",
 		Example: `  mapwright join --cluster postgres://mapwright@db.example/crawls
   mapwright join --cluster postgres://mapwright@db.example/crawls --name example.com --data-dir second`,
-		Args: noArguments,
+		Args: oneDirectory,
 	})
 	c.addDataDir()
 	c.addCluster()
 	c.addSettings()
 	hideOfCrawl(c.Command)
+	c.addQuiet()
 	c.addJSON("print the report, if this machine writes it, as JSON instead of a table")
-	return c.does(func([]string) error {
-		dir, dirErr := c.directory()
+	return c.does(func(args []string) error {
+		dir, dirErr := c.existing(args)
 		address, err := c.toJoin()
 		if err == nil && address == "" {
 			err = usage("--cluster is missing: the address of the database that the machines share")
@@ -382,6 +383,11 @@ func namesOfCrawl() []string {
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if !e.PerRun {
 			names = append(names, e.Name)
+		}
+	}
+	for _, short := range config.Shorts() {
+		if !short.PerRun {
+			names = append(names, short.Name)
 		}
 	}
 	return names

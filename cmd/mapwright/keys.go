@@ -35,38 +35,42 @@ func operator() *service.Caller {
 	return &service.Caller{System: "operator", Scopes: []service.Scope{service.ScopeAdmin}}
 }
 
-// onService gives a command its body, which calls do with the service of the data directory. If the directory has no
-// database, onService creates one if make is true, and refuses the command otherwise.
-func (c *command) onService(make bool, do func(*service.Service, []string) error) *cobra.Command {
+// onService gives a command its body, which calls do with the service of the data directory. The directory may be an
+// argument.
+func (c *command) onService(make bool, do func(*service.Service) error) *cobra.Command {
 	c.addDataDir()
-	return c.does(func(args []string) error {
-		name, err := c.directory()
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(string(name), db.Name)); err != nil && !make {
-			return refusal(fmt.Errorf("data directory %s has no database of a server: 'mapwright serve' or 'mapwright "+
-				"keys create' makes one", name))
-		}
-		svc, err := service.Open(c.Context(), service.Options{Dir: string(name), RecordsOnly: true, Version: version})
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		err = do(svc, args)
-		if e, ok := errors.AsType[*service.Error](err); ok {
-			err = refusal(e)
-		}
-		return errors.Join(err, svc.Close())
-	})
+	return c.does(func(args []string) error { return c.withService(args, make, do) })
+}
+
+// withService calls do with the service of the data directory. If the directory has no database, it creates one if make
+// is true, and refuses the command otherwise.
+func (c *command) withService(directory []string, make bool, do func(*service.Service) error) error {
+	name, err := c.existing(directory)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(string(name), db.Name)); err != nil && !make {
+		return refusal(fmt.Errorf("data directory %s has no database of a server: 'mapwright serve' or 'mapwright "+
+			"keys create' makes one", name))
+	}
+	svc, err := service.Open(c.Context(), service.Options{Dir: string(name), RecordsOnly: true, Version: version})
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	err = do(svc)
+	if e, ok := errors.AsType[*service.Error](err); ok {
+		err = refusal(e)
+	}
+	return errors.Join(err, svc.Close())
 }
 
 func createKey(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
-		Use:   "create",
+		Use:   "create [directory]",
 		Short: "Make a key and print it; only its hash is stored",
 		Example: `  mapwright keys create --scope admin --data-dir ./crawls
   mapwright keys create --account "shop team" --scope read --expires 90d`,
-		Args: noArguments,
+		Args: oneDirectory,
 	})
 	var in service.Key
 	var expire ageFlag
@@ -78,7 +82,7 @@ func createKey(root *command) *cobra.Command {
 	c.Flags().Var(&expire, "expires", "`time` after which the key ends, such as 90d (0 is never)")
 	c.addJSON("print JSON")
 	complete(c.Command, "scope", []string{"read", "write", "admin"})
-	return c.onService(true, func(svc *service.Service, _ []string) error {
+	return c.onService(true, func(svc *service.Service) error {
 		for _, s := range *scopes {
 			in.Scopes = append(in.Scopes, service.Scope(s))
 		}
@@ -98,9 +102,9 @@ func createKey(root *command) *cobra.Command {
 }
 
 func listKeys(root *command) *cobra.Command {
-	c := root.sub(&cobra.Command{Use: "list", Short: "List keys", Args: noArguments})
+	c := root.sub(&cobra.Command{Use: "list [directory]", Short: "List keys", Args: oneDirectory})
 	c.addJSON("print JSON")
-	return c.onService(false, func(svc *service.Service, _ []string) error {
+	return c.onService(false, func(svc *service.Service) error {
 		all, err := svc.Accounts.Keys(c.Context(), "")
 		if err != nil {
 			return err
@@ -141,24 +145,27 @@ func revokeKeys(root *command) *cobra.Command {
 		Short: "End keys at once; crawls, schedules and usage of their accounts stay",
 		Args:  cobra.MinimumNArgs(1),
 	})
-	return c.onService(false, func(svc *service.Service, args []string) error {
-		for _, id := range args {
-			if err := svc.Accounts.RevokeKey(c.Context(), operator(), "", id); err != nil {
-				return err
+	c.addDataDir()
+	return c.does(func(ids []string) error {
+		return c.withService(nil, false, func(svc *service.Service) error {
+			for _, id := range ids {
+				if err := svc.Accounts.RevokeKey(c.Context(), operator(), "", id); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
 func newLogin(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
-		Use:   "login",
+		Use:   "login [directory]",
 		Short: "Print a link that logs a person in once, as 'mapwright serve' does at its first start",
-		Args:  noArguments,
+		Args:  oneDirectory,
 	})
 	address := c.Flags().String("server", defaultServer, "`URL` under which people reach the server")
-	return c.onService(false, func(svc *service.Service, _ []string) error {
+	return c.onService(false, func(svc *service.Service) error {
 		token, err := svc.Accounts.NewLogin(c.Context())
 		if err != nil {
 			return err

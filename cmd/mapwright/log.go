@@ -31,10 +31,10 @@ type runLog struct {
 	held    bytes.Buffer // guarded by mu
 }
 
-// newLogger makes the log by the settings. Under a live view nothing goes to standard error.
-func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
+// newLogger makes the log by the settings. With fileOnly, as under a live view, nothing goes to standard error.
+func newLogger(io stdio, s *config.Settings, fileOnly bool) (*runLog, error) {
 	l := &runLog{stderr: io.err, holding: true}
-	if !liveView {
+	if !fileOnly {
 		l.console = io.err
 	}
 	if s.LogFile != "" {

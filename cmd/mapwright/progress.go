@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/view"
@@ -25,9 +24,9 @@ type progress struct {
 
 // newProgress decides between the picture and the lines. Both go to standard error, so that standard output has only
 // what the command prints.
-func newProgress(environ []string, io stdio, s *config.Settings) *progress {
+func newProgress(environ []string, io stdio, onlyLines bool) *progress {
 	p := &progress{able: view.Able(environ)}
-	if f, can := view.CanDraw(io.err, environ); can && !s.NoProgress {
+	if f, can := view.CanDraw(io.err, environ); can && !onlyLines {
 		p.terminal = f
 	}
 	return p

@@ -67,7 +67,7 @@ type serveFlags struct {
 
 func newServe(root *command) *cobra.Command {
 	f := &serveFlags{command: root.sub(&cobra.Command{
-		Use:   "serve",
+		Use:   "serve [directory]",
 		Short: "Run crawls for people and programs, over HTTP",
 		Long: "Run crawls for people and programs: an HTTP API (/openapi.json describes it), a queue, accounts with " +
 			"keys and plans, schedules and webhooks. " +
@@ -77,7 +77,7 @@ func newServe(root *command) *cobra.Command {
   mapwright serve --listen 127.0.0.1:9000 --data-dir /var/lib/mapwright --max-crawls 8
   mapwright serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
   mapwright serve --public-url https://example.com/crawls --trusted-proxies 127.0.0.1`,
-		Args: noArguments,
+		Args: oneDirectory,
 	})}
 	fs := f.Flags()
 	fs.SortFlags = false
@@ -112,12 +112,9 @@ func newServe(root *command) *cobra.Command {
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	complete(f.Command, "log-level", []string{"debug", "info", "warn", "error"})
 	complete(f.Command, "log-format", []string{"text", "json"})
-	return f.does(func([]string) error {
-		if err := flagsFromEnv(fs, f.environ); err != nil {
-			return err
-		}
-		name, err := f.directory()
-		if err != nil {
+	return f.does(func(args []string) error {
+		name, dirErr := f.existing(args) // an argument replaces the directory of the environment
+		if err := errors.Join(dirErr, flagsFromEnv(fs, f.environ)); err != nil {
 			return err
 		}
 		var base []config.Layer

@@ -22,12 +22,14 @@ type command struct {
 	environ []string
 
 	asJSON        bool
+	quiet         bool
 	printsConfig  bool   // instead of crawling
 	dataDir       string // empty if the flag was given an empty text: see directory
 	address, name string // of the crawl of several machines that is meant
 
 	base       config.Layer // the command's own defaults of settings, below every other layer
 	given      config.Layer // settings that were given as flags
+	givenErr   error        // faults of given, set before the command runs
 	configFile string
 	read       *sources // set by the first call of sources
 }
@@ -39,8 +41,18 @@ func (c *command) sub(cmd *cobra.Command) *command {
 
 // does says what the command does.
 func (c *command) does(run func(args []string) error) *cobra.Command {
-	c.RunE = func(_ *cobra.Command, args []string) error { return run(args) }
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if c.quiet && c.Flags().Changed("verbose") {
+			return usage("--quiet and --verbose contradict each other: give one of them")
+		}
+		c.given, c.givenErr = c.given.SpellOut()
+		return run(args)
+	}
 	return c.Command
+}
+
+func (c *command) addQuiet() {
+	c.Flags().BoolVarP(&c.quiet, "quiet", "q", false, "print nothing but errors; the log is in the data directory")
 }
 
 func (c *command) addJSON(usage string) { c.Flags().BoolVar(&c.asJSON, "json", false, usage) }
@@ -52,6 +64,7 @@ func (c *command) addRun() {
 	c.addSettings()
 	c.Flags().BoolVar(&c.printsConfig, "print-config", false,
 		"show each effective setting and where it came from, and do nothing else")
+	c.addQuiet()
 	c.addJSON("print the report, or with --print-config the settings, as JSON instead of a table")
 }
 
@@ -66,18 +79,18 @@ type sources struct {
 func (c *command) addSettings(groups ...config.Group) {
 	fs := c.Flags()
 	fs.SortFlags = false
-	add := func(setting, name, shown, kind, usage string) *pflag.Flag {
-		flag := fs.VarPF(&recorder{c.given, setting, name, shown, kind}, name, "", usage)
+	add := func(setting, name, letter, shown, kind, usage string) *pflag.Flag {
+		flag := fs.VarPF(&recorder{c.given, setting, name, shown, kind}, name, letter, usage)
 		if kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
 		return flag
 	}
 	profiles := config.Profiles()
-	add(config.ProfileName, "profile", profiles[0], "name", "how hard servers are asked: polite, own-site (yours: as "+
+	add(config.ProfileName, "profile", "", profiles[0], "name", "how hard servers are asked: polite, own-site (yours: as "+
 		"hard as it copes with) or safe (at most 50 pages and 60 s)")
 	complete(c.Command, "profile", profiles)
-	add(config.SafeName, "safe", "", "bool", "short for --profile safe")
+	add(config.SafeName, "safe", "", "", "bool", "short for --profile safe")
 	fs.StringVar(&c.configFile, "config", "", "YAML `file` with settings")
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if len(groups) > 0 && !slices.Contains(groups, e.Group) {
@@ -88,13 +101,20 @@ func (c *command) addSettings(groups ...config.Group) {
 			shown = "" // help has nothing to say
 		}
 		for i, name := range append([]string{e.Name}, e.Flags...) {
-			flag := add(e.Name, name, shown, e.Value.Type(), e.Usage)
+			flag := add(e.Name, name, "", shown, e.Value.Type(), e.Usage)
 			flag.Hidden = i > 0
 			flag.Annotations = map[string][]string{groupOfFlag: {string(e.Group)}}
 			if v, ok := e.Value.(interface{ Choices() []string }); ok && v.Choices() != nil {
 				complete(c.Command, name, v.Choices())
 			}
 		}
+	}
+	for _, short := range config.Shorts() {
+		if len(groups) > 0 && !slices.Contains(groups, short.Group) {
+			continue
+		}
+		flag := add(short.Name, short.Name, short.Letter, "", short.Kind, short.Usage)
+		flag.Annotations = map[string][]string{groupOfFlag: {string(short.Group)}}
 	}
 	c.SetUsageFunc(usageByGroup)
 }
@@ -137,7 +157,7 @@ func (c *command) sources() *sources {
 func (c *command) load() (*config.Loaded, error) {
 	s := c.sources()
 	loaded, err := config.Load(c.base, s.file, s.env, c.given)
-	return c.checked(loaded, s.fileErr, s.envErr, err)
+	return c.checked(loaded, s.fileErr, s.envErr, c.givenErr, err)
 }
 
 // loadOver lays flags over the stored settings of a crawl. It lays the file that --config names over them too, unless
@@ -149,7 +169,7 @@ func (c *command) loadOver(stored map[string][]string, joins bool) (*config.Load
 		process, over = []config.Layer{s.env}, []config.Layer{s.file, c.given}
 	}
 	loaded, err := config.Resume(stored, process, over...)
-	return c.checked(loaded, s.fileErr, s.envErr, err)
+	return c.checked(loaded, s.fileErr, s.envErr, c.givenErr, err)
 }
 
 // checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be

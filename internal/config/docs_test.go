@@ -45,6 +45,10 @@ func TestSettingsAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", FileKey(e.Name), e.Value.Type(), value,
 			rangeText(e.Value), e.Permission, freeText(e.Free), e.Usage)
 	}
+	b.WriteString("\n## Short forms\n\n| key | kind | meaning |\n|---|---|---|\n")
+	for _, s := range Shorts() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", FileKey(s.Name), s.Kind, s.Usage)
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -73,6 +73,15 @@ func FromJSON(text json.RawMessage, fault func(field, code, format string, args 
 			order = append(order, name)
 		}
 	}
+	given := layer
+	layer, err := given.SpellOut()
+	EachFault(err, func(short string, err error) { fault("settings."+short, FaultForm, "%s", err) })
+	order = slices.DeleteFunc(order, func(name string) bool { _, ok := layer[name]; return !ok })
+	for _, name := range slices.Sorted(maps.Keys(layer)) {
+		if _, ok := given[name]; !ok {
+			order = append(order, name)
+		}
+	}
 	return layer, order
 }
 
@@ -83,6 +92,11 @@ func settingOf(table []Entry, key string) (name string, list bool, advice string
 		return key, false, ""
 	case FileKey(StartURLName):
 		return "", false, "; start URLs are given as start_urls, beside settings"
+	}
+	for _, short := range Shorts() {
+		if short.Name == key {
+			return key, false, ""
+		}
 	}
 	for _, e := range table {
 		_, list := e.Value.(listValue)

@@ -40,6 +40,9 @@ const (
 // otherNames are the names that files and the environment may give beside those of the table.
 func otherNames() []string {
 	names := []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
+	for _, short := range Shorts() {
+		names = append(names, short.Name)
+	}
 	return slices.AppendSeq(names, maps.Keys(removed()))
 }
 

@@ -65,7 +65,8 @@ func FromEnv(environ []string) (Layer, error) {
 				e.EnvMinutes}
 		}
 	}
-	return layer, bad
+	layer, err := layer.SpellOut()
+	return layer, errors.Join(bad, err)
 }
 
 // UnknownEnv lists the variables with the prefix of this program that name no setting, in order.
@@ -153,7 +154,8 @@ func FromFile(path string) (Layer, error) {
 		slices.Sort(unknown)
 		errs = append(errs, fmt.Errorf("configuration %s: no such setting: %s", path, strings.Join(unknown, ", ")))
 	}
-	return layer, errors.Join(errs...)
+	layer, err = layer.SpellOut()
+	return layer, errors.Join(append(errs, err)...)
 }
 
 // textsOf are the texts that a Value takes. An empty list is an empty text. It reports false if an item has no text.

@@ -124,6 +124,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if r.shared.denied != nil {
 		r.fetcher = denyingFetcher{r.fetcher, r.shared.denied}
 	}
+	r.fetcher = withLog(r.fetcher, r.log)
 	counted := store.Counters()
 	r.visits = recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
 		return r.history.IsOutdated(f.LeftOut, &counted)

@@ -24,7 +24,13 @@ func TestHabits(t *testing.T) {
 		t.Errorf("--version says %q, version says %q", got, want)
 	}
 	for _, tt := range []struct{ args, words string }{
-		{"crawl a.test --wait 2", "--min-delay-ms"},
+		{"crawl a.test --wait 2", "--delay 2s"},
+		{"crawl a.test --delay 2s --min-delay-ms 5 --list --max-depth 3", "flag --delay: it sets min-delay-ms, which " +
+			"flag --min-delay-ms sets too: give one of the two; flag --list: it sets max-depth, which flag --max-depth"},
+		{"crawl a.test --delay soon", `flag --delay: "soon" is not a duration`},
+		{"crawl a.test --delay 2d", `flag --delay: "2d" is not between 0s and 24h0m0s`},
+		{"crawl a.test -q -v", "contradict"},
+		{"join --cluster postgres://127.0.0.1:1/x --delay 2s", "--delay cannot be given here"},
 		{"resume --warc-file x", "archives"},
 		{"crawl a.test --concurrency 4", "--workers"},
 		{"crawl a.test --seeding sitemap,none", "none does not go with others"},

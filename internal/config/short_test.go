@@ -1,0 +1,63 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A short form is the settings that it stands for, in the layer that gives it.
+func TestShortForms(t *testing.T) {
+	env, err := FromEnv([]string{"MAPWRIGHT_DELAY=1.5", "MAPWRIGHT_LIST=no", "MAPWRIGHT_VERBOSE=on"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(Layer{"min-delay-ms": {[]string{"10"}, "file"}, "base-delay-ms": {[]string{"9000"}, "file"}}, env,
+		flags("max-delay-ms", "4000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := loaded.Settings
+	if s.MinDelayMS != 1500 || s.MaxDelayMS != 4000 || s.BaseDelayMS != 0 || s.MaxDepth != -1 || s.LogLevel != "debug" ||
+		!s.NoProgress {
+		t.Errorf("got %+v", s)
+	}
+	if from := loaded.Origin["min-delay-ms"]; from != "environment MAPWRIGHT_DELAY" {
+		t.Errorf("min-delay-ms is from %s", from)
+	}
+	for _, short := range Shorts() {
+		settings, err := short.means(map[string]string{"bool": "true", "duration": "1s"}[short.Kind])
+		if err != nil {
+			t.Errorf("%s: %v", short.Name, err)
+		}
+		for name := range settings {
+			i := slices.IndexFunc(s.Table(), func(e Entry) bool { return e.Name == name })
+			if i < 0 || s.Table()[i].PerRun != short.PerRun {
+				t.Errorf("%s sets %s, which is not a setting of this kind", short.Name, name)
+			}
+		}
+	}
+}
+
+// A request may use short forms. Its permissions are those of the settings.
+func TestShortFormsInJSON(t *testing.T) {
+	var faults []string
+	read := func(text string) (Layer, []string) {
+		faults = nil
+		return FromJSON(json.RawMessage(text), func(field, code, format string, args ...any) {
+			faults = append(faults, field+" "+code+" "+fmt.Sprintf(format, args...))
+		})
+	}
+	layer, order := read(`{"delay": 2, "list": true, "max_urls": 5}`)
+	if len(faults) > 0 || layer["max-delay-ms"].Texts[0] != "2000" || layer["max-depth"].Texts[0] != "0" ||
+		!slices.Equal(order, []string{"max-urls", "base-delay-ms", "max-delay-ms", "max-depth", "min-delay-ms"}) {
+		t.Errorf("got %v, %v, %v", layer, order, faults)
+	}
+	read(`{"delay": "soon", "list": true, "max_depth": 2}`)
+	if len(faults) != 2 || !strings.HasPrefix(faults[0], "settings.delay bad_form") ||
+		!strings.Contains(faults[1], "settings.list bad_form it sets max-depth, which settings.max_depth sets too") {
+		t.Errorf("faults %q", faults)
+	}
+}

@@ -1,0 +1,40 @@
+package crawl
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mapwright/mapwright/internal/web/fetch"
+)
+
+// A loggedFetcher writes one line for each request when it has been answered or has failed.
+type loggedFetcher struct {
+	fetch.Fetcher
+	log *slog.Logger
+}
+
+// withLog adds the lines of requests to a fetcher, if the log takes them.
+func withLog(f fetch.Fetcher, log *slog.Logger) fetch.Fetcher {
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
+		return f
+	}
+	return loggedFetcher{f, log}
+}
+
+// Do implements fetch.Fetcher.
+func (f loggedFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	resp, err := f.Fetcher.Do(ctx, r)
+	if err != nil {
+		f.log.Debug("not fetched", "url", r.URL.String(), "error", err)
+		return resp, err
+	}
+	args := []any{"url", r.URL.String(), "status", resp.Status, "type", resp.ContentType}
+	if resp.Reader == nil { // a stream has only begun
+		args = append(args, "bytes", resp.WireBytes, "took", resp.Timings.Total)
+	}
+	if resp.Location != "" {
+		args = append(args, "location", resp.Location)
+	}
+	f.log.Debug("fetched", args...)
+	return resp, nil
+}
