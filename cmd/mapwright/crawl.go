@@ -266,9 +266,10 @@ func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	}
 }
 
-// hintOf recommends a faster profile for a new crawl of one host. It is "" for other crawls.
+// hintOf recommends a faster profile for a new crawl of one host at the usual pace. It is "" for other crawls.
 func hintOf(o *crawl.Options) string {
-	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 {
+	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 ||
+		o.Settings.MaxDelayMS != config.Defaults(config.Polite).MaxDelayMS {
 		return ""
 	}
 	for _, s := range o.Starts {
