@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"github.com/mapwright/mapwright/parser"
 )
 
 // Profile names a set of defaults.
@@ -122,6 +124,16 @@ type Settings struct {
 // With a depth limit of 0, which means the start pages alone, no source may.
 func (s *Settings) Seeds(source string) bool {
 	return s.MaxDepth != 0 && (slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all"))
+}
+
+// ExtractNames are the names of the fields that --extract asks for, each once, in the order of the settings.
+func (s *Settings) ExtractNames() (names []string) {
+	for _, text := range s.Extract {
+		if x, err := parser.ParseExtractor(text); err == nil && !slices.Contains(names, x.Name()) {
+			names = append(names, x.Name())
+		}
+	}
+	return names
 }
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.

@@ -201,7 +201,8 @@ func (s *Settings) Table() []Entry {
 			Usage: "record the images of pages, and list them in XML sitemaps"},
 		{Name: "extract", Group: Scope, Permission: Tenant,
 			Value: listValue{p: &s.Extract, most: 100, check: readBy(parser.ParseExtractor)},
-			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
+			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name, which is also a column of sitemap.csv " +
+				"(repeatable)"},
 		{Name: "traps", Group: Scope, Permission: Tenant, Value: boolValue{&s.Traps, true},
 			Usage: "recognise URLs of which a site makes endlessly many, and do not fetch them; one of more than " +
 				"2,048 bytes is never fetched"},

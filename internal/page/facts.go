@@ -186,6 +186,17 @@ func (e Extracted) add(name, value string) {
 	}
 }
 
+// Values are what the selectors of a name found, in the order of the page.
+func (e Extracted) Values(name string) []string {
+	switch found := e[name].(type) {
+	case string:
+		return []string{found}
+	case []string:
+		return found
+	}
+	return nil
+}
+
 // Link is one edge of the link graph.
 type Link struct {
 	To, Rel, Text string

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
@@ -31,6 +32,8 @@ type Options struct {
 	Images   bool
 	CSV      bool
 	Links    bool
+	// Extract are the names of extracted fields, which are further columns of sitemap.csv.
+	Extract []string
 	// Changes, when not nil, are the lines of changes.jsonl, in a stable order.
 	Changes func(ctx context.Context) iter.Seq2[*recrawl.Line, error] `json:"-"`
 	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links, changes.
@@ -170,7 +173,11 @@ func (e *exporter) open() error {
 		return nil
 	}
 	e.csv = csv.NewWriter(e.table)
-	return e.csv.Write(e.fields.Columns())
+	header := e.fields.Columns()
+	for _, name := range e.o.Extract {
+		header = append(header, csvCell("extracted."+name))
+	}
+	return e.csv.Write(header)
 }
 
 // page writes one page to all outputs.
@@ -190,6 +197,9 @@ func (e *exporter) page(l *page.Line) error {
 	}
 	if e.csv != nil {
 		row := e.fields.Cells(l)
+		for _, name := range e.o.Extract {
+			row = append(row, strings.Join(l.Extracted.Values(name), " | "))
+		}
 		for i, cell := range row {
 			row[i] = csvCell(cell)
 		}

@@ -401,6 +401,32 @@ func TestCSV(t *testing.T) {
 	}
 }
 
+// TestCSVExtracted checks the columns of --extract: after the others, in the order of the settings, and safe to open in
+// a spreadsheet.
+func TestCSVExtracted(t *testing.T) {
+	dir := t.TempDir()
+	p := indexable("https://x.test/")
+	p.AddExtracted("price", "=1+1")
+	p.AddExtracted("tag", "b")
+	p.AddExtracted("tag", "a")
+	p.AddExtracted("old", "of earlier settings")
+	write(t, these(p, indexable("https://x.test/2")), Options{Dir: dir, CSV: true, Extract: []string{"tag", "price"}})
+	text, err := os.ReadFile(filepath.Join(dir, "sitemap.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	n := len(page.NewTable().Columns())
+	for i, want := range [][]string{{"extracted.tag", "extracted.price"}, {"b | a", "'=1+1"}, {"", ""}} {
+		if !slices.Equal(rows[i][n:], want) {
+			t.Errorf("row %d ends with %q, want %q", i, rows[i][n:], want)
+		}
+	}
+}
+
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	p := indexable("https://x.test/")

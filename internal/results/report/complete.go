@@ -252,5 +252,5 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 		base = starts[0].URL.Origin() + "/"
 	}
 	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
-		CSV: s.CSV, Links: s.Links}
+		CSV: s.CSV, Links: s.Links, Extract: s.ExtractNames()}
 }

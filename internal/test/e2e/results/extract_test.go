@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding/csv"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -40,7 +41,7 @@ func TestExtractFromHostilePages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	e2e.Ended(t, e2e.Run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir",
 		dir,
-		"--extract", "bold=b"), dir, 0, "complete", "")
+		"--csv", "--extract", "bold=b"), dir, 0, "complete", "")
 	lines := e2e.ReadLines(t, dir)
 	// On a slow machine any of the large pages may take too much time. Package htmltree tests memory and time alone.
 	for path, want := range map[string]struct{ err, extracted string }{
@@ -55,6 +56,17 @@ func TestExtractFromHostilePages(t *testing.T) {
 		wrong := want.err != "any" && (!strings.HasPrefix(l.Error, want.err) || (l.Error == "") != (want.err == ""))
 		if l.Outcome != "ok" || wrong || want.extracted != "" && fmt.Sprint(l.Extracted) != want.extracted {
 			t.Errorf("%s: outcome %s, error %q, extracted %v", path, l.Outcome, l.Error, l.Extracted)
+		}
+	}
+	rows, err := csv.NewReader(e2e.Open(t, dir, "sitemap.csv")).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		want, of := map[string]string{"url": "extracted.bold", site.URL + "/": "start",
+			site.URL + "/ordinary": "bold"}[row[0]], row[len(row)-1]
+		if want != "" && of != want {
+			t.Errorf("the last column of %s is %q, want %q", row[0], of, want)
 		}
 	}
 }
