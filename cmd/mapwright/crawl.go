@@ -47,6 +47,9 @@ func newCrawl(root *command) *cobra.Command {
 		urls, startsErr := readStarts(given, c.in)
 		dir, dirErr := c.directory()
 		address, clusterErr := c.toJoin()
+		if err == nil {
+			err = checkAccess(loaded.Settings) // before a crawl of several machines is made
+		}
 		if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
 			return err
 		}
@@ -139,6 +142,9 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 // crawl of several machines, and the error is errAgain if the machine should join again.
 func (c *command) runCrawl(o crawl.Options, warnings []string,
 	join func(context.Context, *slog.Logger) (*session.Session, error)) error {
+	if err := checkAccess(o.Settings); err != nil {
+		return err
+	}
 	show := newProgress(c.environ, c.stdio, c.quiet || o.Settings.NoProgress)
 	log, err := newLogger(c.stdio, o.Settings, c.quiet || show.terminal != nil)
 	if err != nil {
@@ -264,6 +270,14 @@ func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	if hint := hintOf(o); hint != "" {
 		log.Info(hint)
 	}
+}
+
+// checkAccess refuses settings that name a file which cannot be used.
+func checkAccess(s *config.Settings) error {
+	if err := crawl.CheckAccess(s); err != nil {
+		return usage("%w", err)
+	}
+	return nil
 }
 
 // hintOf recommends a faster profile for a new crawl of one host at the usual pace. It is "" for other crawls.

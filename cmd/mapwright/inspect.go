@@ -34,7 +34,7 @@ func newInspect(root *command) *cobra.Command {
 	})
 	base := c.Flags().String("base", "", "`URL` of a page that is read from a file")
 	c.addJSON("print one JSON object")
-	c.addSettings(config.Fetching, config.Scope, config.Robots)
+	c.addSettings(config.Fetching, config.Access, config.Scope, config.Robots)
 	return c.does(func(args []string) error {
 		loaded, err := c.load()
 		if err != nil {

@@ -381,7 +381,7 @@ func (c *command) keepProcess() {
 func namesOfCrawl() []string {
 	names := []string{config.ProfileName, config.SafeName, retryName}
 	for _, e := range config.Defaults(config.Polite).Table() {
-		if !e.PerRun {
+		if !e.PerRun && !e.Local {
 			names = append(names, e.Name)
 		}
 	}

@@ -40,7 +40,7 @@ func newRobots(root *command) *cobra.Command {
 	file := c.Flags().String("file", "", "read robots.txt from a `file` instead of the site")
 	agent := c.Flags().String("agent", "", "ask for another `crawler`")
 	c.addJSON("print one JSON object per URL")
-	c.addSettings(config.Fetching, config.Robots)
+	c.addSettings(config.Fetching, config.Access, config.Robots)
 	return c.does(func(args []string) error {
 		if len(args) == 0 {
 			return usage("robots takes one or more URLs")

@@ -107,6 +107,9 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	t.row("State", "%s", state)
 	t.each("Start", l.StartURLs)
 	t.row("Profile", "%s", l.Profile)
+	if l.Insecure {
+		t.row("Certificates", "%s", "NOT CHECKED (--insecure)")
+	}
 	if l.Generation > 0 {
 		t.row("Generation", "%d (%s)", l.Generation, words.Count(int64(l.Generation), "recrawl"))
 	}

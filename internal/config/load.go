@@ -86,6 +86,10 @@ func Load(layers ...Layer) (*Loaded, error) {
 	out.clampSafe()
 	out.Warnings = append(out.Warnings, removedIn(layers)...)
 	errs = append(errs, out.Settings.contradictions(bad)...)
+	if from := out.Origin["insecure"]; out.Settings.Insecure && profile != OwnSite && strings.HasPrefix(from, fromEnv) {
+		errs = append(errs, &settingError{"insecure", from, errors.New("a variable counts in the profile own-site " +
+			"only, because it is easily forgotten: give --insecure")})
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -93,8 +97,8 @@ func Load(layers ...Layer) (*Loaded, error) {
 }
 
 // Resume lays layers over the settings that are stored with a crawl. In the process layers (environment, and a file
-// that the environment names) only settings about this process count, such as log-level. The others are ignored, and a
-// warning names them unless the crawl has the same value. The layers over are given with the command and count fully.
+// that the environment names) only settings about this process or machine count, such as log-level. The others are
+// ignored, and a warning names them unless the crawl has the same value. The layers over are given with the command and count fully.
 func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded, error) {
 	above := append([]Layer{FromStored(stored)}, over...)
 	profile, _, _, _ := chooseProfile(above) // faults are reported by Load
@@ -103,12 +107,11 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 			"it a safe crawl for good "+
 			"(at most %d pages in all), or unset it", from, profile, SafePages)
 	}
-	above[0] = keptSettings(stored, profile)
-	var below []Layer
+	layers := []Layer{keptSettings(stored, profile)}
 	for _, l := range process {
-		below = append(below, l.only(func(e Entry) bool { return e.PerRun }))
+		layers = append(layers, l.only(func(e Entry) bool { return e.PerRun || e.Local }))
 	}
-	loaded, err := Load(append(below, above...)...)
+	loaded, err := Load(append(layers, over...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +165,7 @@ func (l *Loaded) ignored(process []Layer) []string {
 		}
 		for i, e := range scratch {
 			given, ok := layer[e.Name]
-			if !ok || e.PerRun {
+			if !ok || e.PerRun || e.Local {
 				continue
 			}
 			if err := setAll(e.Value, given.Texts); err != nil || e.Value.String() != effective[i].Value.String() {

@@ -77,6 +77,11 @@ type Settings struct {
 	HTTP2        bool
 	MaxBodySize  int64
 
+	// Access.
+	CAFile     string
+	ClientCert string
+	Insecure   bool
+
 	// Scope and links.
 	Scope           string
 	Include         []string

@@ -19,6 +19,9 @@ import (
 // EnvPrefix is the prefix of environment names that belong to this program only.
 const EnvPrefix = "MAPWRIGHT_"
 
+// fromEnv begins the From of a value that the environment gives.
+const fromEnv = "environment "
+
 // EnvName is a setting's own environment name.
 func EnvName(setting string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
@@ -41,7 +44,7 @@ func FromEnv(environ []string) (Layer, error) {
 		if !ok || text == "" {
 			return false
 		}
-		layer[setting] = Given{Texts: []string{text}, From: "environment " + name}
+		layer[setting] = Given{Texts: []string{text}, From: fromEnv + name}
 		return true
 	}
 	for _, name := range otherNames() {
@@ -61,7 +64,7 @@ func FromEnv(environ []string) (Layer, error) {
 				bad = fmt.Errorf("environment %s: %q is not a number of minutes", e.EnvMinutes, minutes)
 				continue
 			}
-			layer[e.Name] = Given{Texts: []string{strconv.FormatFloat(m*60, 'f', -1, 64)}, From: "environment " +
+			layer[e.Name] = Given{Texts: []string{strconv.FormatFloat(m*60, 'f', -1, 64)}, From: fromEnv +
 				e.EnvMinutes}
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	Limits   Group = "Limits"
 	Robots   Group = "robots.txt"
 	Fetching Group = "Fetching"
+	Access   Group = "Access"
 	Scope    Group = "Scope and links"
 	Seeding  Group = "Seeding"
 	Output   Group = "Output"
@@ -43,6 +44,9 @@ type Entry struct {
 	Free       *Range
 	// PerRun settings are about this process and this machine, so a resumed crawl does not inherit them.
 	PerRun bool
+	// Local settings name files of this machine. They are stored with a crawl, but each run and each machine of a
+	// cluster may have its own, also by the environment.
+	Local bool
 }
 
 // Ends of ranges. Every part of the program accepts each value within its range.
@@ -175,6 +179,16 @@ func (s *Settings) Table() []Entry {
 			Usage: "use HTTP/2 where the server does"},
 		{Name: "max-body-size", Group: Fetching, Permission: Admin, Value: number(&s.MaxBodySize, 10<<20, 1, 1<<40),
 			Free: between(1, 10<<20), Usage: "largest page after decompression"},
+
+		{Name: "ca-file", Group: Access, Permission: Operator, Local: true,
+			Value: stringValue{p: &s.CAFile, form: formFile},
+			Usage: "PEM file with certificates of authorities that are trusted besides the system's"},
+		{Name: "client-cert", Group: Access, Permission: Operator, Local: true,
+			Value: stringValue{p: &s.ClientCert, form: formFile},
+			Usage: "PEM file with a client certificate and its key, or CERT,KEY; shown to the origins of the start " +
+				"URLs and of header-to only"},
+		{Name: "insecure", Group: Access, Permission: Admin, Value: boolValue{p: &s.Insecure},
+			Usage: "do not check the certificates of servers: anyone on the way can read and change what is sent"},
 
 		{Name: "scope", Group: Scope, Permission: Tenant,
 			Value: stringValue{p: &s.Scope, usual: "domain", form: formName,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,8 +147,10 @@ type stringValue struct {
 	choices []string
 }
 
-// Forms of texts. A URL may contain a password, which is not shown.
+// Forms of texts. A URL may contain a password, which is not shown. A file may be several, separated by commas; their
+// paths are made absolute, because a crawl may be resumed from another directory.
 const (
+	formFile = "file"
 	formURL  = "URL"
 	formName = "name"
 )
@@ -164,6 +167,15 @@ func (v stringValue) Set(text string) error {
 		if err := check(text); err != nil {
 			return err
 		}
+	}
+	if v.form == formFile && text != "" {
+		paths := strings.Split(text, ",")
+		for i := range paths {
+			if abs, err := filepath.Abs(paths[i]); err == nil {
+				paths[i] = abs
+			}
+		}
+		text = strings.Join(paths, ",")
 	}
 	*v.p = text
 	return nil

@@ -67,6 +67,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	for _, text := range o.Warnings {
 		r.warnings.add("%s", text)
 	}
+	if settings.Insecure && (o.Managed.Given == nil || o.Managed.Given["insecure"]) {
+		r.warnings.add("CERTIFICATES ARE NOT CHECKED (--insecure): anyone on the way can read and change what is sent")
+	}
 	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}

@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -24,8 +25,9 @@ type Live struct {
 	PID           int         `json:"pid,omitempty"`
 	Profile       string      `json:"profile"`
 	StartURLs     []string    `json:"start_urls"`
-	StartURLCount int         `json:"start_url_count"` // StartURLs has the first few of them
-	Generation    uint32      `json:"generation"`      // 0 is the first crawl, 1 the first recrawl
+	StartURLCount int         `json:"start_url_count"`    // StartURLs has the first few of them
+	Insecure      bool        `json:"insecure,omitempty"` // certificates are not checked
+	Generation    uint32      `json:"generation"`         // 0 is the first crawl, 1 the first recrawl
 	StartedAt     page.Time   `json:"started_at,omitzero"`
 	Elapsed       float64     `json:"elapsed_seconds,omitempty"`
 
@@ -171,6 +173,7 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked),
 		Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
+		Insecure: slices.Equal(p.Settings["insecure"], []string{"true"}),
 	}
 	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
 	if status, ok := s.Facts()[page.FactStatus]; ok && page.Status(status) != page.Running {

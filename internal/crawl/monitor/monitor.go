@@ -135,6 +135,7 @@ func (m *Monitor) take() *sample {
 		SchemaVersion: StatusVersion, State: page.Running, Generation: f.Generation, Conditional: f.Conditional,
 		NotModified: f.NotModified,
 		Phase:       f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
+		Insecure:      m.o.Settings.Insecure,
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
 		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes),

@@ -35,6 +35,7 @@ type call struct {
 	minRate  int64
 
 	hideAddresses bool // as in Options
+	showsCert     bool // the server may see Options.ClientCert
 
 	alarm    *alarm
 	handover *handover // a connection that is left for net/http
@@ -81,6 +82,7 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		minRate: c.opts.MinRate,
 
 		hideAddresses: c.opts.HideAddresses,
+		showsCert:     c.opts.ClientCert != nil && c.opts.PrivateTo.Has(r.URL),
 	}
 	k.timeout = cmp.Or(k.timeout, c.opts.Timeout)
 	k.exchange.Hooks = k

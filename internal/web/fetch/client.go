@@ -114,6 +114,17 @@ func newDialer(o Options, n *network) *dialer {
 			NextProtos:         []string{"h2", "http/1.1"},
 		},
 	}
+	d.tls.InsecureSkipVerify = o.Insecure
+	if o.ClientCert != nil {
+		d.tls.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if k := callOf(info.Context()); k != nil && k.showsCert {
+				return o.ClientCert, nil
+			}
+			return &tls.Certificate{}, nil
+		}
+		// A session belongs to a host on every port, and names the certificate that it was made with.
+		d.tls.ClientSessionCache = nil
+	}
 	if o.NoHTTP2 {
 		d.tls.NextProtos = []string{"http/1.1"}
 	}

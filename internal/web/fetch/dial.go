@@ -99,6 +99,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	cfg.ServerName = host
 	if addr == d.proxy {
 		cfg.NextProtos = []string{"http/1.1"}
+		cfg.InsecureSkipVerify, cfg.GetClientCertificate = false, nil
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)

@@ -3,6 +3,7 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -87,6 +88,12 @@ type Options struct {
 
 	// RootCAs are trusted to sign certificates. Nil means the system's.
 	RootCAs *x509.CertPool
+
+	// ClientCert is shown to servers that ask for a certificate, if their origin is in PrivateTo. Nil means none.
+	ClientCert *tls.Certificate
+
+	// Insecure takes every certificate of a host, but not of the proxy.
+	Insecure bool
 
 	// The second part is shared by related Clients (see Client.For).
 
