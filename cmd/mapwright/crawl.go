@@ -110,7 +110,7 @@ func (c *command) continueCrawl(dir datadir.Dir, again *crawl.Recrawl) error {
 	if err != nil {
 		return refusal(err)
 	}
-	loaded, err := c.loadOver(plan.Settings, false)
+	loaded, err := c.loadRun(plan.Settings, false)
 	if err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func (m *machine) session() (again bool, err error) {
 	if m.resume && (row.State != cluster.Running || len(m.ofCrawl()) > 0) {
 		loaded, resume, err = m.loadResumed(plan)
 	} else {
-		loaded, err = m.loadOver(plan.Settings, true)
+		loaded, err = m.loadRun(plan.Settings, true)
 	}
 	if err != nil {
 		return false, err
@@ -328,7 +328,7 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 // loadResumed lays flags over the stored settings of a crawl of several machines. It returns the settings, and the plan
 // and the page limit that the next run stores in the engine.
 func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
-	loaded, err := c.loadOver(plan.Settings, false)
+	loaded, err := c.loadRun(plan.Settings, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -215,6 +215,9 @@ func (c *command) givenSettings() (map[string]json.RawMessage, error) {
 	}
 	for _, e := range loaded.Settings.Table() {
 		if given[e.Name] {
+			if err := e.ReadFiles(); err != nil { // they are on this machine
+				return nil, usage("%s: %w", e.Name, err)
+			}
 			if err := put(e.Name, e.Value.JSON()); err != nil {
 				return nil, err
 			}

@@ -172,6 +172,20 @@ func (c *command) loadOver(stored map[string][]string, joins bool) (*config.Load
 	return c.checked(loaded, s.fileErr, s.envErr, c.givenErr, err)
 }
 
+// loadRun is loadOver for a run of the crawl. It refuses to go on without a secret that the crawl had.
+func (c *command) loadRun(stored map[string][]string, joins bool) (*config.Loaded, error) {
+	loaded, err := c.loadOver(stored, joins)
+	if err != nil {
+		return nil, err
+	}
+	var faults []error
+	for _, name := range loaded.Missing {
+		faults = append(faults, fmt.Errorf("the crawl was started with --%[1]s, whose value is not kept with a crawl: "+
+			"give --%[1]s or the variable %[2]s again, or --%[1]s \"\" to go on without", name, config.EnvName(name)))
+	}
+	return c.checked(loaded, faults...)
+}
+
 // checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be
 // misspelt settings give a warning.
 func (c *command) checked(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {

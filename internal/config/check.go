@@ -53,6 +53,11 @@ func checkAddress(text string) error {
 
 func checkOrigin(text string) error { return new(fetch.Audience).Add(text) }
 
+func checkBasicAuth(text string) error {
+	_, _, err := fetch.ParseBasicAuth(text)
+	return err
+}
+
 func checkUserAgent(text string) error {
 	if !httpguts.ValidHeaderFieldValue(text) {
 		return fmt.Errorf("%q has a line break or another control character", text)

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Codes of faults that FromJSON names.
@@ -128,15 +126,9 @@ func jsonText(value any) (text string, ok bool) {
 func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
 	shown := maps.Clone(given)
 	for _, e := range new(Settings).Table() {
-		hide := hideHeader
-		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
-			hide = weburl.HideUserinfo
-		} else if e.Name != "header" {
-			continue
-		}
-		key := FileKey(e.Name)
+		hide, key := e.hide(), FileKey(e.Name)
 		text, ok := given[key]
-		if !ok {
+		if !ok || hide == nil {
 			continue
 		}
 		var one string
@@ -144,10 +136,7 @@ func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
 		if json.Unmarshal(text, &one) == nil {
 			shown[key] = toJSON(hide(one))
 		} else if json.Unmarshal(text, &list) == nil {
-			for i := range list {
-				list[i] = hide(list[i])
-			}
-			shown[key] = toJSON(list)
+			shown[key] = toJSON(hideAll(list, hide))
 		}
 	}
 	return shown

@@ -24,6 +24,8 @@ type Loaded struct {
 	Settings *Settings
 	Origin   map[string]string // by setting name: "default", "profile own-site", or a Given's From
 	Warnings []string          // what was clamped or ignored, and why
+	// Missing are the settings whose secrets are not stored with the crawl, and that nobody has given again.
+	Missing []string
 }
 
 // Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile.
@@ -111,9 +113,15 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 	for _, l := range process {
 		layers = append(layers, l.only(func(e Entry) bool { return e.PerRun || e.Local }))
 	}
-	loaded, err := Load(append(layers, over...)...)
+	layers = append(layers, over...)
+	loaded, err := Load(layers...)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range hiddenIn(stored) {
+		if !slices.ContainsFunc(layers[1:], func(l Layer) bool { _, ok := l[name]; return ok }) {
+			loaded.Missing = append(loaded.Missing, name)
+		}
 	}
 	loaded.Warnings = append(loaded.Warnings, removedIn(process)...)
 	if ignored := loaded.ignored(process); len(ignored) > 0 {

@@ -80,6 +80,7 @@ type Settings struct {
 	// Access.
 	CAFile     string
 	ClientCert string
+	BasicAuth  []string // items of the form @FILE are read by ReadItems
 	Insecure   bool
 
 	// Scope and links.

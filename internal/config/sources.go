@@ -193,9 +193,30 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. A safe crawl
-// keeps max-urls as it was requested, because the message at its cap names that number.
+// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. Secrets of
+// Local settings are hidden: see Loaded.Missing. A safe crawl keeps max-urls as it was requested, because the message
+// at its cap names that number.
 func (s *Settings) Stored() map[string][]string {
+	out := s.StoredWithSecrets()
+	for _, e := range s.Table() {
+		if e.Local && e.Hide != nil {
+			out[e.Name] = hideAll(out[e.Name], e.Hide)
+		}
+	}
+	return out
+}
+
+func hideAll(texts []string, hide func(string) string) []string {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		texts[i] = hide(texts[i])
+	}
+	return texts
+}
+
+// StoredWithSecrets is like Stored, with all secrets. A service keeps them in its own database, since it cannot ask for
+// them again.
+func (s *Settings) StoredWithSecrets() map[string][]string {
 	out := map[string][]string{ProfileName: {string(s.Profile)}}
 	for _, e := range s.Table() {
 		if e.PerRun {
@@ -212,10 +233,14 @@ func (s *Settings) Stored() map[string][]string {
 	return out
 }
 
-// FromStored makes a layer of the settings that are stored with a crawl.
+// FromStored makes a layer of the settings that are stored with a crawl. Those whose secrets are hidden are left out.
 func FromStored(stored map[string][]string) Layer {
 	layer := Layer{}
+	hidden := hiddenIn(stored)
 	for name, texts := range stored {
+		if slices.Contains(hidden, name) {
+			continue
+		}
 		if name == "user-agent" && strings.TrimSpace(strings.Join(texts, "")) == "" {
 			continue // accepted by versions before 0.1, which sent the default then
 		}
@@ -224,7 +249,19 @@ func FromStored(stored map[string][]string) Layer {
 	return layer
 }
 
-// HiddenValue stands for the value of a header.
+// hiddenIn are the names of the stored settings whose secrets are hidden.
+func hiddenIn(stored map[string][]string) (names []string) {
+	for _, e := range new(Settings).Table() {
+		if e.Local && e.Hide != nil && slices.ContainsFunc(stored[e.Name], isHidden) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+func isHidden(text string) bool { return strings.Contains(text, HiddenValue) }
+
+// HiddenValue stands for a secret: the value of a header, a password.
 const HiddenValue = "(hidden)"
 
 // PrivateHeaders are the names of the request headers that may be credentials.
@@ -243,17 +280,40 @@ func hideHeader(text string) string {
 	return name + ": " + HiddenValue
 }
 
-// Redacted is a copy to show to users: without the values of request headers and without the user names and
-// passwords in URLs.
+// hideUser is a user of an origin without name and password. A file is named as it is.
+func hideUser(text string) string {
+	if strings.HasPrefix(text, "@") {
+		return text
+	}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return HiddenValue + text[at:]
+	}
+	return HiddenValue
+}
+
+// hide is what removes secrets from the texts of a setting; nil if there is nothing to remove.
+func (e *Entry) hide() func(string) string {
+	if v, ok := e.Value.(stringValue); ok && v.form == formURL {
+		return weburl.HideUserinfo
+	}
+	return e.Hide
+}
+
+// Redacted is a copy to show to users: without the values of request headers, without credentials, and without the user
+// names and passwords in URLs.
 func (s *Settings) Redacted() *Settings {
 	out := *s
-	out.Headers = nil
-	for _, h := range s.Headers {
-		out.Headers = append(out.Headers, hideHeader(h))
-	}
 	for _, e := range out.Table() {
-		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
-			*v.p = weburl.HideUserinfo(*v.p)
+		hide := e.hide()
+		switch v := e.Value.(type) {
+		case stringValue:
+			if hide != nil {
+				*v.p = hide(*v.p)
+			}
+		case listValue:
+			if hide != nil {
+				*v.p = hideAll(*v.p, hide)
+			}
 		}
 	}
 	return &out

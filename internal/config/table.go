@@ -44,9 +44,12 @@ type Entry struct {
 	Free       *Range
 	// PerRun settings are about this process and this machine, so a resumed crawl does not inherit them.
 	PerRun bool
-	// Local settings name files of this machine. They are stored with a crawl, but each run and each machine of a
-	// cluster may have its own, also by the environment.
+	// Local settings are files of this machine, or credentials. They are stored with a crawl, but each run and each
+	// machine of a cluster may have its own, also by the environment.
 	Local bool
+	// Hide makes a text of the setting that has no secret in it; nil if the setting never has one. A crawl does not
+	// store the secret of a Local setting: see Stored.
+	Hide func(text string) string
 }
 
 // Ends of ranges. Every part of the program accepts each value within its range.
@@ -159,7 +162,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Permission: Tenant,
 			Value: stringValue{p: &s.UserAgent, usual: fetch.DefaultUserAgent, check: checkUserAgent},
 			Usage: "User-Agent header; its first word is the name that robots.txt is asked for"},
-		{Name: "header", Group: Fetching, Permission: Tenant,
+		{Name: "header", Group: Fetching, Permission: Tenant, Hide: hideHeader,
 			Value: listValue{p: &s.Headers, most: 100, check: checkHeader},
 			Usage: "extra request header 'Name: value'; one that may be a credential goes to the origins of the " +
 				"start URLs only (repeatable)"},
@@ -187,6 +190,10 @@ func (s *Settings) Table() []Entry {
 			Value: stringValue{p: &s.ClientCert, form: formFile},
 			Usage: "PEM file with a client certificate and its key, or CERT,KEY; shown to the origins of the start " +
 				"URLs and of header-to only"},
+		{Name: "basic-auth", Group: Access, Permission: Tenant, Local: true, Hide: hideUser,
+			Value: listValue{p: &s.BasicAuth, most: 1000, check: checkBasicAuth, files: true},
+			Usage: "USER:PASSWORD@HOST, or @FILE with one on each line; sent to that origin only. HOST without a " +
+				"scheme is that of the start URL, else https (repeatable)"},
 		{Name: "insecure", Group: Access, Permission: Admin, Value: boolValue{p: &s.Insecure},
 			Usage: "do not check the certificates of servers: anyone on the way can read and change what is sent"},
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -268,6 +270,7 @@ type listValue struct {
 	split bool
 	most  int // items
 	check func(string) error
+	files bool // an item @FILE stands for the lines of a file: see ReadItems
 }
 
 // Set adds to the list.
@@ -293,8 +296,12 @@ func (v listValue) take(items, texts []string) error {
 	if len(items) > v.most {
 		return fmt.Errorf("it has %d values, at most %d are allowed", len(items), v.most)
 	}
-	if v.check != nil {
-		for _, item := range items {
+	for i, item := range items {
+		if path, isFile := strings.CutPrefix(item, "@"); v.files && isFile {
+			if abs, err := filepath.Abs(path); err == nil {
+				items[i] = "@" + abs
+			}
+		} else if v.check != nil {
 			errs = append(errs, v.check(item))
 		}
 	}
@@ -303,6 +310,53 @@ func (v listValue) take(items, texts []string) error {
 	}
 	*v.p = items
 	return nil
+}
+
+// ReadFiles replaces the items @FILE of a list by what the files hold.
+func (e *Entry) ReadFiles() (err error) {
+	if list, ok := e.Value.(listValue); ok && list.files {
+		*list.p, err = ReadItems(*list.p, list.check)
+	}
+	return err
+}
+
+// maxItemsFile bounds a file of items, in bytes.
+const maxItemsFile = 1 << 20
+
+// ReadItems returns the items of a list. An item @FILE is replaced by the lines of the file, without blank ones and
+// those that begin with #. Each line must pass the check. The error does not repeat a line, which may be a secret.
+func ReadItems(items []string, check func(string) error) (out []string, err error) {
+	var faults []error
+	for _, item := range items {
+		path, isFile := strings.CutPrefix(item, "@")
+		if !isFile {
+			out = append(out, item)
+			continue
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(file, maxItemsFile+1))
+		file.Close()
+		if err == nil && len(text) > maxItemsFile {
+			err = fmt.Errorf("%s has more than %d bytes", path, maxItemsFile)
+		}
+		faults = append(faults, err)
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			if err := check(line); err != nil {
+				faults = append(faults, fmt.Errorf("%s line %d: %w", path, n, err))
+			}
+			out = append(out, line)
+		}
+	}
+	return out, errors.Join(faults...)
 }
 
 func (v listValue) String() string { return strings.Join(*v.p, ",") }

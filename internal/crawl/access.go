@@ -8,15 +8,17 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // CheckAccess reads the files that the settings name: certificates and credentials. The error names every fault.
-func CheckAccess(s *config.Settings) error { return access(&fetch.Options{}, s) }
+func CheckAccess(s *config.Settings) error { return access(&fetch.Options{}, s, nil) }
 
 // access reads certificates and credentials into the options of a fetcher, whose PrivateTo is set.
-func access(o *fetch.Options, s *config.Settings) error {
+func access(o *fetch.Options, s *config.Settings, starts []datadir.Start) error {
 	var faults []error
 	fault := func(setting string, err error) {
 		if err != nil {
@@ -32,8 +34,37 @@ func access(o *fetch.Options, s *config.Settings) error {
 		o.ClientCert, err = clientCert(s.ClientCert)
 		fault("client-cert", err)
 	}
+	users, err := config.ReadItems(s.BasicAuth, func(text string) error {
+		_, _, err := fetch.ParseBasicAuth(text)
+		return err
+	})
+	fault("basic-auth", err)
+	for _, text := range users {
+		if auth, origin, err := fetch.ParseBasicAuth(text); err == nil {
+			addUser(&auth.To, origin, starts)
+			o.BasicAuth = append(o.BasicAuth, auth)
+		}
+	}
 	o.Insecure = s.Insecure
 	return errors.Join(faults...)
+}
+
+// addUser adds an origin, which can be parsed. Without a scheme it means the start URLs of this host, and of this port
+// if it has one. If there are none, it means https.
+func addUser(to *fetch.Audience, origin string, starts []datadir.Start) {
+	found := false
+	if named, err := weburl.Parse("https://" + origin); err == nil && !strings.Contains(origin, "://") {
+		for _, st := range starts {
+			u := st.URL
+			if u.Host() == named.Host() && (named.Port() == "" || u.Port() == named.Port()) {
+				to.AddURL(u)
+				found = true
+			}
+		}
+	}
+	if !found {
+		_ = to.Add(origin) // ParseBasicAuth has read it
+	}
 }
 
 // rootsOf are the system's roots and the certificates of a file.

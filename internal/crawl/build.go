@@ -89,7 +89,7 @@ func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, er
 	if o.PrivateTo, err = headerAudience(s, starts); err != nil {
 		return o, err
 	}
-	return o, access(&o, s)
+	return o, access(&o, s, starts)
 }
 
 // allowedHosts are a start's host and port in the form of fetch.Options.AllowHosts. A bare domain may be tried on port
@@ -199,7 +199,7 @@ const sourceHeaders = 90 * time.Second
 const sourceSockets = 8
 
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled
-// hosts: the extra headers, which may be secrets, the client certificate, certificates that are not checked, and the
+// hosts: the extra headers, credentials, the client certificate, certificates that are not checked, and the
 // private addresses that start URLs name. If base is not usual,
 // the user chose the address of the index. It may then be an address that is not public, on its port.
 func (r *run) sourceFetcher(base, usual string) (f fetch.Fetcher, stop func(), err error) {
@@ -218,7 +218,7 @@ func (r *run) sourceFetcher(base, usual string) (f fetch.Fetcher, stop func(), e
 		o.AllowHosts = allowedHosts(datadir.Start{URL: at})
 	}
 	o.Header, o.PrivateHeader, o.HideAddresses = nil, nil, r.o.Managed.Given != nil
-	o.ClientCert, o.Insecure = nil, false
+	o.BasicAuth, o.ClientCert, o.Insecure = nil, nil, false
 	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
 	o.MaxSockets = sourceSockets
 	client, err := fetch.New(o)

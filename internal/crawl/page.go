@@ -348,9 +348,16 @@ func offersNoHTTPS(err error) bool {
 	return e.Kind == fetch.ConnectError
 }
 
-// warnWithheld warns that headers which may be credentials are not sent to the URL that a start URL leads to.
+// warnWithheld warns that credentials, or headers which may be credentials, are not sent to the URL that a start URL leads to.
 func (w *worker) warnWithheld(from, to weburl.URL) {
-	if w.client == nil || w.o.Managed.hasOperatorHeaders() || w.client.Withholds(from) || !w.client.Withholds(to) {
+	if w.client == nil {
+		return
+	}
+	if w.client.WithholdsUser(from, to) {
+		w.warnings.add("%s leads to %s, which does not get the user name and password of --basic-auth. If they are "+
+			"meant for it, give them for %s too", from, to, to.Origin())
+	}
+	if w.o.Managed.hasOperatorHeaders() || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
 	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are "+

@@ -167,8 +167,8 @@ func (p *Plan) URLs() ([]Start, error) {
 
 var (
 	errNotDomain = errors.New("neither a URL nor a domain")
-	errUserinfo  = errors.New("it has a user name or a password, which is not sent: remove it, and give a header " +
-		"such as 'Authorization: Basic …' instead")
+	errUserinfo  = errors.New("it has a user name or a password, which is not sent: remove it, and give " +
+		"--basic-auth USER:PASSWORD@HOST instead")
 )
 
 // ParseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried

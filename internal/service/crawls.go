@@ -249,7 +249,7 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	if len(faults) > 0 {
 		return faults
 	}
-	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.Stored()
+	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.StoredWithSecrets()
 	r.Warnings = append([]string{}, loaded.Warnings...)
 	r.Settings = map[string]any{}
 	for _, e := range loaded.Settings.Redacted().Table() {
@@ -305,10 +305,10 @@ func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row)
 	if len(faults) > 0 {
 		return Invalid("the crawl", faults)
 	}
-	if loaded == nil || slices.Equal(r.stored[only], loaded.Settings.Stored()[only]) {
+	if loaded == nil || slices.Equal(r.stored[only], loaded.Settings.StoredWithSecrets()[only]) {
 		return nil
 	}
-	r.stored[only] = loaded.Settings.Stored()[only]
+	r.stored[only] = loaded.Settings.StoredWithSecrets()[only]
 	return tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", r.stored, r.ID)
 }
 

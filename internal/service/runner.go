@@ -152,7 +152,7 @@ func (r *runner) setLimits(ctx context.Context) error {
 	r.current().Change(settings.MaxURLs, settings.Duration)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, now := r.settings.Stored(), settings.Stored()
+	before, now := r.settings.StoredWithSecrets(), settings.StoredWithSecrets()
 	r.settings = settings
 	differs := func(name string) bool {
 		return name != "max-urls" && name != "duration" && !slices.Equal(before[name], now[name])

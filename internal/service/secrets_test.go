@@ -132,8 +132,9 @@ func TestOperatorHeadersNeedOrigins(t *testing.T) {
 // A client certificate of the operator would be shown to the hosts of users, and a file that cannot be read would fail
 // their crawls.
 func TestOperatorFiles(t *testing.T) {
-	for name, want := range map[string]string{"client-cert": "users of the service", "ca-file": "no such file"} {
-		layer := config.Layer{name: {Texts: []string{filepath.Join(t.TempDir(), "none.pem")}, From: "test"}}
+	for name, want := range map[string]string{"client-cert": "users of the service",
+		"basic-auth": "users of the service", "ca-file": "no such file"} {
+		layer := config.Layer{name: {Texts: []string{"@" + filepath.Join(t.TempDir(), "none.pem")}, From: "test"}}
 		if err := CheckBase([]config.Layer{layer}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -109,8 +109,11 @@ func CheckBase(layers []config.Layer) error {
 		return fmt.Errorf("header %s needs header_to, the origins that get it: users of the service start crawls "+
 			"anywhere, and the header may be a credential", names[0])
 	}
-	if loaded.Settings.ClientCert != "" {
-		return errors.New("client_cert cannot be set for a service: users of the service start crawls anywhere")
+	for _, e := range loaded.Settings.Table() {
+		if e.Local && e.Name != "ca-file" && e.Value.String() != "" {
+			return fmt.Errorf("%s cannot be set for a service: users of the service start crawls anywhere",
+				config.FileKey(e.Name))
+		}
 	}
 	if err := crawl.CheckAccess(loaded.Settings); err != nil {
 		return err

@@ -21,7 +21,7 @@ func probes(t *testing.T, e config.Entry) []any {
 		"base-url": "https://a.test/", "include": "a", "exclude": "b",
 		"skip-extensions": "pdf", "only-hosts": "own.test", "extract": "a=h1", "seeding-strategy": "ct",
 		"xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
-		"ca-file": "/ca.pem", "client-cert": "/client.pem",
+		"ca-file": "/ca.pem", "basic-auth": "user:secret@own.test", "client-cert": "/client.pem",
 		"scope": "any", "log-format": "json", "log-level": "debug",
 	}
 	if v, ok := other[e.Name]; ok {

@@ -8,13 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// RunScript runs the commands of a document in a new directory. The host example.com is that of the web, over http; the
+// RunScript runs the commands of a document in a new directory. The host example.com is at an address, over http; the
 // delays of the profiles are left out. A crawl that a limit ends has done what its command says.
-func RunScript(t *testing.T, web *testweb.Server, script string, env ...string) {
+func RunScript(t *testing.T, addr, script string, env ...string) {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
 	if err := os.Symlink(Binary, filepath.Join(bin, "mapwright")); err != nil {
@@ -23,7 +21,7 @@ func RunScript(t *testing.T, web *testweb.Server, script string, env ...string) 
 	if err := os.WriteFile(filepath.Join(dir, "urls.txt"), []byte("http://example.com/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	network := fmt.Sprintf("resolve: ['*:80:%s', '*:443:%s']\nmin_delay_ms: 0\nmax_delay_ms: 0\n", web.Addr(),
+	network := fmt.Sprintf("resolve: ['*:80:%s', '*:443:%s']\nmin_delay_ms: 0\nmax_delay_ms: 0\n", addr,
 		ClosedPort(t))
 	settings := filepath.Join(bin, "settings.yaml")
 	if err := os.WriteFile(settings, []byte(network), 0o600); err != nil {

@@ -166,6 +166,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if err := c.check(&r); err != nil {
 		return nil, err
 	}
+	r.Header = c.ownHeader(&r)
 	call := c.newCall(ctx, &r)
 	res, err := c.roundTrip(call, &r)
 	if err != nil {

@@ -52,6 +52,10 @@ type Options struct {
 	PrivateHeader http.Header
 	PrivateTo     Audience
 
+	// BasicAuth are users of origins. The first one that is for the origin of a request counts, and replaces the header
+	// Authorization.
+	BasicAuth []BasicAuth
+
 	// Proxy is the proxy that every request goes through, with scheme http, https,
 	// socks5 or socks5h. Nil means none; the environment is not asked.
 	Proxy *url.URL

@@ -31,7 +31,7 @@ func TestClusterCommandsOfDocuments(t *testing.T) {
 				t.Fatalf("the commands are\n%s", script)
 			}
 			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
-			e2e.RunScript(t, web, script)
+			e2e.RunScript(t, web.Addr(), script)
 		})
 	}
 }

@@ -1,9 +1,13 @@
 package commands
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/documents"
@@ -11,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// ofServer are the documents whose commands need a server. The tests of the service run them.
-var ofServer = []string{"service.md", "schedules.md", "webhooks.md", "hosts.md"}
+// elsewhere are the documents whose commands other tests run: those of the service, and TestCommandsOfAccess.
+var elsewhere = []string{"service.md", "schedules.md", "webhooks.md", "hosts.md", "access.md"}
 
 // The commands of the documents work as they are written, in their order, in a directory with a file urls.txt.
 func TestCommandsOfDocuments(t *testing.T) {
@@ -24,18 +28,44 @@ func TestCommandsOfDocuments(t *testing.T) {
 	ran := 0
 	for name, d := range all {
 		script := d.Script("sh", "console")
-		if script == "" || slices.Contains(ofServer, name) {
+		if script == "" || slices.Contains(elsewhere, name) {
 			continue
 		}
 		ran++
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
-			e2e.RunScript(t, web, strings.NewReplacer("shop.test", "example.com", "h0.test",
+			e2e.RunScript(t, web.Addr(), strings.NewReplacer("shop.test", "example.com", "h0.test",
 				"example.com").Replace(script))
 		})
 	}
 	if ran < 3 {
 		t.Errorf("only %d documents have commands", ran)
+	}
+}
+
+// The commands of docs/access.md reach what is behind the password.
+func TestCommandsOfAccess(t *testing.T) {
+	t.Parallel()
+	all, err := documents.Read(filepath.Join("..", "..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reached sync.Map
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "ann" || password != "correct horse" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		reached.Store(r.Host+r.URL.Path, true)
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<title>inside</title><a href="/second">second</a>`)
+	}))
+	t.Cleanup(site.Close)
+	e2e.RunScript(t, site.Listener.Addr().String(), all["access.md"].Script("sh"))
+	for _, page := range []string{"example.com/second"} {
+		if _, ok := reached.Load(page); !ok {
+			t.Errorf("%s was not reached", page)
+		}
 	}
 }

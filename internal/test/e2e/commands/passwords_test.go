@@ -31,6 +31,8 @@ func TestRefusedURLsHidePasswords(t *testing.T) {
 		crawl("--start-url", "http://a.test/", "--proxy", "user:s3cret@a b.test"),
 		crawl("--start-url", "http://a.test/", "--header", "X-Token: s3cret\nX: y"),
 		crawl("--start-url", "http://a.test/", "--header", "X Token: s3cret"),
+		crawl("--start-url", "http://a.test/", "--basic-auth", "user:s3cret"),
+		crawl("--start-url", "http://a.test/", "--basic-auth", "user:my@s3cret word"),
 		crawl("--start-url", "http://a.test/", "--user-agent", "two\nlines"),
 		{"inspect", "http://user:s3cret@exa mple.test/"},
 		{"robots", "http://user:s3cret@exa mple.test/"},

@@ -1,12 +1,15 @@
 package crawl
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,5 +85,100 @@ func TestCertificates(t *testing.T) {
 	}
 	if status := e2e.Run(t, "status", dirs+"-insecure"); !strings.Contains(status.Stdout, "NOT CHECKED") {
 		t.Errorf("status says nothing of it:\n%s", status.Stdout)
+	}
+}
+
+// newPasswordSite serves the hosts *.test behind a password, on one address. Every page has links, redirects and a
+// sitemap that lead to other hosts and ports. The log has, for each host and port, whether a password arrived.
+func newPasswordSite(t *testing.T) (addr string, log *headerLog) {
+	t.Helper()
+	log = &headerLog{got: map[string]map[string]bool{}, paths: map[string]map[string]bool{}, lang: map[string]string{}}
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		log.add(r)
+		switch r.URL.Path {
+		case "/robots.txt":
+			http.NotFound(w, r)
+			return
+		case "/to-port":
+			http.Redirect(w, r, "http://start.test:8080/", http.StatusFound)
+			return
+		case "/to-sibling":
+			http.Redirect(w, r, "http://www.start.test/", http.StatusFound)
+			return
+		}
+		if user, password, _ := r.BasicAuth(); r.Host == "start.test" && (user != "ann" || password != "s3cr:t@x") {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<title>in</title><a href="/own">own</a> <a href="/to-port">port</a> <a href="/to-sibling">sibling</a>
+<a href="http://other.test/">other</a>`)
+	}))
+	t.Cleanup(site.Close)
+	return site.Listener.Addr().String(), log
+}
+
+// A site behind a password is crawled. The password goes to its origin alone, and nowhere into the data directory: a
+// resume needs it again, unless it is in a file.
+func TestBasicAuth(t *testing.T) {
+	t.Parallel()
+	addr, log := newPasswordSite(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	network := []string{"--resolve", "*:80:" + addr, "--resolve", "*:8080:" + addr}
+	const user = "ann:s3cr:t@x@start.test"
+	args := append([]string{"crawl", "http://start.test/", "--profile", "own-site", "--scope", "any", "--max-urls", "2",
+		"--data-dir", dir, "--basic-auth", user}, network...)
+	if got := e2e.Run(t, args...); got.Code != 3 || strings.Contains(got.Stdout+got.Stderr, "s3cr") {
+		t.Errorf("exit status %d, want 3, and no password", got.Code)
+	}
+	resume := []string{"resume", dir, "--max-urls", "100"}
+	e2e.Refused(t, e2e.Run(t, resume...), "--basic-auth", "MAPWRIGHT_BASIC_AUTH")
+	e2e.Succeeded(t, e2e.Run(t, "export", dir)) // fetches nothing, and needs no password
+
+	// With a file the crawl goes on by itself.
+	file := e2e.Write(t, filepath.Join(t.TempDir(), "users"), "# of the site\n"+user+"\n")
+	if got := e2e.Run(t, append(resume[:2:2], "--basic-auth", "@"+file, "--max-urls", "3")...); got.Code != 3 {
+		t.Errorf("exit status %d, want 3", got.Code)
+	}
+	e2e.Succeeded(t, e2e.Run(t, resume...))
+
+	lines := e2e.ReadLines(t, dir)
+	for _, url := range []string{"http://start.test/", "http://start.test/own", "http://start.test:8080/",
+		"http://www.start.test/", "http://other.test/"} {
+		if lines[url].Outcome != "ok" {
+			t.Errorf("%s: %q", url, lines[url].Outcome)
+		}
+	}
+	for host, names := range log.got {
+		if names["Authorization"] != (host == "start.test") {
+			t.Errorf("%s got %v", host, names)
+		}
+	}
+	for _, command := range [][]string{{"status", dir}, {"resume", dir, "--print-config"}} {
+		if got := e2e.Run(t, command...); strings.Contains(got.Stdout+got.Stderr, "s3cr") {
+			t.Errorf("%s shows the password", command[0])
+		}
+	}
+	holdsNot(t, dir, "s3cr", "YW5uOnMzY3I6dEB4")
+}
+
+// holdsNot checks that no file of a directory has one of the texts.
+func holdsNot(t *testing.T, dir string, texts ...string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, text := range texts {
+			if bytes.Contains(content, []byte(text)) {
+				t.Errorf("%s has %q", path, text)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
