@@ -81,6 +81,9 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	out, outline, err := base.AppendResolve(w.arena, href)
 	switch {
 	case err == nil:
+		if p := w.parser.opts.Params; p != nil && r.kind != KindImage {
+			out = out[:before+len(p.TrimBytes(out[before:], outline))]
+		}
 		w.arena, r.fault, r.outline = out, FaultNone, outline
 	case errors.Is(err, weburl.ErrScheme):
 		r.url, r.fault = span{}, FaultScheme

@@ -29,6 +29,9 @@ type Options struct {
 	// reads need not be gathered.
 	NoLinkText bool
 
+	// Params removes parameters from the queries of links that are not images. Nil removes none.
+	Params *weburl.Params
+
 	// StructuredLinks makes URLs in JSON-LD and in the data of Next.js pages
 	// count as links.
 	StructuredLinks bool

@@ -17,6 +17,9 @@
 // wrote earlier. A URL is an immutable value and may be shared freely; all
 // functions may be called from any goroutine.
 //
+// A crawl may leave parameters of queries out of the identity, such as utm_source: Params removes them from a URL that
+// is canonical already.
+//
 // Canonicalising is idempotent: the text of a URL parses to itself. The identity is computed from that text. A Hasher
 // turns it into a Key (a host prefix, then 128 bits of URL) under a seed that each crawl draws at random. Keys lie on
 // disk, so a program that computes them differently must not continue a crawl: Identity names the rules in use, and

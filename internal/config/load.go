@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/parser"
 )
 
@@ -123,6 +124,9 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 			loaded.Missing = append(loaded.Missing, name)
 		}
 	}
+	if err := loaded.checkFixed(stored); err != nil {
+		return nil, err
+	}
 	loaded.Warnings = append(loaded.Warnings, removedIn(process)...)
 	if ignored := loaded.ignored(process); len(ignored) > 0 {
 		loaded.Warnings = append(loaded.Warnings,
@@ -130,6 +134,40 @@ func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded
 				strings.Join(ignored, ", ")))
 	}
 	return loaded, nil
+}
+
+// checkFixed refuses other values of settings that a crawl keeps as long as it exists.
+func (l *Loaded) checkFixed(stored map[string][]string) error {
+	var errs []error
+	layer := FromStored(stored)
+	begun := new(Settings).Table()
+	for i, e := range l.Settings.Table() {
+		if !e.Fixed {
+			continue
+		}
+		if err := setAll(begun[i].Value, layer[e.Name].Texts); err != nil {
+			return &settingError{e.Name, originCrawl, err}
+		}
+		if had := begun[i].Value.String(); had != e.Value.String() {
+			was := fmt.Sprintf("with %q", had)
+			if had == "" {
+				was = "without any"
+			}
+			errs = append(errs, &settingError{e.Name, l.Origin[e.Name], fmt.Errorf("the crawl was begun %s, and keeps "+
+				"that, because it decides which URLs are the same: leave the setting out, or begin a new crawl in another "+
+				"--data-dir", was)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Params are the query parameters that are no part of a URL's identity. The names were checked by Load.
+func (s *Settings) Params() *weburl.Params {
+	params, err := weburl.NewParams(s.IgnoreParams, s.OnlyParams)
+	if err != nil {
+		panic(err)
+	}
+	return params
 }
 
 // keptSettings returns the stored settings of a crawl that still count under the given profile. If the crawl had
@@ -141,9 +179,9 @@ func keptSettings(stored map[string][]string, profile Profile) Layer {
 		return layer
 	}
 	usual := Defaults(Profile(had[0])).Stored()
-	for name, texts := range stored {
-		if slices.Equal(texts, usual[name]) {
-			delete(layer, name)
+	for _, e := range new(Settings).Table() {
+		if texts, ok := stored[e.Name]; ok && !e.Fixed && slices.Equal(texts, usual[e.Name]) {
+			delete(layer, e.Name)
 		}
 	}
 	delete(layer, ProfileName)

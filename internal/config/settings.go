@@ -89,6 +89,8 @@ type Settings struct {
 	Exclude         []string
 	SkipExtensions  []string
 	OnlyHosts       []string // empty means any that the scope allows
+	IgnoreParams    []string
+	OnlyParams      []string // empty means any
 	FollowNofollow  bool
 	StructuredLinks bool
 	Images          bool

@@ -246,6 +246,12 @@ func FromStored(stored map[string][]string) Layer {
 		}
 		layer[name] = Given{Texts: texts, From: originCrawl}
 	}
+	for _, e := range new(Settings).Table() {
+		if _, ok := stored[e.Name]; e.Fixed && !ok {
+			// A version without the setting began the crawl: its value is none, whatever the default is now.
+			layer[e.Name] = Given{Texts: []string{""}, From: originCrawl}
+		}
+	}
 	return layer
 }
 

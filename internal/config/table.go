@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
 )
@@ -42,6 +43,8 @@ type Entry struct {
 	// every account.
 	Permission Permission
 	Free       *Range
+	// Fixed settings decide which URLs are the same, so a crawl keeps them as long as it exists.
+	Fixed bool
 	// PerRun settings are about this process and this machine, so a resumed crawl does not inherit them.
 	PerRun bool
 	// Local settings are files of this machine, or credentials. They are stored with a crawl, but each run and each
@@ -214,6 +217,14 @@ func (s *Settings) Table() []Entry {
 			Value: listValue{p: &s.OnlyHosts, split: true, most: maxOnlyHosts, check: checkHostPattern},
 			Usage: "no other hosts than these and those of the start URLs, such as www.example.com or *.example.com, " +
 				"comma separated"},
+		{Name: "ignore-params", Group: Scope, Permission: Tenant, Fixed: true,
+			Value: listValue{p: &s.IgnoreParams, usual: ignoredParams(), split: true, most: 1000, words: true,
+				check: weburl.CheckParam},
+			Usage: "query parameters that are removed from every URL, comma separated: names, or beginnings such as " +
+				"utm_*; default stands for this list, and none removes no parameter"},
+		{Name: "only-params", Group: Scope, Permission: Tenant, Fixed: true,
+			Value: listValue{p: &s.OnlyParams, split: true, most: 1000, check: weburl.CheckParam},
+			Usage: "remove all other query parameters from every URL, also from links to other sites, comma separated"},
 		{Name: "follow-nofollow", Group: Scope, Permission: Tenant, Value: boolValue{p: &s.FollowNofollow},
 			Usage: "follow links marked nofollow"},
 		{Name: "structured-links", Group: Scope, Permission: Tenant, Value: boolValue{p: &s.StructuredLinks},
@@ -293,3 +304,11 @@ func (s *Settings) Table() []Entry {
 
 // defaultShards is one per CPU, within what Table allows.
 func defaultShards() int { return min(runtime.GOMAXPROCS(0), 256) }
+
+// ignoredParams are parameters by which advertisers, newsletters and statistics follow visitors from site to site. No
+// page needs them.
+func ignoredParams() []string {
+	return []string{"utm_*", "mtm_*", "fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "gad_campaignid",
+		"srsltid", "msclkid", "yclid", "ysclid", "twclid", "ttclid", "li_fat_id", "igshid", "mc_cid", "mc_eid", "mkt_tok",
+		"_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp", "hsCtaTracking", "vero_id", "_ga", "_gl"}
+}

@@ -271,6 +271,8 @@ type listValue struct {
 	most  int // items
 	check func(string) error
 	files bool // an item @FILE stands for the lines of a file: see ReadItems
+	// words: the text none clears the list too, and the item default stands for the usual items.
+	words bool
 }
 
 // Set adds to the list.
@@ -281,7 +283,7 @@ func (v listValue) Set(text string) error { return v.take(slices.Clone(*v.p), []
 func (v listValue) take(items, texts []string) error {
 	var errs []error
 	for _, text := range texts {
-		if text == "" {
+		if text == "" || v.words && text == "none" {
 			items = nil
 			continue
 		}
@@ -290,7 +292,11 @@ func (v listValue) take(items, texts []string) error {
 			continue
 		}
 		for item := range strings.SplitSeq(text, ",") {
-			items = append(items, strings.TrimSpace(item))
+			if item = strings.TrimSpace(item); v.words && item == "default" {
+				items = append(items, v.usual...)
+			} else {
+				items = append(items, item)
+			}
 		}
 	}
 	if len(items) > v.most {

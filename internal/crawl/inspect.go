@@ -160,7 +160,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	}
 	if in.Location != "" {
 		if target, err := in.URL.Resolve(in.Location); err == nil {
-			f.Facts.RedirectTo = target.String()
+			f.Facts.RedirectTo = s.Params().Trim(target).String()
 		}
 	}
 	if in.Body != nil {

@@ -34,8 +34,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err != nil {
 		return nil, err
 	}
+	o.Starts = datadir.TrimStarts(settings, o.Starts)
 	r := &run{
-		o: &o, settings: settings, log: o.Log, metrics: o.Metrics, shared: shared, starts: o.Starts,
+		o: &o, settings: settings, params: settings.Params(), log: o.Log, metrics: o.Metrics, shared: shared, starts: o.Starts,
 		clock:    clock{opened: time.Now(), before: o.Managed.Elapsed},
 		warnings: &warnings{log: o.Log}, endings: &endings{stop: stop}, limitsChanged: make(chan struct{}, 1),
 	}
@@ -223,7 +224,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	}
 	return parser.New(parser.Options{
 		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors,
-		RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
+		Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 		MaxLinkBytes: linkBytes(s),
 	})
 }

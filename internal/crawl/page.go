@@ -375,6 +375,9 @@ func (w *worker) redirect(location string) []frontier.Link {
 		w.skips.Add(scope.NotHTTP)
 		return nil
 	}
+	if trimmed := w.params.Trim(target); trimmed != from.URL {
+		target = trimmed
+	} // otherwise the server wants the parameters: the target differs from this page by them alone
 	f.Facts.RedirectTo = target.String()
 	switch {
 	case target == from.URL:

@@ -33,6 +33,7 @@ import (
 type run struct {
 	o          *Options
 	settings   *config.Settings // with as many workers as there are sockets for
+	params     *weburl.Params   // removed from every URL before its key is computed
 	log        *slog.Logger
 	metrics    *metrics.Metrics
 	shared     *Shared

@@ -48,10 +48,25 @@ const planVersion = 1
 // NewPlan is the plan of a crawl that begins now.
 func NewPlan(s *config.Settings, starts []Start) *Plan {
 	p := &Plan{SchemaVersion: planVersion, CreatedAt: page.Time{Time: time.Now()}, Settings: s.Stored()}
-	for _, st := range starts {
+	for _, st := range TrimStarts(s, starts) {
 		p.Starts = append(p.Starts, PlanStart{st.URL.String(), st.Bare})
 	}
 	return p
+}
+
+// TrimStarts returns the start URLs as the crawl knows them: without the query parameters that the settings remove, and
+// each once.
+func TrimStarts(s *config.Settings, starts []Start) []Start {
+	params, seen := s.Params(), map[weburl.URL]bool{}
+	var out []Start
+	for _, st := range starts {
+		st.URL = params.Trim(st.URL)
+		if !seen[st.URL] {
+			seen[st.URL] = true
+			out = append(out, st)
+		}
+	}
+	return out
 }
 
 // sum is the CRC-32C of the plan without its checksum, as it reads when it has been written and read again.

@@ -28,7 +28,8 @@ type IndexOptions struct {
 	// Widened is the edition in which the rules last became wider: indexes that were asked before are asked again.
 	Widened uint64
 	Hasher  weburl.Hasher
-	Store   *state.Store // remembers which indexes were asked
+	Params  *weburl.Params // removed from the URLs
+	Store   *state.Store   // remembers which indexes were asked
 	Gate    *gate.Gate
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
@@ -183,6 +184,7 @@ func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []weburl.URL, ski
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		u = x.o.Params.Trim(u)
 		if why := x.o.Scope.Check(u); why != scope.InScope {
 			skips.Add(why)
 			continue

@@ -200,6 +200,7 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 		if e.Kind == sitemap.Child {
 			return m.addChild(ctx, target, false)
 		}
+		target = m.s.params.Trim(target)
 		if !m.covers(m.s.o.Hasher, target) {
 			m.skips.Add(scope.CrossSiteSeed)
 			return nil

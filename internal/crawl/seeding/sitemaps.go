@@ -76,6 +76,7 @@ type Sitemaps struct {
 	o       Options
 	enabled bool
 	since   time.Time
+	params  *weburl.Params
 
 	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the
 	// end or after it. In the first case the end puts the sitemap back into the queue, if it needs the voucher. In the
@@ -118,6 +119,7 @@ func New(o Options) *Sitemaps {
 		large:   map[weburl.Key]bool{},
 		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
 	}
+	s.params = o.Settings.Params()
 	if o.Settings.Since != "" {
 		s.since, _ = config.ParseDate(o.Settings.Since) // checked when the settings were loaded
 	}
