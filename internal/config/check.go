@@ -53,6 +53,7 @@ func checkAddress(text string) error {
 
 func checkOrigin(text string) error { return new(fetch.Audience).Add(text) }
 
+// checkBasicAuth does not repeat the text, which is a secret.
 func checkBasicAuth(text string) error {
 	_, _, err := fetch.ParseBasicAuth(text)
 	return err

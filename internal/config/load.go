@@ -101,7 +101,8 @@ func Load(layers ...Layer) (*Loaded, error) {
 
 // Resume lays layers over the settings that are stored with a crawl. In the process layers (environment, and a file
 // that the environment names) only settings about this process or machine count, such as log-level. The others are
-// ignored, and a warning names them unless the crawl has the same value. The layers over are given with the command and count fully.
+// ignored, and a warning names them unless the crawl has the same value. The layers over are given with the command and
+// count fully.
 func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded, error) {
 	above := append([]Layer{FromStored(stored)}, over...)
 	profile, _, _, _ := chooseProfile(above) // faults are reported by Load
@@ -300,6 +301,10 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	}
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
 		fault("user-agent", "user-agent is blank: servers need a name to ask for less; leave it out for the default")
+	}
+	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "") && slices.ContainsFunc(s.PrivateHeaders(),
+		func(name string) bool { return strings.EqualFold(name, "Cookie") }) {
+		fault("cookie", "the header Cookie does not go with cookie or cookie-file: give its cookies with cookie")
 	}
 	if !bad["include"] && !bad["exclude"] {
 		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {

@@ -80,7 +80,9 @@ type Settings struct {
 	// Access.
 	CAFile     string
 	ClientCert string
-	BasicAuth  []string // items of the form @FILE are read by ReadItems
+	BasicAuth  []string // items of the form @FILE are read by ReadItems, here and in Cookie
+	Cookie     []string
+	CookieFile string
 	Insecure   bool
 
 	// Scope and links.

@@ -297,6 +297,19 @@ func hideUser(text string) string {
 	return HiddenValue
 }
 
+// hideCookies is a list of cookies without their values. A file is named as it is.
+func hideCookies(text string) string {
+	if strings.HasPrefix(text, "@") {
+		return text
+	}
+	var names []string
+	for pair := range strings.SplitSeq(text, ";") {
+		name, _, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		names = append(names, name+"="+HiddenValue)
+	}
+	return strings.Join(names, "; ")
+}
+
 // hide is what removes secrets from the texts of a setting; nil if there is nothing to remove.
 func (e *Entry) hide() func(string) string {
 	if v, ok := e.Value.(stringValue); ok && v.form == formURL {

@@ -197,6 +197,13 @@ func (s *Settings) Table() []Entry {
 			Value: listValue{p: &s.BasicAuth, most: 1000, check: checkBasicAuth, files: true},
 			Usage: "USER:PASSWORD@HOST, or @FILE with one on each line; sent to that origin only. HOST without a " +
 				"scheme is that of the start URL, else https (repeatable)"},
+		{Name: "cookie", Group: Access, Permission: Tenant, Local: true, Hide: hideCookies,
+			Value: listValue{p: &s.Cookie, most: 1000, check: readBy(fetch.ParseCookies), files: true},
+			Usage: "NAME=VALUE, or @FILE with one on each line; sent to the origins of the start URLs only (repeatable)"},
+		{Name: "cookie-file", Group: Access, Permission: Operator, Local: true,
+			Value: stringValue{p: &s.CookieFile, form: formFile},
+			Usage: "file with cookies in the Netscape format, as curl, wget and browser extensions write it; each is " +
+				"sent to the hosts and paths that the file says"},
 		{Name: "insecure", Group: Access, Permission: Admin, Value: boolValue{p: &s.Insecure},
 			Usage: "do not check the certificates of servers: anyone on the way can read and change what is sent"},
 

@@ -45,6 +45,26 @@ func access(o *fetch.Options, s *config.Settings, starts []datadir.Start) error 
 			o.BasicAuth = append(o.BasicAuth, auth)
 		}
 	}
+	cookies := fetch.Cookies{}
+	for _, st := range starts {
+		cookies.To.AddURL(st.URL)
+	}
+	given, err := config.ReadItems(s.Cookie, func(text string) error {
+		_, err := fetch.ParseCookies(text)
+		return err
+	})
+	fault("cookie", err)
+	for _, text := range given {
+		list, _ := fetch.ParseCookies(text) // what cannot be read is a fault above
+		cookies.Given = append(cookies.Given, list...)
+	}
+	if s.CookieFile != "" {
+		cookies.File, err = fetch.ReadCookieFile(s.CookieFile)
+		fault("cookie-file", err)
+	}
+	if len(cookies.Given) > 0 || cookies.File != nil {
+		o.Cookies = &cookies
+	}
 	o.Insecure = s.Insecure
 	return errors.Join(faults...)
 }

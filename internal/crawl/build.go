@@ -218,7 +218,7 @@ func (r *run) sourceFetcher(base, usual string) (f fetch.Fetcher, stop func(), e
 		o.AllowHosts = allowedHosts(datadir.Start{URL: at})
 	}
 	o.Header, o.PrivateHeader, o.HideAddresses = nil, nil, r.o.Managed.Given != nil
-	o.BasicAuth, o.ClientCert, o.Insecure = nil, nil, false
+	o.BasicAuth, o.Cookies, o.ClientCert, o.Insecure = nil, nil, nil, false
 	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
 	o.MaxSockets = sourceSockets
 	client, err := fetch.New(o)

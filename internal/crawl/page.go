@@ -348,7 +348,8 @@ func offersNoHTTPS(err error) bool {
 	return e.Kind == fetch.ConnectError
 }
 
-// warnWithheld warns that credentials, or headers which may be credentials, are not sent to the URL that a start URL leads to.
+// warnWithheld warns that credentials, or headers which may be credentials, are not sent to the URL that a start URL
+// leads to.
 func (w *worker) warnWithheld(from, to weburl.URL) {
 	if w.client == nil {
 		return
@@ -356,6 +357,10 @@ func (w *worker) warnWithheld(from, to weburl.URL) {
 	if w.client.WithholdsUser(from, to) {
 		w.warnings.add("%s leads to %s, which does not get the user name and password of --basic-auth. If they are "+
 			"meant for it, give them for %s too", from, to, to.Origin())
+	}
+	if w.client.WithholdsCookies(from, to) {
+		w.warnings.add("%s leads to %s, which does not get the cookies of --cookie. If they are meant for it, start "+
+			"from %s", from, to, to)
 	}
 	if w.o.Managed.hasOperatorHeaders() || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return

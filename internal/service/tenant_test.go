@@ -22,7 +22,8 @@ func probes(t *testing.T, e config.Entry) []any {
 		"skip-extensions": "pdf", "only-hosts": "own.test", "ignore-params": "sid", "only-params": "id",
 		"extract": "a=h1", "seeding-strategy": "ct",
 		"xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
-		"ca-file": "/ca.pem", "basic-auth": "user:secret@own.test", "client-cert": "/client.pem",
+		"ca-file": "/ca.pem", "basic-auth": "user:secret@own.test",
+		"cookie": "a=b", "cookie-file": "/cookies.txt", "client-cert": "/client.pem",
 		"scope": "any", "log-format": "json", "log-level": "debug",
 	}
 	if v, ok := other[e.Name]; ok {

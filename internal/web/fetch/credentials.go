@@ -58,13 +58,28 @@ func (c *Client) WithholdsUser(from, to weburl.URL) bool {
 	return c.authFor(from) != nil && c.authFor(to) == nil
 }
 
+// WithholdsCookies reports whether given cookies go to one URL and not to another.
+func (c *Client) WithholdsCookies(from, to weburl.URL) bool {
+	k := c.opts.Cookies
+	return k != nil && len(k.Given) > 0 && k.To.Has(from) && !k.To.Has(to)
+}
+
 // ownHeader is what a request brings itself, with the headers whose values depend on its URL.
 func (c *Client) ownHeader(r *Request) http.Header {
-	auth := c.authFor(r.URL)
-	if auth == nil {
+	auth, cookies := c.authFor(r.URL), ""
+	if c.opts.Cookies != nil {
+		cookies = c.opts.Cookies.header(r.URL)
+	}
+	if auth == nil && cookies == "" {
 		return r.Header
 	}
-	h := http.Header{"Authorization": {auth.value()}}
+	h := http.Header{}
+	if auth != nil {
+		h["Authorization"] = []string{auth.value()}
+	}
+	if cookies != "" {
+		h["Cookie"] = []string{cookies}
+	}
 	maps.Copy(h, r.Header)
 	return h
 }

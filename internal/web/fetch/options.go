@@ -56,6 +56,9 @@ type Options struct {
 	// Authorization.
 	BasicAuth []BasicAuth
 
+	// Cookies make the header Cookie. Nil means none.
+	Cookies *Cookies
+
 	// Proxy is the proxy that every request goes through, with scheme http, https,
 	// socks5 or socks5h. Nil means none; the environment is not asked.
 	Proxy *url.URL

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
@@ -181,4 +182,49 @@ func holdsNot(t *testing.T, dir string, texts ...string) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Cookies reach the hosts that they are for, after redirects and a resume too. Neither the data directory nor the
+// output has their values.
+func TestCookies(t *testing.T) {
+	t.Parallel()
+	var got sync.Map // host to the header Cookie
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Host, r.Header.Get("Cookie"))
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "http://start.test:8080/", http.StatusFound)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "set", Value: "1", Domain: "start.test"})
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<a href="/moved">x</a> <a href="http://www.start.test/">x</a> <a href="http://other.test/">x</a>`)
+	}))
+	t.Cleanup(site.Close)
+	addr, dir := site.Listener.Addr().String(), filepath.Join(t.TempDir(), "data")
+	file := e2e.Write(t, filepath.Join(t.TempDir(), "cookies.txt"),
+		".start.test\tTRUE\t/\tFALSE\t0\tfrom-file\ts3cret-file\n")
+	run := e2e.Invocation{Args: []string{"crawl", "http://start.test/", "--profile", "own-site", "--scope", "any",
+		"--max-urls", "1", "--data-dir", dir, "--resolve", "*:80:" + addr, "--resolve", "*:8080:" + addr,
+		"--cookie-file", file}, Env: []string{"MAPWRIGHT_COOKIE=given=s3cret-given; more=s3cret-more"}}
+	out := ""
+	for _, code := range []int{3, 0} {
+		result := run.Run(t)
+		if out += result.Stdout + result.Stderr; result.Code != code {
+			t.Fatalf("exit status %d, want %d", result.Code, code)
+		}
+		run.Args = []string{"resume", dir, "--max-urls", "100"}
+	}
+	for host, want := range map[string]string{"other.test": "", "start.test:8080": "",
+		"www.start.test": "from-file=s3cret-file",
+		"start.test":     "given=s3cret-given; more=s3cret-more; from-file=s3cret-file"} {
+		if value, asked := got.Load(host); !asked || value != want {
+			t.Errorf("%s got %q, want %q", host, value, want)
+		}
+	}
+	e2e.Refused(t, e2e.Run(t, "resume", dir), "--cookie", "MAPWRIGHT_COOKIE")
+	run.Args = []string{"resume", dir, "--print-config"}
+	if out += run.Run(t).Stdout; strings.Contains(out, "s3cret") || !strings.Contains(out, "given=(hidden)") {
+		t.Errorf("the output has a value: %s", out)
+	}
+	holdsNot(t, dir, "s3cret")
 }
