@@ -1,4 +1,4 @@
-// Package fetch makes one bounded, guarded HTTP GET at a time.
+// Package fetch makes one bounded, guarded HTTP GET or HEAD at a time.
 //
 // A [Client] is made once with its [Options] and shared by all workers. A worker
 // calls [Client.Do] with a [Request] and gets a [Response], which it must close,

@@ -25,6 +25,8 @@ const (
 	// Stream gives the body of a successful response of any type to the caller to
 	// read, as it comes. It is for sitemaps and other data of any size.
 	Stream
+	// Head sends HEAD instead of GET: the answer has no body.
+	Head
 )
 
 // A Wire is asked before a request is sent.
@@ -52,7 +54,7 @@ type Fetcher interface {
 	Do(ctx context.Context, r Request) (*Response, error)
 }
 
-// A Request is one GET.
+// A Request is one GET, or one HEAD.
 type Request struct {
 	URL  weburl.URL
 	Mode Mode
@@ -86,10 +88,11 @@ type headers struct {
 }
 
 // modeHeaders are the headers that requests of each mode send.
-type modeHeaders [Stream + 1]headers
+type modeHeaders [Head + 1]headers
 
 func newModeHeaders(o Options, more ...http.Header) (all modeHeaders, err error) {
-	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny} {
+	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny,
+		Head: acceptPage} {
 		h := http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
 		for _, m := range more {
 			merge(h, m)
@@ -99,6 +102,7 @@ func newModeHeaders(o Options, more ...http.Header) (all modeHeaders, err error)
 			return all, err
 		}
 	}
+	all[Head].head = all[Head].head.Bodiless()
 	return all, nil
 }
 
@@ -117,7 +121,11 @@ func (c *Client) head(r *Request) (*http1.Head, error) {
 	if len(r.Header) == 0 {
 		return base.head, nil
 	}
-	return http1.NewHead(base.with(r.Header))
+	head, err := http1.NewHead(base.with(r.Header))
+	if err == nil && r.Mode == Head {
+		head = head.Bodiless()
+	}
+	return head, err
 }
 
 // with adds the headers that a request brings itself.
@@ -173,6 +181,9 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 		ProtoMinor: 1,
 		Header:     header,
 		Host:       target.Host,
+	}
+	if r.Mode == Head {
+		req.Method = http.MethodHead
 	}
 	if host := header["Host"]; len(host) > 0 {
 		req.Host = host[0]

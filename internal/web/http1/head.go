@@ -15,6 +15,8 @@ type Head struct {
 	host  string // sent instead of the URL's host; "" if there is none
 	lines []byte // all but the host's, with the empty line at the end
 	close bool   // the connection is to be closed after the answer
+	// bodiless means that the method is HEAD: the answer has the headers of a GET and no body.
+	bodiless bool
 }
 
 // NewHead makes a Head of a request's headers. Like net/http it leaves out those that
@@ -45,6 +47,13 @@ func NewHead(header http.Header) (*Head, error) {
 	return h, nil
 }
 
+// Bodiless returns the same head with the method HEAD.
+func (h *Head) Bodiless() *Head {
+	head := *h
+	head.bodiless = true
+	return &head
+}
+
 // appendRequest appends a whole request.
 func (h *Head) appendRequest(b []byte, host, uri string) ([]byte, error) {
 	if h.host != "" {
@@ -59,7 +68,11 @@ func (h *Head) appendRequest(b []byte, host, uri string) ([]byte, error) {
 			return b, fmt.Errorf("control character in %q", uri)
 		}
 	}
-	b = append(b, "GET "...)
+	method := "GET "
+	if h.bodiless {
+		method = "HEAD "
+	}
+	b = append(b, method...)
 	b = append(b, uri...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, host...)

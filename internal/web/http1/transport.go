@@ -64,7 +64,7 @@ func New(p *Pool, o Options) *Transport {
 	return &Transport{pool: p, dialer: o.Dial, maxHeader: o.MaxHeader}
 }
 
-// A Request is a GET in the form in which it is sent.
+// A Request is a GET, or a HEAD if its Head says so, in the form in which it is sent.
 type Request struct {
 	Origin  string // scheme://host or scheme://host:port
 	URI     string // path and query
@@ -93,7 +93,7 @@ func (t *Transport) Do(x *Exchange, r Request) (*http.Response, error) {
 		t.takeBack(x, c)
 		return nil, err
 	}
-	res, answered, err := t.exchange(x, c, m, r.Head.close)
+	res, answered, err := t.exchange(x, c, m, r.Head)
 	if err == nil {
 		return res, nil
 	}
@@ -160,7 +160,7 @@ func (t *Transport) takeBack(x *Exchange, c *conn) {
 
 // exchange writes the request and reads the headers of the answer. It reports whether
 // any byte of one came.
-func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, closing bool) (_ *http.Response, answered bool, _ error) {
+func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *http.Response, answered bool, _ error) {
 	n, err := c.conn.Write(m.out)
 	if n > 0 {
 		x.Hooks.Wrote()
@@ -176,7 +176,7 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, closing bool) (_ *
 	x.Hooks.FirstByte()
 	var res *http.Response
 	for i := 0; ; i++ {
-		res, err = readResponse(m.in)
+		res, err = readResponse(m.in, head.bodiless)
 		if err != nil {
 			return nil, true, err
 		}
@@ -189,7 +189,7 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, closing bool) (_ *
 	}
 	c.left = math.MaxInt64
 	b := &x.body
-	*b = Body{x: x, c: c, m: m, r: res.Body, keep: !closing && !res.Close && res.StatusCode > 199}
+	*b = Body{x: x, c: c, m: m, r: res.Body, keep: !head.close && !res.Close && res.StatusCode > 199}
 	if res.Body == http.NoBody {
 		b.end(true)
 	} else {
