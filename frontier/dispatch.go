@@ -46,7 +46,8 @@ func (f *Frontier) over(ctx context.Context) error {
 	return nil
 }
 
-// limitReached reports whether all tickets are spent for good while pages or sitemaps are still pending.
+// limitReached reports whether all tickets are spent for good and no check is left, while pages or sitemaps
+// are still pending.
 func (f *Frontier) limitReached() bool {
 	return f.tickets.Exhausted() && f.busy.Load() == 0 && f.urls.Load() > 0
 }

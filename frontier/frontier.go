@@ -14,7 +14,7 @@
 // finished, or goes back for another try.
 //
 // Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
-// [KindSitemap]; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
+// [KindSitemap], or of [KindCheck] if Check is set too; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
 // [Frontier.Source] is held, Next returns [ErrDrained]. That is exact if every caller that adds links without a lease
 // holds a token while it does.
 //
@@ -68,9 +68,9 @@ type Frontier struct {
 	wg      sync.WaitGroup        // the loaders
 	failure atomic.Pointer[error] // the store's first error; after it nothing is recorded or leased
 
-	// live counts the work that is left: unfinished pages and sitemaps of hosts that are still crawled, robots leases,
-	// and the tokens of Source and Member.Hold. urls counts the pages and sitemaps among them. busy counts the leases,
-	// and the URLs that hold a ticket while they wait. A call adds all its changes at once, before it unlocks the
+	// live counts the work that is left: unfinished URLs of hosts that are still crawled, robots leases, and the
+	// tokens of Source and Member.Hold. urls counts the URLs among them. busy counts the leases, the checks, and the
+	// URLs that hold a ticket while they wait. A call adds all its changes at once, before it unlocks the
 	// shards that it changed. So the frontier is drained exactly when live is zero.
 	live, urls, busy atomic.Int64
 	sources          atomic.Int64 // source tokens

@@ -95,10 +95,12 @@ func (g *gateChanges) recount(q *queues, h *host, limited, skipSitemaps bool) {
 	held := h.flags&hostHeld != 0
 	for i := h.levels; i >= 0; {
 		lv := q.level(i)
-		n := lv.leased
+		n, kind := lv.leased, kindOf(lv.priority)
 		switch {
-		case held, lv.priority == PrioritySitemap && skipSitemaps:
-		case lv.priority != PrioritySitemap && limited:
+		case kind == KindCheck:
+			n = 0 // no level waits for checks
+		case held, kind == KindSitemap && skipSitemaps:
+		case kind == KindPage && limited:
 			n += lv.ticketed
 		default:
 			n = lv.pending()

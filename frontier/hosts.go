@@ -39,6 +39,7 @@ type host struct {
 	leases        uint32 // that are out, of all kinds; each counts until its Done has ended
 	pageLeases    uint32
 	sitemapLeases uint32
+	checkLeases   uint32
 	disowned      uint32 // requests of leases whose partition was closed: they hold slots
 	gated         uint32 // what its robots leases add to the gate's count of depth 0
 }
@@ -73,6 +74,7 @@ func (h *host) limited(most int64) bool { return most > 0 && h.tickets >= most }
 // further pages, and if skipSitemaps is set, no sitemaps.
 func (h *host) count(limited, skipSitemaps bool) hostCounts {
 	pages, sitemaps, busy, givenUp := int64(h.pageLeases), int64(h.sitemapLeases), int64(h.leases), int64(0)
+	checks := int64(h.checkLeases)
 	if h.flags&hostHeld != 0 {
 		givenUp = h.pages() - pages
 	} else {
@@ -85,13 +87,18 @@ func (h *host) count(limited, skipSitemaps bool) hostCounts {
 		if !skipSitemaps {
 			sitemaps = h.sitemaps
 		}
+		checks = h.checks
+		busy += checks // a page limit does not hold them back
 	}
-	urls := pages + sitemaps
-	return hostCounts{live: urls + int64(h.robotsLeases()), urls: urls, pages: pages, busy: busy, givenUp: givenUp}
+	urls := pages + sitemaps + checks
+	return hostCounts{live: urls + int64(h.robotsLeases()), urls: urls, pages: pages, checks: checks, busy: busy,
+		givenUp: givenUp}
 }
 
 // robotsLeases are the robots leases that are out.
-func (h *host) robotsLeases() uint32 { return h.leases - h.pageLeases - h.sitemapLeases }
+func (h *host) robotsLeases() uint32 {
+	return h.leases - h.pageLeases - h.sitemapLeases - h.checkLeases
+}
 
 // forgetAfter is how long a host is remembered after its last request, even if nothing but the time of that request is
 // known: its robots.txt may be read again, and demand a Crawl-delay.

@@ -55,7 +55,8 @@ func (l *Lease) Kind() Kind { return l.kind }
 // only.
 func (l *Lease) Link() Link {
 	return Link{
-		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.priority, Source: l.source,
+		URL: l.url, Sitemap: l.kind != KindPage && l.kind.isQueued(), Check: l.kind == KindCheck, Depth: l.depth,
+		Priority: l.priority, Source: l.source,
 		Hops: l.hops, Repeats: l.repeats, Visit: max(1, l.visit), Before: l.before, Key: l.key, At: l.place(l.priority),
 	}
 }
@@ -192,7 +193,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 		b.fin = *r.Finish
 		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit), l.f.o.Generation,
 			l.before
-		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind == KindSitemap
+		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind != KindPage
 	}
 	if err := l.f.finish(b, s); err != nil {
 		l.putBack(0)
@@ -238,7 +239,7 @@ func (l *Lease) disownLocked() {
 		h.disowned++
 	}
 	switch l.kind {
-	case KindPage, KindSitemap:
+	case KindPage, KindSitemap, KindCheck:
 		s.effects.permits++
 		if l.ticket {
 			s.returnTicket(h)

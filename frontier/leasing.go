@@ -81,13 +81,11 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 		l.level = p.level
 		size = s.queues.peek(p.level, &e)
 	}
-	if !s.f.o.IgnoreRobots && s.origins.get(l.host, h, e.origin).until <= now {
-		return l.fillFromRobots(h, e.origin, ticket)
+	kind := kindOf(s.queues.level(l.level).priority)
+	if (!s.f.o.IgnoreRobots || kind == KindCheck) && s.origins.get(l.host, h, e.origin).until <= now {
+		return l.fillFromRobots(h, e.origin, ticket || kind == KindCheck)
 	}
-	l.kind = KindPage
-	if s.queues.level(l.level).priority == PrioritySitemap {
-		l.kind = KindSitemap
-	}
+	l.kind = kind
 	if !ticket && !l.reserve(h) {
 		return false
 	}
@@ -102,8 +100,12 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 			h.flags |= hostSitemapTurn
 		}
 	}
-	if l.kind == KindSitemap {
+	switch l.kind {
+	case KindSitemap:
 		h.sitemapLeases++
+		return true
+	case KindCheck:
+		h.checkLeases++
 		return true
 	}
 	h.pageLeases++
@@ -114,9 +116,12 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 }
 
 // reserve takes the page ticket that the lease needs, or has the host wait for one. A sitemap needs no ticket. It waits
-// too while all are taken, because no page that it names could be fetched.
+// too while all are taken, because no page that it names could be fetched. A check does not wait.
 func (l *Lease) reserve(h *host) bool {
 	s := l.s
+	if l.kind == KindCheck {
+		return true
+	}
 	if !s.mayTakeTicket(l.host, h) {
 		return false
 	}
@@ -179,9 +184,12 @@ func (l *Lease) fill(id weburl.HostID, name []byte, e *entry, priority uint8) {
 	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
 	b = append(appendOrigin(b, e.origin, name), e.path...)
 	l.url, _ = weburl.FromCanonical(stringOf(b)) // it was canonical when it was queued
-	if l.kind == KindSitemap {
+	switch l.kind {
+	case KindSitemap:
 		l.key = SitemapKey(l.f.hasher, l.url)
-	} else {
+	case KindCheck:
+		l.key = CheckKey(l.f.hasher, l.url)
+	default:
 		l.key = l.f.hasher.KeyOf(id, b)
 	}
 	l.queued, l.priority = e.queued, priority
@@ -215,7 +223,7 @@ func (l *Lease) putBackLocked(at int64, attempts int) {
 	s := l.s
 	h := s.hosts.at(l.host)
 	switch l.kind {
-	case KindPage, KindSitemap:
+	case KindPage, KindSitemap, KindCheck:
 		if l.ticket && !l.spent {
 			s.returnTicket(h)
 		}
@@ -256,6 +264,9 @@ func (l *Lease) endLocked(h *host) {
 		s.queues.endLease(l.level)
 	case KindSitemap:
 		h.sitemapLeases--
+		s.queues.endLease(l.level)
+	case KindCheck:
+		h.checkLeases--
 		s.queues.endLease(l.level)
 	}
 	s.touch(l.host)
@@ -350,7 +361,7 @@ func (e *ending) goesBack(r *Result) (bool, Disposition) {
 			return r.RobotsUntil.IsZero(), Retrying
 		}
 		return r.RobotsUntil.IsZero(), Returned
-	case KindPage, KindSitemap:
+	case KindPage, KindSitemap, KindCheck:
 		if r.Finish == nil || r.Class == pace.ClassOurs {
 			return true, Returned
 		}
@@ -450,7 +461,7 @@ func (e *ending) finish() {
 		if !l.spent {
 			s.returnTicket(h)
 		}
-	case KindSitemap:
+	case KindSitemap, KindCheck:
 		s.queues.finish(&h.hostQueue, l.level)
 		s.effects.permits++
 	case KindRobots:

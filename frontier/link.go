@@ -11,10 +11,11 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-// The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
+// The priorities of a host's queue; lower goes first, except that checks are last. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.
 const (
 	PriorityStart   uint8 = 0  // start pages
+	PriorityCheck   uint8 = 14 // checks, and nothing else; they are leased after all others of their host
 	PrioritySitemap uint8 = 15 // sitemaps, and nothing else
 	PriorityDepth   uint8 = 16 // a link of depth d has PriorityDepth + d
 	maxOrderedDepth       = math.MaxUint8 - int(PriorityDepth)
@@ -42,6 +43,10 @@ type Link struct {
 	// Sitemap means that the URL is a sitemap: its key is a [SitemapKey], it takes no page ticket, and it is counted
 	// apart from pages. The caller chooses its Depth; its Priority is always PrioritySitemap, which no page has.
 	Sitemap bool
+	// Check, of a link with Sitemap set, means that it is no sitemap: only what the server answers is wanted. Its key
+	// is a [CheckKey], and its Priority is PriorityCheck. Nothing waits for it, no limit of pages holds it back, and
+	// its origin is asked for robots.txt under IgnoreRobots too.
+	Check bool
 	// Vouchers are recorded with a sitemap that is new or visited again. They do not
 	// come back with a lease.
 	Vouchers []weburl.HostID
@@ -109,6 +114,11 @@ func SitemapKey(h weburl.Hasher, u weburl.URL) weburl.Key {
 	return h.KeyOf(h.HostID(u.Host()), append([]byte("sitemap "), u.String()...))
 }
 
+// CheckKey is the key of a check. It differs from the keys of a page and of a sitemap with the same URL.
+func CheckKey(h weburl.Hasher, u weburl.URL) weburl.Key {
+	return h.KeyOf(h.HostID(u.Host()), append([]byte("check "), u.String()...))
+}
+
 // ParseLink reads a URL as a browser would and returns a link of depth 0 and
 // PriorityStart with its canonical form.
 func ParseLink(raw string) (Link, error) {
@@ -131,15 +141,17 @@ func checkURL(u *weburl.URL) error {
 }
 
 // settlePriority makes l's priority agree with its depth. A priority from PriorityDepth on stands for one depth, the
-// last one for all greater depths too. Each lower priority stands for depth 0. Sitemaps have a priority of their own,
-// so that a queue holds either sitemaps or pages.
+// last one for all greater depths too. Each lower priority stands for depth 0. Sitemaps and checks have priorities of
+// their own, so that a queue holds one kind only.
 func (l *Link) settlePriority() {
 	switch {
+	case l.Check:
+		l.Priority = PriorityCheck
 	case l.Sitemap:
 		l.Priority = PrioritySitemap
 	case l.Depth > 0:
 		l.Priority = PriorityDepth + uint8(min(int(l.Depth), maxOrderedDepth))
-	case l.Priority >= PrioritySitemap:
+	case l.Priority >= PriorityCheck:
 		l.Priority = PriorityDepth
 	}
 }

@@ -15,14 +15,15 @@ type queues struct {
 	waits  memory.Slab[wait]
 	text   memory.Arena // the windows, and the paths of waits
 
-	pending, sitemaps int64 // the sums of the hosts'
-	disk              int64 // the sum of the levels'
+	pending, sitemaps, checks int64 // the sums of the hosts'
+	disk                      int64 // the sum of the levels'
 }
 
 // A hostQueue is one host's part of the queues.
 type hostQueue struct {
 	pending  int64  // URLs not finished: in windows, on disk, leased, waiting
 	sitemaps int64  // of them, sitemaps
+	checks   int64  // of them, checks
 	ended    Cursor // no URL of a dropped level lies after it
 	saved    Cursor // the last cursor committed
 	levels   int32  // first level, in the order of priority; -1 for none
@@ -34,7 +35,7 @@ type hostQueue struct {
 }
 
 // pages are the pages not finished.
-func (h *hostQueue) pages() int64 { return h.pending - h.sitemaps }
+func (h *hostQueue) pages() int64 { return h.pending - h.sitemaps - h.checks }
 
 // emptyQueue is the queue of a new host. The cursor says how far an earlier queue of
 // the host was finished.
@@ -109,9 +110,13 @@ func (q *queues) add(h *hostQueue, l *level, e *entry) {
 func (q *queues) count(h *hostQueue, l *level, by int64) {
 	h.pending += by
 	q.pending += by
-	if l.priority == PrioritySitemap {
+	switch kindOf(l.priority) {
+	case KindSitemap:
 		h.sitemaps += by
 		q.sitemaps += by
+	case KindCheck:
+		h.checks += by
+		q.checks += by
 	}
 }
 
@@ -149,10 +154,20 @@ func (q *queues) correct(h *hostQueue, l *level, disk uint32) {
 	l.disk, l.inexact = disk, disk > 0
 }
 
-// best is the first level of pages, or of sitemaps, that has anything to lease and
-// whose priority is not worse than open, or -1.
-func (q *queues) best(h *hostQueue, open int32, sitemaps bool) int32 {
-	if sitemaps && h.sitemaps == 0 {
+// kindOf is the kind of what a level of a priority holds.
+func kindOf(priority uint8) Kind {
+	switch priority {
+	case PrioritySitemap:
+		return KindSitemap
+	case PriorityCheck:
+		return KindCheck
+	}
+	return KindPage
+}
+
+// best is the first level of a kind that has anything to lease and whose priority is not worse than open, or -1.
+func (q *queues) best(h *hostQueue, open int32, kind Kind) int32 {
+	if kind == KindSitemap && h.sitemaps == 0 || kind == KindCheck && h.checks == 0 {
 		return -1
 	}
 	for i := h.levels; i >= 0; {
@@ -160,7 +175,7 @@ func (q *queues) best(h *hostQueue, open int32, sitemaps bool) int32 {
 		if int32(l.priority) > open {
 			break
 		}
-		if l.hasNext() && (l.priority == PrioritySitemap) == sitemaps {
+		if l.hasNext() && kindOf(l.priority) == kind {
 			return i
 		}
 		i = l.next
@@ -231,7 +246,8 @@ func (q *queues) clear(h *hostQueue) {
 	}
 	q.pending -= h.pending
 	q.sitemaps -= h.sitemaps
-	h.pending, h.sitemaps, h.ended, h.saved = 0, 0, Cursor{}, Cursor{}
+	q.checks -= h.checks
+	h.pending, h.sitemaps, h.checks, h.ended, h.saved = 0, 0, 0, Cursor{}, Cursor{}
 }
 
 // dropLevels frees levels that have nothing pending, and remembers how far the
@@ -385,17 +401,17 @@ func (q *queues) removeWait(h *hostQueue, i int32) {
 }
 
 // firstWait is the first wait in time; -1 for none. If noPages is set, pages without a
-// ticket are left out, and if noSitemaps is set, sitemaps.
+// ticket are left out, and if noSitemaps is set, sitemaps. Checks never are.
 func (q *queues) firstWait(h *hostQueue, noPages, noSitemaps bool) int32 {
-	if noPages && h.ticketed == 0 && (noSitemaps || h.sitemaps == 0) {
+	if noPages && h.ticketed == 0 && (noSitemaps || h.sitemaps == 0) && h.checks == 0 {
 		return -1
 	}
 	i := h.wait
 	for ; i >= 0 && (noPages || noSitemaps); i = q.wait(i).next {
 		w := q.wait(i)
-		if sitemap := q.level(w.level).priority == PrioritySitemap; sitemap && !noSitemaps || !sitemap &&
-			(w.ticket || !noPages) {
-			break
+		switch kind := kindOf(q.level(w.level).priority); {
+		case kind == KindCheck, kind == KindSitemap && !noSitemaps, kind == KindPage && (w.ticket || !noPages):
+			return i
 		}
 	}
 	return i

@@ -30,10 +30,10 @@ func (f *Frontier) newBatch(found []Found, links []Link) (*batch, error) {
 	b.found, b.links = found, links
 	var err error
 	for i := 0; i < len(found) && err == nil; i++ {
-		err = f.addKey(b, &found[i].URL, found[i].Key, false)
+		err = f.addKey(b, &found[i].URL, found[i].Key, &Link{})
 	}
 	for i := 0; i < len(links) && err == nil; i++ {
-		err = f.addKey(b, &links[i].URL, links[i].Key, links[i].Sitemap)
+		err = f.addKey(b, &links[i].URL, links[i].Key, &links[i])
 	}
 	if err != nil {
 		f.recycle(b)
@@ -44,15 +44,18 @@ func (f *Frontier) newBatch(found []Found, links []Link) (*batch, error) {
 	return b, nil
 }
 
-// addKey adds the next key to a batch. It is computed if k is zero.
-func (f *Frontier) addKey(b *batch, u *weburl.URL, k weburl.Key, sitemap bool) error {
+// addKey adds the next key to a batch. It is computed if k is zero, by what kind of link it is.
+func (f *Frontier) addKey(b *batch, u *weburl.URL, k weburl.Key, kind *Link) error {
 	if err := checkURL(u); err != nil {
 		return err
 	}
 	if k == (weburl.Key{}) {
-		if sitemap {
+		switch {
+		case kind.Check:
+			k = CheckKey(f.hasher, *u)
+		case kind.Sitemap:
 			k = SitemapKey(f.hasher, *u)
-		} else {
+		default:
 			k = f.hasher.Key(*u)
 		}
 	}

@@ -15,13 +15,14 @@ const (
 	KindPage    Kind = iota // a page of the queue
 	KindRobots              // a robots.txt; see Lease.Robots
 	KindSitemap             // a sitemap of the queue
+	KindCheck               // a check of the queue: only the answer is wanted
 )
 
 // isQueued reports whether leases of the kind are of links in the queue.
 func (k Kind) isQueued() bool { return k != KindRobots }
 
 func (k Kind) String() string {
-	return [...]string{"page", "robots", "sitemap"}[k]
+	return [...]string{"page", "robots", "sitemap", "check"}[k]
 }
 
 // A Result is how a lease ended.

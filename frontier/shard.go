@@ -330,7 +330,7 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 		p.at, p.question = 0, true
 		return p
 	}
-	if h.pending == int64(h.pageLeases)+int64(h.sitemapLeases) {
+	if h.pending == int64(h.pageLeases)+int64(h.sitemapLeases)+int64(h.checkLeases) {
 		return p
 	}
 	if h.flags&(hostRobotsOut|hostRobotsWait|hostRobotsAway) != 0 {
@@ -382,16 +382,18 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 
 // bestLevel is the level that a host's next lease comes from, or -1. Start pages go first. Then pages and sitemaps take
 // turns: sitemaps name further pages, but there may be so many sitemaps that no page would be leased if all of them
-// went first.
+// went first. Checks are last.
 func (s *shard) bestLevel(h *host, noPages, noSitemaps bool) int32 {
 	pages, sitemaps := int32(-1), int32(-1)
 	if !noPages {
-		pages = s.queues.best(&h.hostQueue, s.f.gate.open.Load(), false)
+		pages = s.queues.best(&h.hostQueue, s.f.gate.open.Load(), KindPage)
 	}
 	if !noSitemaps {
-		sitemaps = s.queues.best(&h.hostQueue, int32(PrioritySitemap), true)
+		sitemaps = s.queues.best(&h.hostQueue, int32(PrioritySitemap), KindSitemap)
 	}
 	switch {
+	case sitemaps < 0 && pages < 0:
+		return s.queues.best(&h.hostQueue, int32(PriorityCheck), KindCheck)
 	case sitemaps < 0:
 		return pages
 	case pages < 0:

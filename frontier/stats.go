@@ -23,6 +23,7 @@ type Stats struct {
 	Open     int64
 	Sitemaps int64 // sitemaps not finished, leased ones included; an estimate like Pending
 	Unwanted int64 // of them, those that are not tried in this run: of blocked and abandoned hosts, or skipped
+	Checks   int64 // checks that are tried in this run and not finished, leased ones included; an estimate like Pending
 	Sources  int64 // source tokens held
 	Tickets  int64 // page tickets taken in all runs of the crawl
 	Added    int64 // pages that were new, in this run
@@ -98,10 +99,11 @@ func (f *Frontier) Stats() Stats {
 // add adds the figures of a shard, which is locked.
 func (st *Stats) add(s *shard) {
 	c := &s.count
-	pages := s.queues.pending - s.queues.sitemaps
+	pages := s.queues.pending - s.queues.sitemaps - s.queues.checks
 	st.Pending += pages
 	st.Sitemaps += s.queues.sitemaps
-	st.Unwanted += s.queues.sitemaps - (c.hosts.urls - c.hosts.pages)
+	st.Unwanted += s.queues.sitemaps - (c.hosts.urls - c.hosts.pages - c.hosts.checks)
+	st.Checks += c.hosts.checks
 	st.Held += pages - c.hosts.pages
 	st.OnDisk += s.queues.disk
 	st.GivenUp += c.hosts.givenUp

@@ -20,7 +20,7 @@ type effects struct {
 // hostCounts are what hosts add to the counters of the frontier.
 type hostCounts struct {
 	live, urls, busy int64 // see Frontier
-	pages            int64 // of urls
+	pages, checks    int64 // of urls
 	givenUp          int64 // pending pages of blocked and abandoned hosts, without those in flight
 }
 
@@ -30,6 +30,7 @@ func (c *hostCounts) change(now, before *hostCounts) {
 	c.live += now.live - before.live
 	c.urls += now.urls - before.urls
 	c.pages += now.pages - before.pages
+	c.checks += now.checks - before.checks
 	c.busy += now.busy - before.busy
 	c.givenUp += now.givenUp - before.givenUp
 }

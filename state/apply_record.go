@@ -134,7 +134,7 @@ func (a *applier) link(l *record.LinkView) error {
 	}
 	isNew := a.links.Add(l.Key, 0)
 	if isNew {
-		a.counters().found(l.Sitemap)
+		a.counters().found(l.Sitemap, l.Priority == frontier.PriorityCheck)
 	}
 	if l.Finish != nil {
 		return a.putFinish(l.Key, l.Finish)

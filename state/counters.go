@@ -39,6 +39,8 @@ type Counters struct {
 	// Sitemaps are those found, SitemapsRead of them those finished at least once.
 	// SitemapVisits are later visits that are queued and not finished.
 	Sitemaps, SitemapsRead, SitemapVisits uint64
+	// Checks are found too. They count among Sitemaps.
+	Checks uint64
 }
 
 // Pending is how many visits of pages wait to be finished.
@@ -56,7 +58,10 @@ func (c *Counters) PendingSitemaps() uint64 {
 }
 
 // found counts a URL that is new.
-func (c *Counters) found(sitemap bool) {
+func (c *Counters) found(sitemap, check bool) {
+	if check {
+		c.Checks++
+	}
 	if sitemap {
 		c.Sitemaps++
 	} else {
@@ -118,6 +123,7 @@ func (c *Counters) Add(o *Counters) {
 	c.Sitemaps += o.Sitemaps
 	c.SitemapsRead += o.SitemapsRead
 	c.SitemapVisits += o.SitemapVisits
+	c.Checks += o.Checks
 	for i := range c.Outcomes {
 		c.Outcomes[i] += o.Outcomes[i]
 	}
@@ -153,6 +159,9 @@ func (c *Counters) Append(dst []byte) []byte {
 	for _, v := range []uint64{c.Sitemaps, c.SitemapsRead, c.SitemapVisits} {
 		dst = binary.AppendUvarint(dst, v)
 	}
+	if c.Checks > 0 {
+		dst = binary.AppendUvarint(dst, c.Checks)
+	}
 	return dst
 }
 
@@ -177,6 +186,9 @@ func readCounters(r *record.Reader) Counters {
 	}
 	if len(r.B) > 0 { // these were added later too
 		c.Sitemaps, c.SitemapsRead, c.SitemapVisits = r.Uvarint(), r.Uvarint(), r.Uvarint()
+	}
+	if len(r.B) > 0 { // and this
+		c.Checks = r.Uvarint()
 	}
 	return c
 }

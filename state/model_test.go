@@ -229,14 +229,14 @@ func (m *model) apply(r *frontier.Record) {
 			f.Key = l.Key
 			m.setLink(l)
 			m.finishes[l.Key], m.held[l.Key] = f, f
-			m.counters.found(l.Sitemap)
+			m.counters.found(l.Sitemap, l.Check)
 			m.counters.finished(f)
 			continue
 		}
 		m.setLink(l)
 		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
 		m.open = append(m.open, l.Key)
-		m.counters.found(l.Sitemap)
+		m.counters.found(l.Sitemap, l.Check)
 	}
 	if r.Finish != nil {
 		m.finish(r.Finish)
@@ -392,7 +392,7 @@ func (m *model) checkPartitions(t *testing.T, s *Store) {
 	var want [record.Partitions]Counters
 	for k, l := range m.links {
 		c := &want[k.Host.Partition()]
-		c.found(l.Sitemap)
+		c.found(l.Sitemap, l.Check)
 		f := m.finishes[k]
 		if f == nil {
 			continue

@@ -259,14 +259,24 @@ func readVouchers(it *badger.Iterator, k weburl.Key) ([]frontier.Voucher, error)
 // counting when it reaches most.
 func (q *queries) CountSitemaps(ctx context.Context, h weburl.HostID, most int) (int, error) {
 	n := 0
-	prefix := record.AppendHostKey(nil, record.FamSitemap, h)
-	for _, err := range q.scan(ctx, prefix, prefix) {
-		if err != nil {
-			return 0, fmt.Errorf("count sitemaps: %w", err)
+	err := q.read(ctx, func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: record.AppendHostKey(nil, record.FamSitemap, h)})
+		defer it.Close()
+		for it.Rewind(); it.Valid() && n < most && ctx.Err() == nil; it.Next() {
+			err := it.Item().Value(func(b []byte) error {
+				if !record.IsCheck(b) {
+					n++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
-		if n++; n >= most {
-			break
-		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count sitemaps: %w", err)
 	}
 	return n, nil
 }

@@ -68,7 +68,8 @@ func (b *BlockBuilder) Add(at frontier.Position, l *LinkView) {
 }
 
 // ReadBlock calls fn for the links of a block in order, until it returns
-// false. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set.
+// false. Of a link, Key, URL, Depth, Priority, Sitemap, Check, Source, Hops, Repeats, Visit, Before and At are
+// set.
 func ReadBlock(h weburl.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
 	const what = "queue block"
 	r := ValueReader(b)
@@ -79,7 +80,7 @@ func ReadBlock(h weburl.HostID, priority uint8, b []byte, fn func(*frontier.Link
 		at.Position += frontier.Position(e.Uvarint())
 		at.Index = uint32(e.UpTo(math.MaxUint32))
 		l := frontier.Link{Key: weburl.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority,
-			Sitemap: priority == frontier.PrioritySitemap, At: at}
+			Sitemap: isSitemap(priority), Check: priority == frontier.PriorityCheck, At: at}
 		l.Depth = uint16(e.UpTo(math.MaxUint16))
 		l.Source = e.U8()
 		url = append(url[:e.UpTo(uint64(len(url)))], e.Bytes()...)

@@ -191,8 +191,8 @@ func (l *LinkView) read(e *Reader) {
 	} else {
 		l.lastSeen = 0
 	}
-	if l.Sitemap = flags&linkSitemap != 0; l.Sitemap != (l.Priority == frontier.PrioritySitemap) {
-		e.Fail() // a queue holds either sitemaps or pages
+	if l.Sitemap = flags&linkSitemap != 0; l.Sitemap != isSitemap(l.Priority) {
+		e.Fail() // a queue holds one kind only
 	}
 	l.lastMod, l.hops, l.Finish, l.Visit, l.before = 0, 0, nil, 0, frontier.Summary{}
 	if flags&linkLastMod != 0 {

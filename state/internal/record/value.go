@@ -78,9 +78,17 @@ func DecodeDiscovery(k weburl.Key, b []byte) (frontier.Link, error) {
 	l := readDiscovery(&r, k)
 	n := r.UpTo(uint64(len(l.URL.String())))
 	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.Bytes()))
-	l.Hops, l.Sitemap = r.U8(), l.Priority == frontier.PrioritySitemap
+	l.Hops, l.Sitemap, l.Check = r.U8(), isSitemap(l.Priority), l.Priority == frontier.PriorityCheck
 	return l, r.Done("discovery")
 }
+
+// isSitemap reports whether links of a priority are sitemaps, or checks, which are recorded like sitemaps.
+func isSitemap(priority uint8) bool {
+	return priority == frontier.PrioritySitemap || priority == frontier.PriorityCheck
+}
+
+// IsCheck reports whether a discovery is that of a check.
+func IsCheck(b []byte) bool { return len(b) > 1 && b[0] == Version && b[1] == frontier.PriorityCheck }
 
 // DiscoveryURL decodes only the URL.
 func DiscoveryURL(b []byte) (weburl.URL, error) {
