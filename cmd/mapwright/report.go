@@ -144,10 +144,24 @@ func printFindings(t table, rep *report.Report) {
 			return fmt.Sprintf("%s %s, linked from %s", what, b.URL, b.FoundOn)
 		})
 	}
+	printOutside(t, rep.Problems)
 	if l := rep.Loops; l != nil {
 		list(t, "Redirect loops", l.Items, l.Total, func(c report.Chain) string { return c.URL })
 	}
 	printProblems(t, rep.Problems)
+}
+
+// printOutside writes the broken links that leave the crawl.
+func printOutside(t table, all []problems.Problem) {
+	for i := range all {
+		p := &all[i]
+		if p.Code != problems.BrokenExternal.String() || p.Count == 0 {
+			continue
+		}
+		list(t, "Broken external", p.Items, p.Count, func(item problems.Item) string {
+			return fmt.Sprintf("%s %s, linked from %s", item.Value, item.URL, item.Related[0])
+		})
+	}
 }
 
 // printProblems writes how many problems the site has, and which are the worst.

@@ -109,6 +109,9 @@ type Settings struct {
 	BaseURL string
 	Gzip    bool
 	Links   bool
+	// CheckExternal asks for the targets of links that are out of scope. MaxChecks is how many of them at most.
+	CheckExternal bool
+	MaxChecks     int
 	// CheckSoft404 asks each origin with pages for one that does not exist.
 	CheckSoft404 bool
 	// NearDuplicates records a simhash of every page's text.
@@ -145,6 +148,9 @@ func (s *Settings) ExtractNames() (names []string) {
 	}
 	return names
 }
+
+// RecordsLinks reports whether the links of pages are recorded: on demand, and if their targets are checked.
+func (s *Settings) RecordsLinks() bool { return s.Links || s.CheckExternal }
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.
 func Defaults(p Profile) *Settings {

@@ -268,6 +268,11 @@ func (s *Settings) Table() []Entry {
 			Usage: "compress the XML sitemaps"},
 		{Name: "links", Group: Output, Permission: Tenant, Value: boolValue{p: &s.Links},
 			Usage: "record every link, and write links.jsonl"},
+		{Name: "check-external", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CheckExternal},
+			Usage: "ask for each link that the scope leaves out whether it works, with one HEAD request per target, " +
+				"and report broken ones; implies --links"},
+		{Name: "max-checks", Group: Output, Permission: Admin, Value: number(&s.MaxChecks, 100_000, 1, 1_000_000),
+			Free: between(1, 100_000), Usage: "most URLs that are only checked, beside --max-urls"},
 		{Name: "near-duplicates", Group: Output, Permission: Tenant, Value: boolValue{p: &s.NearDuplicates},
 			Usage: "compare the texts of pages, and report those that are almost the same"},
 		{Name: "check-soft-404", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CheckSoft404},

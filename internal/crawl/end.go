@@ -158,7 +158,7 @@ func (r *run) workLeft() (pages int64, nothing bool) {
 	pages = int64(counters.Pending()) - st.GivenUp
 	// The frontier's number is an estimate that is never too low.
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
-	return pages, pages <= 0 && sitemaps <= 0 && recrawl.IsSwept(r.store.Facts(), &r.history)
+	return pages, pages <= 0 && sitemaps <= 0 && st.Checks <= 0 && recrawl.IsSwept(r.store.Facts(), &r.history)
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

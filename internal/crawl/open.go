@@ -164,17 +164,19 @@ func (r *run) build(ctx context.Context) (err error) {
 	if o.Managed.Quota != nil {
 		r.quota = &quota{run: r, grants: o.Managed.Quota}
 	}
+	counters := store.Counters()
+	r.checks.Store(int64(counters.Checks))
 	r.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
 		Settings: settings, Scope: r.scope, History: &r.history, StartHosts: r.startHosts, Hasher: r.hasher,
 		Store: store, Frontier: r.frontier, Add: r.addListed, HasRoom: r.hasRoom, Warn: r.warnings.add,
-		Requested: int(store.Counters().Sitemaps), Generation: generation,
+		Requested: int(counters.Sitemaps - counters.Checks), Generation: generation,
 		Again: !swept, Limits: o.Sitemaps,
 	})
 	if generation > 0 || !swept {
 		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
 			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
-			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Log: r.log,
+			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.CheckExternal, Log: r.log,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -209,7 +211,7 @@ func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err er
 // readerOf returns a hash of what decides how pages are read: the parser's version and some settings.
 func readerOf(s *config.Settings) string {
 	how := []string{strconv.Itoa(parser.Version), robots.ProductToken(s.UserAgent)}
-	for _, is := range []bool{s.Links, s.Images, s.StructuredLinks} {
+	for _, is := range []bool{s.RecordsLinks(), s.Images, s.StructuredLinks} {
 		how = append(how, strconv.FormatBool(is))
 	}
 	return recrawl.Reader(append(how, s.Extract...))
@@ -223,7 +225,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors,
+		Images: s.Images, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
 		Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 		MaxLinkBytes: linkBytes(s),
 	})

@@ -201,9 +201,9 @@ func (w *worker) observe() {
 			Parent: w.link.URL, Depth: w.link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.At,
 			Unnamed: w.visit.Confirms(w.link.Key, &f.Facts),
 		}
-		r.Found = w.follow()
+		r.Found, r.Links = w.follow()
 		if w.settings.CheckSoft404 && f.Status == http.StatusOK {
-			r.Links = w.probes(w.link.URL, f.At)
+			r.Links = append(r.Links, w.probes(w.link.URL, f.At)...)
 		}
 	}
 	if !w.visit.IsLater() { // what a later visit finds is counted already
@@ -400,6 +400,9 @@ func (w *worker) redirect(location string) []frontier.Link {
 	}
 	if why := w.scope.Check(target); why != scope.InScope {
 		w.skips.Add(why)
+		if why == scope.OutOfScope && w.settings.CheckExternal && w.scope.Permits(target) {
+			return []frontier.Link{newCheck(target, from.URL, from.Hops+1, f.At)}
+		}
 		return nil
 	}
 	return []frontier.Link{{
@@ -491,11 +494,13 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 	return nil
 }
 
-// follow takes the links of a page that belong to the crawl, and counts the others by reason.
-func (w *worker) follow() []frontier.Found {
+// follow takes the links of a page that belong to the crawl, and counts the others by reason. Checks are the others that
+// are checked.
+func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 	f, pg := &w.answer, &w.page
 	host, name := w.link.Key.Host, w.link.URL.Host()
-	found := w.found[:0]
+	found = w.found[:0]
+	within := w.scope.OfPage(w.link.URL)
 	var images []string
 	for i := range pg.Links {
 		l := &pg.Links[i]
@@ -505,19 +510,20 @@ func (w *worker) follow() []frontier.Found {
 			}
 			continue
 		}
-		if w.settings.Links && !l.URL.IsZero() {
+		if w.settings.RecordsLinks() && !l.URL.IsZero() {
 			f.Facts.Links = append(f.Facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text,
 				NoFollow: l.NoFollow || pg.NoFollow})
 		}
 		if why := w.reasons[i]; why != scope.InScope {
 			w.skips.Add(why)
+			checks = w.appendCheck(checks, &within, l, why)
 			continue
 		}
 		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, name)})
 	}
 	w.found = found
 	f.Facts.Images = distinct(images)
-	return found
+	return found, checks
 }
 
 // keyOf returns a link's key. Most links stay on their page's host, whose ID and name are given.

@@ -82,6 +82,9 @@ type run struct {
 	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
 	denied map[string]bool // guarded by hosts; hosts that the operator of the service denies
 
+	checks    atomic.Int64 // of all runs, with those that the limit left out in this one
+	checksCut sync.Once    // the warning about that limit
+
 	listed  atomic.Int64 // pages that were new when a sitemap listed them, in this run
 	holding sync.Mutex
 	held    bool // guarded by holding; sitemaps stay in the queue

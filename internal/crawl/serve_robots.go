@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/metrics"
@@ -109,9 +110,18 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 			return err
 		}
 	}
-	r.RobotsUntil, r.CrawlDelay = a.Expires, a.CrawlDelay()
+	r.RobotsUntil, r.CrawlDelay = a.Expires, max(a.CrawlDelay(), w.foreignDelay(l.URL()))
 	_, err = w.done(l, r)
 	return err
+}
+
+// foreignDelay is the delay between the requests of a host that is not the user's own, in a crawl whose pace is that of
+// an own site. Such hosts are asked only by checks.
+func (w *run) foreignDelay(u weburl.URL) time.Duration {
+	if w.settings.Profile != config.OwnSite || !w.settings.CheckExternal || w.startHosts[u.Host()] || w.scope.Contains(u) {
+		return 0
+	}
+	return pace.Polite().MaxDelay
 }
 
 // warnOfFailure adds a warning if the robots.txt of a start host cannot be fetched. It does not repeat the warning of
@@ -205,6 +215,12 @@ func (w *run) robotsEvidence(ctx context.Context, u weburl.URL) (page.Robots, er
 	if w.settings.IgnoreRobots {
 		return page.Robots{}, nil
 	}
+	return w.originRobots(ctx, u)
+}
+
+// originRobots returns what the robots.txt of its origin says of a URL, also if the crawl ignores those of its own
+// hosts.
+func (w *run) originRobots(ctx context.Context, u weburl.URL) (page.Robots, error) {
 	a, err := w.robots.Lookup(ctx, u.Origin())
 	if err != nil {
 		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)

@@ -15,6 +15,9 @@ import (
 // admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is
 // recorded as that and never queued.
 func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
+	if l.Check {
+		r.admitCheck(l)
+	}
 	if l.Sitemap {
 		return e // a sitemap has other rules: see serveSitemap
 	}

@@ -142,6 +142,8 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 			return w.serveProbe(ctx, l)
 		}
 		return w.serveSitemap(ctx, l)
+	case frontier.KindCheck:
+		return w.serveCheck(ctx, l)
 	}
 	return w.servePage(ctx, l)
 }

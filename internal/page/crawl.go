@@ -50,6 +50,10 @@ const MaxStartsNamed = 10
 // SourceProbe is the source of a probe, which is queued and recorded like a sitemap. Sitemaps have the sources 0 and 1.
 const SourceProbe uint8 = 2
 
+// SourceCheck is the source of a check: a URL outside of the crawl of which only the answer is wanted. It is queued and
+// recorded like a sitemap too.
+const SourceCheck uint8 = 3
+
 // ProbeURL is a URL of the origin of u that no site has. It is another one in each crawl and generation, and cannot be
 // foreseen, since keys depend on the crawl's seed.
 func ProbeURL(h weburl.Hasher, u weburl.URL, generation uint32) (weburl.URL, error) {

@@ -78,6 +78,8 @@ func (m *Monitor) figures() []figure {
 			"their pages.", func(s *sample) int64 { return s.frontier.Held }),
 		number("sitemaps_queued", "Sitemaps that are to be read.",
 			func(s *sample) int64 { return s.frontier.Sitemaps }),
+		number("checks_queued", "URLs outside of the crawl that are to be checked.",
+			func(s *sample) int64 { return s.frontier.Checks }),
 		number("leases", "Requests given out and not ended: pages, robots.txt and sitemaps.",
 			func(s *sample) int64 { return s.frontier.Leased }),
 		number("windows_loaded_total", "Times that a host's next URLs were read from disk.",

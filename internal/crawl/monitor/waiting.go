@@ -37,6 +37,8 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	case fs.Leased > 0:
 		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"),
 			words.Span(idle))
+	case fs.Pending == 0 && fs.Checks > 0:
+		return fmt.Sprintf("%s to be checked: %s", words.Count(fs.Checks, "link is", "links are"), hostReasons(fs))
 	case fs.Pending == 0 && f.Cluster != nil:
 		return idleReason(f.Cluster)
 	case fs.Pending == 0:

@@ -31,7 +31,9 @@ type SweepOptions struct {
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
 	// Sitemaps queues the sitemaps that are known. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context) error
-	Log      *slog.Logger
+	// Checks means that URLs outside of the crawl are checked, and again in each generation.
+	Checks bool
+	Log    *slog.Logger
 }
 
 // A Sweeper queues visits in a recrawl, and in a run whose rules are wider than those of the run before.
@@ -146,6 +148,11 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		}
 		total += n
 	}
+	if s.o.Checks {
+		if err := s.sweepChecks(ctx); err != nil {
+			return fmt.Errorf("queue checks again: %w", err)
+		}
+	}
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
@@ -156,6 +163,42 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
 	}
 	return nil
+}
+
+// sweepChecks queues the checks that have no visit in this generation, and those that settings of an earlier run left
+// out. Those that are queued already are pending, or their finish has this generation.
+func (s *Sweeper) sweepChecks(ctx context.Context) error {
+	var again []frontier.Link
+	var queued map[weburl.Key]uint32
+	var host weburl.HostID
+	for m, err := range s.o.Store.Sitemaps(ctx) {
+		if err != nil {
+			return err
+		}
+		f := m.Finish
+		if !m.Link.Check || f == nil || page.Outcome(f.Outcome) == page.Crashed ||
+			f.Generation >= s.generation && page.Outcome(f.Outcome) != page.Excluded {
+			continue
+		}
+		if queued == nil || host != m.Link.Key.Host {
+			host = m.Link.Key.Host
+			if queued, err = QueuedVisits(ctx, s.o.Store, host); err != nil {
+				return err
+			}
+		}
+		if queued[m.Link.Key] > 0 {
+			continue
+		}
+		again = append(again, frontier.Link{Key: m.Link.Key, URL: m.Link.URL, Sitemap: true, Check: true,
+			Source: m.Link.Source, Hops: m.Link.Hops, Visit: max(1, f.Visit) + 1, Before: f.Summary()})
+		if len(again) == batch {
+			if err := s.o.Frontier.Revisit(ctx, again); err != nil {
+				return err
+			}
+			again = again[:0]
+		}
+	}
+	return s.o.Frontier.Revisit(ctx, again)
 }
 
 // queueStarts queues the start pages, except those with a queued or finished visit in this generation.
@@ -217,7 +260,7 @@ func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
 	look := time.NewTicker(sitemapLook)
 	defer look.Stop()
 	for {
-		if st := s.o.Frontier.Stats(); st.Sitemaps-st.Unwanted <= 0 {
+		if st := s.o.Frontier.Stats(); st.Sitemaps-st.Unwanted <= 0 { // checks are not among them
 			return nil
 		}
 		select {

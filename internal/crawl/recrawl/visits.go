@@ -76,7 +76,7 @@ var errNotFinished = errors.New("a page is visited again that was never finished
 // Begin prepares the visit of a page that was leased.
 func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	visit := Visit{generation: v.generation}
-	how := v.takeReading(l.Key)
+	how := v.TakeReading(l.Key)
 	if how == ReadAround {
 		visit.Header, visit.noCache = http.Header{"Cache-Control": {"no-cache"}}, true
 	}
@@ -191,8 +191,8 @@ func (v *Visits) ReadAgain(k weburl.Key, how Reading) {
 	v.waiting.Store(int64(len(v.readings)))
 }
 
-// takeReading returns how a page must be requested, and forgets it.
-func (v *Visits) takeReading(k weburl.Key) Reading {
+// TakeReading returns how a page must be requested, and forgets it.
+func (v *Visits) TakeReading(k weburl.Key) Reading {
 	if v.waiting.Load() == 0 {
 		return ReadNothing
 	}

@@ -20,6 +20,7 @@ type Rules struct {
 	SkipExtensions []string `json:"skip_extensions,omitempty"`
 	MaxDepth       int      `json:"max_depth"`
 	FollowNofollow bool     `json:"follow_nofollow,omitempty"`
+	CheckExternal  bool     `json:"check_external,omitempty"` // links out of scope are checked
 	Since          string   `json:"since,omitempty"`
 	Sitemaps       bool     `json:"sitemaps,omitempty"` // they are read
 }
@@ -29,7 +30,8 @@ func RulesOf(s *config.Settings) Rules {
 	return Rules{
 		Scope: s.Scope, OnlyHosts: s.OnlyHosts, Include: s.Include, Exclude: s.Exclude,
 		SkipExtensions: s.SkipExtensions, MaxDepth: s.MaxDepth,
-		FollowNofollow: s.FollowNofollow, Since: s.Since, Sitemaps: s.Seeds("sitemap"),
+		FollowNofollow: s.FollowNofollow, CheckExternal: s.CheckExternal, Since: s.Since,
+		Sitemaps: s.Seeds("sitemap"),
 	}
 }
 
@@ -42,12 +44,13 @@ func (r *Rules) Wider(before *Rules) []Reason {
 			all = append(all, why)
 		}
 	}
-	add(OutOfScope, reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
+	checks := r.CheckExternal && !before.CheckExternal
+	add(OutOfScope, checks || reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
 	add(Excluded, !containsAll(r.Exclude, before.Exclude))
 	add(NotIncluded, admitsMore(r.Include, before.Include))
 	add(ByExtension, !containsAll(r.SkipExtensions, before.SkipExtensions))
-	add(TooDeep, before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
-	add(NotFollowed, r.FollowNofollow && !before.FollowNofollow)
+	add(TooDeep, checks || before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
+	add(NotFollowed, checks || r.FollowNofollow && !before.FollowNofollow)
 	add(OlderThan, before.Since != "" && isEarlier(r.Since, before.Since))
 	return all
 }

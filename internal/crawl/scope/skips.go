@@ -24,6 +24,7 @@ const (
 	HostLimit     Reason = 10
 	CrossSiteSeed Reason = 11
 	Trapped       Reason = 12 // of a trap that has enough URLs on record already
+	CheckLimit    Reason = 13 // it is outside of the scope, and not checked either
 )
 
 // reasonNames are the names in reports and metrics. Each reason has one.
@@ -40,6 +41,7 @@ var reasonNames = [...]string{
 	HostLimit:     "max_urls_per_host",
 	CrossSiteSeed: "sitemap_cross_site",
 	Trapped:       "trap",
+	CheckLimit:    "max_checks",
 }
 
 func (r Reason) String() string {

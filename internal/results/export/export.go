@@ -34,6 +34,8 @@ type Options struct {
 	Links    bool
 	// Extract are the names of extracted fields, which are further columns of sitemap.csv.
 	Extract []string
+	// Checked says what a check found at a URL, and false if it was not checked. Nil means that nothing was.
+	Checked func(url string) (page.Checked, bool) `json:"-"`
 	// Changes, when not nil, are the lines of changes.jsonl, in a stable order.
 	Changes func(ctx context.Context) iter.Seq2[*recrawl.Line, error] `json:"-"`
 	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links, changes.
@@ -210,7 +212,7 @@ func (e *exporter) page(l *page.Line) error {
 	if e.graph != nil {
 		e.edges = e.edges[:0]
 		for i := range l.Links {
-			e.edges = appendEdge(e.edges, l.URL.String(), &l.Links[i])
+			e.edges = e.appendEdge(e.edges, l.URL.String(), &l.Links[i])
 		}
 		if _, err := e.graph.Write(e.edges); err != nil {
 			return err
@@ -244,7 +246,7 @@ func (e *exporter) writeChanges(ctx context.Context) error {
 
 // appendEdge appends a line of links.jsonl. With package encoding/json it took a seventh of the CPU of an export with
 // 30 links on a page.
-func appendEdge(b []byte, from string, l *page.Link) []byte {
+func (e *exporter) appendEdge(b []byte, from string, l *page.Link) []byte {
 	b = page.AppendQuoted(append(b, `{"from":`...), from)
 	b = page.AppendQuoted(append(b, `,"to":`...), l.To)
 	if l.Rel != "" {
@@ -254,7 +256,26 @@ func appendEdge(b []byte, from string, l *page.Link) []byte {
 		b = page.AppendQuoted(append(b, `,"text":`...), l.Text)
 	}
 	b = strconv.AppendBool(append(b, `,"nofollow":`...), l.NoFollow)
+	if e.o.Checked != nil {
+		b = e.appendChecked(b, l.To)
+	}
 	return append(b, '}', '\n')
+}
+
+// appendChecked appends what a check found at the target of a link.
+func (e *exporter) appendChecked(b []byte, to string) []byte {
+	found, ok := e.o.Checked(to)
+	if !ok {
+		return b
+	}
+	b = page.AppendQuoted(append(b, `,"outcome":`...), found.Outcome.String())
+	if found.StatusCode > 0 {
+		b = strconv.AppendInt(append(b, `,"status_code":`...), int64(found.StatusCode), 10)
+	}
+	if found.RedirectTo != "" {
+		b = page.AppendQuoted(append(b, `,"redirect_to":`...), found.RedirectTo)
+	}
+	return b
 }
 
 // entry is a page in an XML sitemap.

@@ -24,6 +24,8 @@ type Options struct {
 	NearDuplicates bool // pages have a simhash
 	// Host tells about the host of a URL. It is asked again only when the origin changes from one page to the next.
 	Host func(u weburl.URL) (Host, error)
+	// Checked says what a check found at a URL, and false if it was not checked. Nil means that nothing was.
+	Checked func(url string) (page.Checked, bool)
 	// NotChecked has the reasons for which problems are not looked for.
 	NotChecked map[Code]string
 	// Notes have remarks on problems that are looked for.
@@ -54,6 +56,8 @@ type Finder struct {
 	duplicates *duplicates
 	// hashes of URLs whose linking pages are reported, in order
 	broken, moved []uint64
+	// URLs outside of the crawl that have a problem, by hash: the number of the last page that links to each
+	outside map[uint64]int64
 
 	origin   string // of the last page
 	host     Host
@@ -66,7 +70,8 @@ type Finder struct {
 // New makes a Finder.
 func New(o Options) *Finder {
 	o.Sorts = o.Sorts.Part(sorts)
-	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
+	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{},
+		outside: map[uint64]int64{}}
 	f.found = extsort.New(o.Sorts, (*finding).fields)
 	f.subjects = extsort.New(o.Sorts, (*subject).fields)
 	f.mentions = extsort.New(o.Sorts, (*mention).fields)

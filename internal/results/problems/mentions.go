@@ -76,6 +76,7 @@ func (f *Finder) relate(v *view) {
 		return mention{To: hashOf(url), Kind: kind, Peer: self, URL: v.URL, Line: v.number}
 	}
 	if to := v.RedirectTo; to != "" && to != v.URL {
+		f.judgeOutside(v, to, "")
 		add(mention{To: hashOf(to), Kind: mentionRedirected})
 	}
 	if v.isPage && v.Canonical != "" && v.Canonical != v.URL {
@@ -105,6 +106,7 @@ func (f *Finder) relateLinks(v *view) {
 		if l.To == v.URL || f.err != nil {
 			continue
 		}
+		f.judgeOutside(v, l.To, l.Text)
 		kind := mentionFollowed
 		if l.NoFollow && !f.o.FollowNofollow {
 			kind = mentionLinked
@@ -114,6 +116,45 @@ func (f *Finder) relateLinks(v *view) {
 			*slot = to + uint64(kind)
 			f.err = f.mentions.Add(mention{To: to, Kind: kind})
 		}
+	}
+}
+
+// judgeOutside looks whether a page links to a URL outside of the crawl that has a problem.
+func (f *Finder) judgeOutside(v *view, to, text string) {
+	if f.o.Checked == nil || f.err != nil {
+		return
+	}
+	found, checked := f.o.Checked(to)
+	var code Code
+	switch {
+	case !checked:
+		return
+	case found.IsBroken():
+		code = BrokenExternal
+	case found.IsUnknown():
+		code = ExternalUnchecked
+	default:
+		return
+	}
+	if !f.looks(code) {
+		return
+	}
+	hash := hashOf(to)
+	last, known := f.outside[hash]
+	if known && last == v.number {
+		return // a page counts once, with the text of its first link
+	}
+	f.outside[hash] = v.number
+	if !known {
+		value := found.Outcome.String()
+		if found.Outcome == page.HTTPError || found.Outcome == page.Throttled {
+			value = strconv.Itoa(found.StatusCode)
+		}
+		f.err = f.found.Add(finding{Code: code, URL: to, Line: outsideLine, Value: value})
+	}
+	if f.err == nil {
+		f.err = f.found.Add(finding{Code: code, URL: to, Line: v.number, Seq: 1, Related: []string{v.URL},
+			Texts: []string{text}})
 	}
 }
 

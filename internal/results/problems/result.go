@@ -12,16 +12,21 @@ import (
 
 // finding says that a URL has a problem, or adds a part to that. Findings of one code and URL become one item.
 type finding struct {
-	Code    Code
-	URL     string
-	Line    int64 // noLine in a further part
+	Code Code
+	URL  string
+	// noLine in a further part, and outsideLine if the URL is not in sitemap.jsonl. In a further part of such a URL it is
+	// that of the page which links to it.
+	Line    int64
 	Seq     uint8 // 0, and 1 in a further part
 	Value   string
 	Related []string
 	Texts   []string // of links, one for each of Related
 }
 
-const noLine = -1
+const (
+	noLine      = -1
+	outsideLine = -2
+)
 
 func (f *finding) fields(r *extsort.Record) {
 	r.Byte((*uint8)(&f.Code)).Text(&f.URL).Byte(&f.Seq).Texts(&f.Related).Int64(&f.Line).Text(&f.Value).Texts(&f.Texts)
@@ -141,6 +146,11 @@ type items struct {
 // take takes the next finding.
 func (w *items) take(f *finding) error {
 	if w.open && f.Code == w.now.Code && f.URL == w.now.URL {
+		if f.Line >= 0 && w.now.Line == outsideLine {
+			if err := w.r.marks.Add(mark{f.Line, f.Code}); err != nil {
+				return err
+			}
+		}
 		for len(f.Related) > 0 {
 			room := min(MaxRelated-len(w.now.Related), len(f.Related))
 			w.now.Related = append(w.now.Related, f.Related[:room]...)
@@ -197,8 +207,10 @@ func (w *items) write() error {
 		if len(p.Items) < MaxItems {
 			p.Items = append(p.Items, item)
 		}
-		if err := w.r.marks.Add(mark{w.now.Line, w.now.Code}); err != nil {
-			return err
+		if w.now.Line >= 0 {
+			if err := w.r.marks.Add(mark{w.now.Line, w.now.Code}); err != nil {
+				return err
+			}
 		}
 	}
 	if w.each == nil {

@@ -31,6 +31,8 @@ const (
 	Large
 	Thin
 	SoftNotFound
+	BrokenExternal
+	ExternalUnchecked
 	numCodes
 )
 
@@ -64,6 +66,10 @@ func (c Code) Definition() (Definition, bool) {
 	}
 	return Definition{}, false
 }
+
+// IsOutside reports whether the URLs that have the problem are outside of the crawl. The pages of the crawl that are
+// marked with it are those that link to them.
+func (c Code) IsOutside() bool { return c == BrokenExternal || c == ExternalUnchecked }
 
 // Parse finds a code by its name.
 func Parse(name string) (Code, bool) {
@@ -233,5 +239,21 @@ func Table() []Definition {
 			"Let the server answer with status 404 or 410 for what does not exist.",
 			"P whose text equals that of the answer of its host to a random path, which had status 200",
 			"the text hash", ""},
+		{BrokenExternal, "broken_external", "Broken links to other sites", Error,
+			"Pages link to these URLs of other sites, and there is nothing: the page or the site is gone, or fails. " +
+				"Readers end at an error, and trust the page less that sent them there.",
+			"Correct the link on the pages that have it, or remove it.",
+			"URLs out of scope that a page links to, or a URL of the crawl redirects to, whose check ended, after " +
+				"redirects, with a 4xx or 5xx status other than 401, 402, 403, 407, 429, 451 and 999, with a DNS, " +
+				"connect, TLS or read error, a timeout, a redirect loop, or on a host that failed too often",
+			"status code, or outcome", "pages that link to it"},
+		{ExternalUnchecked, "external_unchecked", "Links to other sites that could not be checked", Notice,
+			"Pages link to these URLs of other sites, which refuse to answer a crawler or were not asked. Whether the " +
+				"links work is not known.",
+			"Open the links in a browser.",
+			"URLs out of scope that a page links to, or a URL of the crawl redirects to, whose check ended, after " +
+				"redirects, with the status 401, 402, 403, 407, 429, 451 or 999, was not allowed by robots.txt or the " +
+				"settings, or was not made",
+			"status code, or outcome", "pages that link to it"},
 	}
 }

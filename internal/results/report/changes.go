@@ -24,6 +24,11 @@ func Export(ctx context.Context, s *state.Store, types []string, o export.Option
 			return Changes(ctx, s, generation, page.NoChange)
 		}
 	}
+	checks, err := readChecks(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	o.Checked = checks.of
 	return export.Write(ctx, Pages(s, types), o)
 }
 

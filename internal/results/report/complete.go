@@ -46,13 +46,18 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	sum.isHTTPSTry = func(l *page.Line) bool { return c.isHTTPSTry(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
-	finder, err := c.newFinder(ctx, generation, rest)
+	checks, err := readChecks(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	o.Checked = checks.of
+	finder, err := c.newFinder(ctx, generation, rest, checks.of)
 	if err != nil {
 		return err
 	}
 	defer finder.Close()
 	figures := newFigures(generation)
-	if c.Settings.Links {
+	if c.Settings.RecordsLinks() {
 		figures.graph = newClickGraph(sixth)
 	}
 	defer figures.close()
@@ -252,5 +257,5 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 		base = starts[0].URL.Origin() + "/"
 	}
 	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
-		CSV: s.CSV, Links: s.Links, Extract: s.ExtractNames()}
+		CSV: s.CSV, Links: s.RecordsLinks(), Extract: s.ExtractNames()}
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // newFinder makes the Finder for the problems of the site.
-func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.Space) (*problems.Finder, error) {
+func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.Space,
+	checked func(url string) (page.Checked, bool)) (*problems.Finder, error) {
 	read, err := c.sitemapsRead(ctx, generation)
 	if err != nil {
 		return nil, err
@@ -24,9 +25,9 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 	hasher := c.Store.Hasher()
 	not, notes := c.notChecked()
 	return problems.New(problems.Options{
-		Sorts: sorts, Links: c.Settings.Links,
+		Sorts: sorts, Links: c.Settings.RecordsLinks(),
 		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
-		NotChecked: not, Notes: notes,
+		NotChecked: not, Notes: notes, Checked: checked,
 		Host: func(u weburl.URL) (h problems.Host, err error) {
 			h.SitemapsRead = read[hasher.HostID(u.Host())]
 			if c.Settings.CheckSoft404 {
@@ -46,7 +47,7 @@ const judgedInflight = 8
 func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	s := c.Settings
 	not, notes = map[problems.Code]string{}, map[problems.Code]string{}
-	if !s.Links {
+	if !s.RecordsLinks() {
 		not[problems.LinkToRedirect] = "links were not recorded (--links)"
 		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
 	}
@@ -54,8 +55,13 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 		why := "several machines crawled, with an earlier version of Mapwright, and sitemaps list more than " +
 			"2,000,000 URLs"
 		not[problems.NotInSitemap] = why
-		if !s.Links {
+		if !s.RecordsLinks() {
 			not[problems.Orphan] = "links were not recorded (--links), " + why
+		}
+	}
+	if !s.CheckExternal {
+		for _, code := range []problems.Code{problems.BrokenExternal, problems.ExternalUnchecked} {
+			not[code] = "links to other sites were not checked (--check-external)"
 		}
 	}
 	if !s.NearDuplicates {
@@ -105,7 +111,7 @@ func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[weburl
 		if err != nil {
 			return nil, err
 		}
-		if m.Link.Source == page.SourceProbe {
+		if m.Link.Source == page.SourceProbe || m.Link.Check {
 			continue
 		}
 		if keys = append(keys, m.Link.Key); len(keys) == 256 {

@@ -102,9 +102,10 @@ func result(r string) Cell {
 // if there is none, and URLs lead to the site.
 func Items(p *problems.Problem, caption, more string, inside func(url string) string) *Table {
 	t := &Table{Caption: caption, Columns: []Column{{Name: "URL", Class: "url"}}, More: more}
-	d := problems.Definition{}
+	d, outside := problems.Definition{}, false
 	if c, ok := problems.Parse(p.Code); ok {
 		d, _ = c.Definition()
+		outside = c.IsOutside()
 	}
 	column, cell := valueColumn(d.Value)
 	if d.Value != "" {
@@ -115,7 +116,7 @@ func Items(p *problems.Problem, caption, more string, inside func(url string) st
 	}
 	for _, item := range p.Items {
 		row := []Cell{Link(item.URL)}
-		if inside != nil {
+		if inside != nil && !outside {
 			row[0] = Inside(item.URL, inside(item.URL))
 		}
 		if d.Value != "" {

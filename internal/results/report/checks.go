@@ -1,0 +1,78 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// checks has what the checks of a crawl found, by URL: 16 bytes for each, of which --max-checks bounds the number.
+type checks struct {
+	list      []check           // in the order of hashes
+	redirects map[uint64]string // targets of those that redirect
+}
+
+type check struct {
+	hash    uint64 // of the URL
+	status  uint16
+	outcome page.Outcome
+}
+
+// readChecks reads the checks from the store.
+func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
+	c := &checks{redirects: map[uint64]string{}}
+	if s.Counters().Checks == 0 {
+		return c, nil
+	}
+	hosts := newPageReader(s, nil)
+	for m, err := range s.Sitemaps(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !m.Link.Check {
+			continue
+		}
+		found := check{hash: xxhash.Sum64String(m.Link.URL.String())}
+		if f := m.Finish; f != nil {
+			found.outcome, found.status = page.Outcome(f.Outcome), f.Status
+			if f.RedirectTo != "" && found.outcome == page.Redirect {
+				c.redirects[found.hash] = f.RedirectTo
+			}
+		} else if blocked, err := hosts.hostBlocked(ctx, m.Link.Key.Host); err != nil {
+			return nil, err
+		} else if blocked {
+			found.outcome = page.HostBlocked
+		}
+		c.list = append(c.list, found)
+	}
+	slices.SortFunc(c.list, func(a, b check) int { return cmp.Compare(a.hash, b.hash) })
+	return c, nil
+}
+
+// of returns what is known of a URL, at the end of its redirects. It reports false if the URL was not checked.
+func (c *checks) of(url string) (found page.Checked, ok bool) {
+	if len(c.list) == 0 {
+		return found, false
+	}
+	for range scope.MaxHops + 1 {
+		hash := xxhash.Sum64String(url)
+		at, known := slices.BinarySearchFunc(c.list, hash, func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
+		if !known {
+			return found, ok // the target of a redirect that was not checked
+		}
+		found.Outcome, found.StatusCode, ok = c.list[at].outcome, int(c.list[at].status), true
+		to, moved := c.redirects[hash]
+		if !moved {
+			return found, true
+		}
+		url, found.RedirectTo = to, to
+	}
+	found.Outcome = page.RedirectLoop
+	return found, true
+}
