@@ -102,6 +102,9 @@ func (c *command) export(args []string, out string, formats []string) error {
 		fmt.Fprintln(c.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
 			"sitemap.jsonl says why for each"+removed)
 	}
+	if res.Excluded > 0 && res.Excluded == res.Indexable && (len(formats) == 0 || slices.Contains(formats, "xml")) {
+		fmt.Fprintln(c.err, "mapwright: no sitemap.xml, because --exclude-from-sitemap leaves out all indexable pages")
+	}
 	if slices.Contains(formats, "changes") && !slices.Contains(res.Files, datadir.ChangesName) {
 		fmt.Fprintln(c.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
 	}

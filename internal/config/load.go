@@ -308,7 +308,12 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	}
 	if !bad["include"] && !bad["exclude"] {
 		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {
-			fault("exclude", "%w", err)
+			fault("exclude", "the regular expressions of include and exclude %w", err)
+		}
+	}
+	if !bad["exclude-from-sitemap"] && !bad["changefreq"] && !bad["priority"] {
+		if _, _, err := CompilePatterns(s.ExcludeFromSitemap, expressionsOf(s.Changefreq, s.Priority)); err != nil {
+			fault("exclude-from-sitemap", "the regular expressions of exclude-from-sitemap, changefreq and priority %w", err)
 		}
 	}
 	if len(s.Extract) > 0 && !bad["extract"] {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // Bounds of regular expressions for URLs. The time of a match grows with the length of the URL and the size of the
@@ -57,8 +59,7 @@ func PatternSteps(include, exclude []string) (steps int) {
 	return steps
 }
 
-var errProgram = fmt.Errorf("the regular expressions of include and exclude have more than %d steps in all, which "+
-	"would take too long for each link: "+
+var errProgram = fmt.Errorf("have more than %d steps in all, which would take too long for each URL: "+
 	"use fewer or shorter ones, without large repetitions; a text without operators counts as one step", maxProgram)
 
 // programSize is approximately the number of steps of an expression's program. A plain expression counts as one.
@@ -126,4 +127,30 @@ func checkRegexp(text string) error {
 		err = fmt.Errorf("%q has about %d steps, at most %d are allowed: repetitions multiply", text, size, maxProgram)
 	}
 	return err
+}
+
+// checkRule checks a text of the form EXPRESSION=VALUE.
+func checkRule(checkValue func(string) error) func(string) error {
+	return func(text string) error {
+		expression, value, ok := sitemap.CutRule(text)
+		if !ok {
+			return fmt.Errorf("%q has not the form EXPRESSION=VALUE", text)
+		}
+		if err := checkRegexp(expression); err != nil {
+			return err
+		}
+		if err := checkValue(value); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+		return nil
+	}
+}
+
+// expressionsOf are the expressions of rules.
+func expressionsOf(rules ...[]string) (out []string) {
+	for _, text := range slices.Concat(rules...) {
+		expression, _, _ := sitemap.CutRule(text)
+		out = append(out, expression)
+	}
+	return out
 }

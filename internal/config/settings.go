@@ -119,6 +119,9 @@ type Settings struct {
 	CSV            bool
 	Hreflang       bool
 	XMLTypes       []string
+	// ExcludeFromSitemap are expressions of pages that XML sitemaps do not list. Changefreq and Priority give pages of
+	// an expression a value there.
+	ExcludeFromSitemap, Changefreq, Priority []string
 
 	// Memory, workers and other limits of the program itself.
 	Shards       int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 	"github.com/mapwright/mapwright/parser"
 )
 
@@ -285,6 +286,18 @@ func (s *Settings) Table() []Entry {
 			Value: listValue{p: &s.XMLTypes, usual: []string{"text/html", "application/xhtml+xml"},
 				split: true, most: 1000},
 			Usage: "content types that XML sitemaps may list, comma separated"},
+		{Name: "exclude-from-sitemap", Group: Output, Permission: Tenant,
+			Value: listValue{p: &s.ExcludeFromSitemap, most: maxPatterns, check: checkRegexp},
+			Usage: "do not list pages in XML sitemaps whose URL matches this regular expression; they are crawled and " +
+				"recorded (repeatable)"},
+		{Name: "changefreq", Group: Output, Permission: Tenant,
+			Value: listValue{p: &s.Changefreq, most: maxPatterns, check: checkRule(sitemap.CheckFrequency)},
+			Usage: "EXPRESSION=weekly: the changefreq that XML sitemaps give to pages whose URL matches, one of always, " +
+				"hourly, daily, weekly, monthly, yearly and never; the first match counts (repeatable)"},
+		{Name: "priority", Group: Output, Permission: Tenant,
+			Value: listValue{p: &s.Priority, most: maxPatterns, check: checkRule(sitemap.CheckPriority)},
+			Usage: "EXPRESSION=0.8: the priority that XML sitemaps give to pages whose URL matches, 0.0 to 1.0; the first " +
+				"match counts (repeatable)"},
 
 		{Name: "shards", Group: Engine, PerRun: true, Permission: Operator,
 			Value: number(&s.Shards, defaultShards(), 1, 256), Usage: "shards of the frontier"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,9 @@ type Options struct {
 	Images   bool
 	CSV      bool
 	Links    bool
+	// Exclude are expressions of URLs that XML sitemaps do not list. Frequencies and Priorities are rules for
+	// sitemap.ParseRules.
+	Exclude, Frequencies, Priorities []string
 	// Extract are the names of extracted fields, which are further columns of sitemap.csv.
 	Extract []string
 	// Checked says what a check found at a URL, and false if it was not checked. Nil means that nothing was.
@@ -53,8 +57,9 @@ type Options struct {
 type Result struct {
 	Pages     int64 `json:"pages"`
 	Indexable int64 `json:"indexable"`
-	Links     int64 `json:"links,omitempty"`   // edges of the link graph
-	Changes   int64 `json:"changes,omitempty"` // lines of changes.jsonl
+	Excluded  int64 `json:"excluded_from_sitemap,omitempty"` // indexable pages that Options.Exclude leaves out
+	Links     int64 `json:"links,omitempty"`                 // edges of the link graph
+	Changes   int64 `json:"changes,omitempty"`               // lines of changes.jsonl
 	// names within the directory, sitemap.jsonl first; at most 1,000 XML sitemaps
 	Files []string `json:"files"`
 	// sitemaps of an earlier export that this one does not have, at most 1,000
@@ -112,6 +117,9 @@ type exporter struct {
 	edges   []byte // the last lines of graph
 	changes *datadir.File
 	xml     *xmlFiles
+
+	exclude                 []*regexp.Regexp
+	frequencies, priorities []sitemap.Rule
 }
 
 func (e *exporter) wants(what string) bool {
@@ -171,6 +179,9 @@ func (e *exporter) open() error {
 	if e.wants("xml") {
 		e.xml = newXMLFiles(&e.o)
 	}
+	if err := e.parseRules(); err != nil {
+		return err
+	}
 	if e.table == nil {
 		return nil
 	}
@@ -180,6 +191,22 @@ func (e *exporter) open() error {
 		header = append(header, csvCell("extracted."+name))
 	}
 	return e.csv.Write(header)
+}
+
+// parseRules compiles the expressions of the options.
+func (e *exporter) parseRules() (err error) {
+	for _, text := range e.o.Exclude {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return err
+		}
+		e.exclude = append(e.exclude, re)
+	}
+	if e.frequencies, err = sitemap.ParseRules(e.o.Frequencies, sitemap.CheckFrequency); err != nil {
+		return err
+	}
+	e.priorities, err = sitemap.ParseRules(e.o.Priorities, sitemap.CheckPriority)
+	return err
 }
 
 // page writes one page to all outputs.
@@ -223,6 +250,10 @@ func (e *exporter) page(l *page.Line) error {
 		return nil
 	}
 	e.res.Indexable++
+	if slices.ContainsFunc(e.exclude, func(re *regexp.Regexp) bool { return re.MatchString(l.URL.String()) }) {
+		e.res.Excluded++
+		return nil
+	}
 	if e.xml == nil {
 		return nil
 	}
@@ -280,7 +311,11 @@ func (e *exporter) appendChecked(b []byte, to string) []byte {
 
 // entry is a page in an XML sitemap.
 func (e *exporter) entry(l *page.Line) *sitemap.Entry {
-	out := &sitemap.Entry{Loc: l.URL.String(), LastMod: lastMod(l)}
+	out := &sitemap.Entry{Loc: l.URL.String(), LastMod: lastMod(l), Priority: -1}
+	out.Frequency = sitemap.FirstMatch(e.frequencies, out.Loc)
+	if text := sitemap.FirstMatch(e.priorities, out.Loc); text != "" {
+		out.Priority, _ = strconv.ParseFloat(text, 64) // checked by parseRules
+	}
 	if e.o.Images {
 		out.Images = l.Images
 	}

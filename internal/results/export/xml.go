@@ -78,7 +78,8 @@ func newXMLFiles(o *Options) *xmlFiles {
 		base += "/"
 	}
 	x := &xmlFiles{dir: o.Dir, base: base, gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[string]int32{},
-		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, MaxURLs: o.MaxURLs, MaxBytes: o.MaxBytes}}
+		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Priorities: len(o.Priorities) > 0,
+			MaxURLs: o.MaxURLs, MaxBytes: o.MaxBytes}}
 	x.slow.SetLimit(parallel)
 	return x
 }

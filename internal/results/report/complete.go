@@ -116,6 +116,10 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		}
 	}
 	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice)...)
+	if res.Excluded > 0 && res.Excluded == res.Indexable {
+		rep.Warnings = append(rep.Warnings,
+			"no XML sitemap was written, because exclude-from-sitemap leaves out all indexable pages")
+	}
 	rep.Sitemaps = res.Sitemaps
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
 		rep.Files = append(rep.Files, datadir.ProblemsName)
@@ -257,5 +261,6 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 		base = starts[0].URL.Origin() + "/"
 	}
 	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
-		CSV: s.CSV, Links: s.RecordsLinks(), Extract: s.ExtractNames()}
+		CSV: s.CSV, Links: s.RecordsLinks(), Extract: s.ExtractNames(),
+		Exclude: s.ExcludeFromSitemap, Frequencies: s.Changefreq, Priorities: s.Priority}
 }

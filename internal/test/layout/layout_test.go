@@ -51,7 +51,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster/postgres": {"frontier", "internal/cluster"},
 	"internal/cluster/replay":   {"frontier", "internal/cluster", "state"},
 	"internal/cluster/session":  {"frontier", "internal/cluster", "state"},
-	"internal/config":           {"parser", "internal/web/fetch", "frontier/weburl"},
+	"internal/config":           {"parser", "internal/web/fetch", "internal/web/sitemap", "frontier/weburl"},
 	"internal/crawl": {"frontier", "frontier/pace", "state", "wal", "parser", "internal/cluster/session",
 		"internal/config", "internal/datadir", "internal/crawl/gate",
 		"internal/crawl/monitor", "internal/crawl/robotscache", "internal/crawl/scope",

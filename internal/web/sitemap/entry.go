@@ -25,6 +25,7 @@ type Entry struct {
 	Kind       Kind
 	Loc        string // as written, trimmed
 	LastMod    time.Time
+	Frequency  string  // to write; it is not read
 	Priority   float64 // 0 to 1; negative if the file gives none
 	Alternates []Alternate
 	Images     []string

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,6 +27,7 @@ const (
 type Options struct {
 	Alternates bool // write the language alternates
 	Images     bool // write the images
+	Priorities bool // write the priorities
 	MaxURLs    int  // zero means MaxURLs of the protocol
 	MaxBytes   int  // zero means MaxBytes of the protocol
 }
@@ -86,6 +88,13 @@ func (s *URLSet) append(b []byte, e *Entry) []byte {
 	b = append(b, "  <url>\n"...)
 	b = appendElement(b, "    <loc>", e.Loc, "</loc>\n")
 	b = appendTime(b, "    ", e.LastMod)
+	if e.Frequency != "" {
+		b = append(b, "    <changefreq>"+e.Frequency+"</changefreq>\n"...)
+	}
+	if s.o.Priorities && e.Priority >= 0 {
+		b = strconv.AppendFloat(append(b, "    <priority>"...), e.Priority, 'f', -1, 64)
+		b = append(b, "</priority>\n"...)
+	}
 	if s.o.Alternates {
 		for _, a := range e.Alternates[:min(len(e.Alternates), maxAlternates)] {
 			if isLanguage(a.Lang) && a.Href != "" {

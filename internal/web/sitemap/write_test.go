@@ -49,6 +49,40 @@ func TestWriteIsValidAndReadsBack(t *testing.T) {
 	sitemaptest.Document(t, "a plain urlset", write(t, Options{}, sample()))
 }
 
+// changefreq and priority have their places in the schema.
+func TestRules(t *testing.T) {
+	frequencies, err := ParseRules([]string{`/news/=hourly`, `\?a=1$=never`, `weekly=daily`}, CheckFrequency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{"http://x.test/news/?a=1": "hourly", "http://x.test/?a=1": "never",
+		"http://x.test/weekly": "daily", "http://x.test/": ""} {
+		if got := FirstMatch(frequencies, url); got != want {
+			t.Errorf("%s is %q, want %q", url, got, want)
+		}
+	}
+	for _, bad := range []string{"news", "=daily", "news=often", "news=", "(=daily"} {
+		if _, err := ParseRules([]string{bad}, CheckFrequency); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+	for text, want := range map[string]bool{"0": true, "1.0": true, "0.85": true, "1.1": false, "-0.1": false, "NaN": false,
+		"x": false, "": false} {
+		if err := CheckPriority(text); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	entries := sample()
+	entries[0].Frequency, entries[0].Priority = "hourly", 0.85
+	doc := write(t, Options{Priorities: true, Alternates: true, Images: true}, entries)
+	sitemaptest.Document(t, "a urlset with rules", doc)
+	text := string(doc)
+	if strings.Count(text, "<changefreq>hourly</changefreq>\n    <priority>0.85</priority>") != 1 ||
+		strings.Count(text, "<priority>") != 1 {
+		t.Error(text)
+	}
+}
+
 func TestWriteLeavesOutWhatWasNotAskedFor(t *testing.T) {
 	doc := string(write(t, Options{}, sample()))
 	if strings.Contains(doc, "xhtml") || strings.Contains(doc, "image") {
