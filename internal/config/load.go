@@ -302,9 +302,9 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
 		fault("user-agent", "user-agent is blank: servers need a name to ask for less; leave it out for the default")
 	}
-	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "") && slices.ContainsFunc(s.PrivateHeaders(),
+	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "" || s.Cookies) && slices.ContainsFunc(s.PrivateHeaders(),
 		func(name string) bool { return strings.EqualFold(name, "Cookie") }) {
-		fault("cookie", "the header Cookie does not go with cookie or cookie-file: give its cookies with cookie")
+		fault("cookie", "the header Cookie does not go with cookie, cookie-file or cookies: give its cookies with cookie")
 	}
 	if !bad["include"] && !bad["exclude"] {
 		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {

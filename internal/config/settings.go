@@ -83,6 +83,7 @@ type Settings struct {
 	BasicAuth  []string // items of the form @FILE are read by ReadItems, here and in Cookie
 	Cookie     []string
 	CookieFile string
+	Cookies    bool // of answers are kept
 	Insecure   bool
 
 	// Scope and links.

@@ -205,6 +205,8 @@ func (s *Settings) Table() []Entry {
 			Value: stringValue{p: &s.CookieFile, form: formFile},
 			Usage: "file with cookies in the Netscape format, as curl, wget and browser extensions write it; each is " +
 				"sent to the hosts and paths that the file says"},
+		{Name: "cookies", Group: Access, Permission: Tenant, Value: boolValue{p: &s.Cookies},
+			Usage: "keep the cookies that answers set, and send them as a browser does, for this run"},
 		{Name: "insecure", Group: Access, Permission: Admin, Value: boolValue{p: &s.Insecure},
 			Usage: "do not check the certificates of servers: anyone on the way can read and change what is sent"},
 

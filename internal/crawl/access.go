@@ -62,7 +62,10 @@ func access(o *fetch.Options, s *config.Settings, starts []datadir.Start) error 
 		cookies.File, err = fetch.ReadCookieFile(s.CookieFile)
 		fault("cookie-file", err)
 	}
-	if len(cookies.Given) > 0 || cookies.File != nil {
+	if s.Cookies {
+		cookies.KeepAnswers()
+	}
+	if len(cookies.Given) > 0 || cookies.File != nil || s.Cookies {
 		o.Cookies = &cookies
 	}
 	o.Insecure = s.Insecure

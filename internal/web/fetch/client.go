@@ -156,7 +156,7 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &phaseError{phaseConnect, &proxyError{Status: res.StatusCode}}
 }
 
-// Do sends one request, once. It follows no redirect and keeps no cookie. If the
+// Do sends one request, once. It follows no redirect. If the
 // server closed the connection that was kept for it before it answered, the error has
 // Dropped set.
 //
@@ -173,6 +173,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		err = call.classify(err)
 		call.end()
 		return nil, err
+	}
+	if k := c.opts.Cookies; k != nil && k.jar != nil {
+		k.jar.take(r.URL, res.Header)
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)

@@ -27,7 +27,13 @@ type Cookies struct {
 	// File are those of a cookie file, or nil. They go to the hosts and paths that the file says, on the usual port of
 	// http and https and on the ports of To.
 	File *cookiejar.Jar
+
+	jar *jar // nil if the cookies of answers are not kept
 }
+
+// KeepAnswers makes the Client keep the cookies that answers set, and send them as a browser does. They replace others of
+// the same name.
+func (c *Cookies) KeepAnswers() { c.jar = newJar() }
 
 // errCookie does not repeat the text, which is a secret.
 var errCookie = errors.New("it must have the form NAME=VALUE, or several of them as 'A=1; B=2'")
@@ -146,6 +152,9 @@ func (c *Cookies) header(u weburl.URL) string {
 	}
 	if c.File != nil && (own || u.Port() == "") {
 		list = append(list, c.File.Cookies(netURL(u))...)
+	}
+	if c.jar != nil {
+		list = append(list, c.jar.cookies(u)...)
 	}
 	return joinCookies(list)
 }

@@ -3,8 +3,14 @@
 // A [Client] is made once with its [Options] and shared by all workers. A worker
 // calls [Client.Do] with a [Request] and gets a [Response], which it must close,
 // an [*Error], or both: a body that is too large or breaks off comes with the
-// headers that went before it. Nothing is retried, no redirect is followed and no
-// cookie is kept, because all of these are decisions of the crawl.
+// headers that went before it. Nothing is retried and no redirect is followed,
+// because these are decisions of the crawl.
+//
+// # Credentials
+//
+// Private headers, users and passwords, cookies and the client certificate are bound to origins, see [Options]. Users and
+// cookies are headers whose value depends on the URL of a request, so each request has those of its own URL alone. Cookies
+// of answers are kept only if [Cookies.KeepAnswers] was called, in bounded memory.
 //
 // # Several crawls
 //

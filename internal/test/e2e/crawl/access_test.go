@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
@@ -227,4 +228,50 @@ func TestCookies(t *testing.T) {
 		t.Errorf("the output has a value: %s", out)
 	}
 	holdsNot(t, dir, "s3cret")
+}
+
+// A site that gives every visitor a session at the first page shows the others to who sends it back. With --cookies a
+// crawl does. Another run begins with a new session.
+func TestCookiesOfAnswers(t *testing.T) {
+	t.Parallel()
+	var sessions, foreign atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session, err := r.Cookie("session")
+		if r.Host != "start.test" && len(r.Cookies()) > 0 {
+			foreign.Add(1)
+		}
+		if r.URL.Path == "/robots.txt" || r.URL.Path == "/sitemap.xml" {
+			http.NotFound(w, r)
+			return
+		}
+		if err != nil && r.Host == "start.test" && r.URL.Path != "/" {
+			http.Redirect(w, r, "/", http.StatusFound)
+			return
+		}
+		if err != nil && r.Host == "start.test" {
+			session = &http.Cookie{Name: "session", Value: fmt.Sprintf("s3cret%d", sessions.Add(1)), Path: "/"}
+			http.SetCookie(w, session)
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<a href="/a">a</a> <a href="/b">b</a> <a href="http://other.test/">other</a>`)
+	}))
+	t.Cleanup(site.Close)
+	dir := filepath.Join(t.TempDir(), "data")
+	e2e.Succeeded(t, e2e.Run(t, "crawl", "http://start.test/", "--profile", "own-site", "--scope", "any", "--cookies",
+		"--data-dir", dir, "--resolve", "*:80:"+site.Listener.Addr().String()))
+	lines := e2e.ReadLines(t, dir)
+	for _, url := range []string{"http://start.test/", "http://start.test/a", "http://start.test/b"} {
+		if lines[url].Outcome != "ok" {
+			t.Errorf("%s: %q", url, lines[url].Outcome)
+		}
+	}
+	if _, asked := lines["http://other.test/"]; !asked || foreign.Load() > 0 {
+		t.Errorf("the other host was asked: %v, with %d cookies", asked, foreign.Load())
+	}
+	holdsNot(t, dir, "s3cret")
+	before := sessions.Load()
+	e2e.Succeeded(t, e2e.Run(t, "recrawl", dir))
+	if sessions.Load() == before {
+		t.Error("a recrawl has the session of the crawl")
+	}
 }
