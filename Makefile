@@ -23,7 +23,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -84,6 +84,11 @@ service-test: ## the service behind a real nginx, and the commands of docs/servi
 	$(GO) vet -tags service ./internal/test/e2e/service
 	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/test/e2e/service
 
+format-test: ## WARC files read by warcio and replayed by pywb, and Parquet files read by DuckDB (scripts/need-pytools.sh --install installs them from PyPI)
+	./scripts/need-pytools.sh
+	$(GO) vet -tags formats ./internal/test/e2e/results
+	$(GO) test -tags formats -count=1 -timeout 20m $(TESTFLAGS) -run '^TestFormat' ./internal/test/e2e/results
+
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v
 
@@ -109,10 +114,10 @@ bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md
 bench-smoke: ## every benchmark of every package, once, small
 	MAPWRIGHT_BENCH=smoke $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
 
-lint: ## formatting, vet (also of the tests that need a browser or nginx, which other targets run), staticcheck
+lint: ## formatting, vet (also of the tests that need a browser, nginx or Python, which other targets run), staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags browser,service $$(git grep -lE '^//go:build (browser|service)' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	$(GO) vet -tags browser,service,formats $$(git grep -lE '^//go:build (browser|service|formats)' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	$(GO) tool staticcheck ./...
 	staticcheck=$$($(GO) tool -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$staticcheck ./...
 

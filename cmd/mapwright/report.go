@@ -248,9 +248,11 @@ func rate(rep *report.Report) string {
 // fileNames lists files by name; the parts of a sitemap are counted instead.
 func fileNames(files []string, of export.Sitemaps) string {
 	var names []string
-	index, parts := -1, 0
+	index, parts, archives := -1, 0, 0
 	for _, name := range files {
 		switch {
+		case strings.HasPrefix(name, "warc/"):
+			archives++
 		case !datadir.IsSitemap(name):
 			names = append(names, name)
 		case index < 0 && strings.HasPrefix(name, "sitemap.xml"):
@@ -265,6 +267,9 @@ func fileNames(files []string, of export.Sitemaps) string {
 		names[index] += fmt.Sprintf(" (%s of %s)", words.Count(of.Parts, "part"), words.Count(of.Hosts, "host"))
 	case index >= 0 && parts > 0:
 		names[index] += fmt.Sprintf(" (%s)", words.Count(int64(parts), "part"))
+	}
+	if archives > 0 {
+		names = append(names, fmt.Sprintf("warc (%s)", words.Count(int64(archives), "file")))
 	}
 	return strings.Join(names, ", ")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/web/warc"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -119,8 +120,14 @@ func remove(dir datadir.Dir, made, foreign []string, hasState bool) ([]string, e
 	defer root.Close()
 	made = slices.DeleteFunc(made, func(name string) bool { return name == datadir.RecordName })
 	for _, name := range append(made, datadir.RecordName) {
-		if name == filepath.Base(dir.State()) {
-			if entries, err := os.ReadDir(dir.State()); err == nil && len(entries) > 0 {
+		if name == filepath.Base(dir.Archive()) {
+			if err := removeArchive(root, dir.Archive()); err != nil {
+				return nil, &exitError{exitFailed, err}
+			}
+		}
+		if name == filepath.Base(dir.State()) || name == filepath.Base(dir.Archive()) {
+			entries, err := os.ReadDir(filepath.Join(string(dir), name))
+			if err == nil && len(entries) > 0 {
 				foreign = append(foreign, name+string(filepath.Separator)+entries[0].Name())
 				continue
 			}
@@ -130,4 +137,20 @@ func remove(dir datadir.Dir, made, foreign []string, hasState bool) ([]string, e
 		}
 	}
 	return foreign, nil
+}
+
+// removeArchive deletes the WARC files of a crawl, and leaves what else is in their folder.
+func removeArchive(root *os.Root, folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if warc.IsName(e.Name()) && e.Type().IsRegular() {
+			if err := root.Remove(filepath.Join(filepath.Base(folder), e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

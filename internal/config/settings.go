@@ -76,6 +76,7 @@ type Settings struct {
 	AllowPrivate bool
 	HTTP2        bool
 	MaxBodySize  int64
+	WARC         bool
 
 	// Access.
 	CAFile     string

@@ -184,6 +184,9 @@ func (s *Settings) Table() []Entry {
 			Usage: "allow private, loopback and link-local addresses"},
 		{Name: "http2", Group: Fetching, Permission: Tenant, Value: boolValue{&s.HTTP2, true},
 			Usage: "use HTTP/2 where the server does"},
+		{Name: "warc", Group: Fetching, Permission: Tenant, Value: boolValue{p: &s.WARC},
+			Usage: "archive every request and its answer, also of robots.txt and sitemaps, in WARC files (folder warc of " +
+				"the data directory)"},
 		{Name: "max-body-size", Group: Fetching, Permission: Admin, Value: number(&s.MaxBodySize, 10<<20, 1, 1<<40),
 			Free: between(1, 10<<20), Usage: "largest page after decompression"},
 

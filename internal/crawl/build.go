@@ -15,6 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/warc"
 )
 
 // NewFetcher makes a fetcher by the settings. If a start URL names an IP address or localhost, the fetcher may reach it
@@ -28,10 +29,14 @@ func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, erro
 }
 
 // newFetcher makes the client of one crawl, which shares sockets and memory with those of others.
-func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, m *Managed) (*fetch.Client, error) {
+func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, m *Managed,
+	archive *warc.Writer) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
 		return nil, err
+	}
+	if archive != nil {
+		o.Archive = archive
 	}
 	if m.GuardStarts {
 		o.AllowHosts = nil
@@ -43,6 +48,23 @@ func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start
 		}
 	}
 	return shared.For(o)
+}
+
+// openArchive opens the archive of a crawl; nil if the settings ask for none. Users of a service are not told the name
+// of its machine.
+func openArchive(o *Options, s *config.Settings, starts []datadir.Start) (*warc.Writer, error) {
+	if !s.WARC {
+		return nil, nil
+	}
+	robots, machine := "classic", ""
+	if s.IgnoreRobots {
+		robots = "ignore"
+	}
+	if o.Managed.Given != nil {
+		machine = "service"
+	}
+	return warc.Open(warc.Options{Dir: o.Dir.Archive(), Machine: machine, Software: "Mapwright/" + o.Version,
+		Info: []string{"isPartOf", starts[0].URL.String(), "http-header-user-agent", s.UserAgent, "robots", robots}})
 }
 
 // hasOperatorHeaders reports whether the crawl's headers, if it has any, come from the operator of a service and not

@@ -91,6 +91,9 @@ func (r *run) checkpoint(ctx context.Context) error {
 	if err := r.noteClock(); err != nil {
 		return fmt.Errorf("note the time: %w", err)
 	}
+	if err := r.archive.Sync(); err != nil {
+		return err
+	}
 	if err := r.frontier.Checkpoint(ctx); err != nil {
 		return fmt.Errorf("checkpoint the frontier: %w", err)
 	}

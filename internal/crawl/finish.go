@@ -60,6 +60,7 @@ func describe(a *recrawl.Answer, resp *fetch.Response) {
 		length = resp.DecodedLength
 	}
 	a.Facts = headerFacts(resp.Header, resp.ContentType, length, a.At)
+	a.Facts.Archived = resp.Archived
 	a.Facts.ResponseTime = new(page.Millis(resp.Timings.Total))
 }
 

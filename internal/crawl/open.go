@@ -94,7 +94,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err == nil {
 		return r, nil
 	}
-	err = errors.Join(err, r.store.Close())
+	err = errors.Join(err, r.archive.Close(), r.store.Close())
 	if o.Plan == nil {
 		// Nothing was fetched. The next start must not find a crawl that never began.
 		err = errors.Join(err, state.Wipe(r.o.Dir.State()), datadir.RemovePlan(r.o.Dir))
@@ -120,7 +120,10 @@ func (r *run) build(ctx context.Context) (err error) {
 		return err
 	}
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
-		if r.client, err = newFetcher(r.shared.client, settings, r.starts, &o.Managed); err != nil {
+		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
+			return err
+		}
+		if r.client, err = newFetcher(r.shared.client, settings, r.starts, &o.Managed, r.archive); err != nil {
 			return err
 		}
 		r.fetcher = r.client
@@ -131,7 +134,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	r.fetcher = withLog(r.fetcher, r.log)
 	counted := store.Counters()
 	r.visits = recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
-		return r.history.IsOutdated(f.LeftOut, &counted)
+		return r.history.IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""
 	})
 	generation := r.visits.Generation()
 	if generation > 0 {

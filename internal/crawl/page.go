@@ -131,6 +131,7 @@ func (w *worker) give(f *frontier.Finish) error {
 func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 	w.resp, w.failed = w.fetcher.Do(ctx, fetch.Request{
 		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
+		Archived: w.visit.Archived(),
 	})
 	if w.failed != nil {
 		w.metrics.Count(metrics.Failures, string(fetch.KindOf(w.failed)))

@@ -24,6 +24,7 @@ import (
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/warc"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
@@ -48,6 +49,7 @@ type run struct {
 	hasher   weburl.Hasher // of the store's seed
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	fetcher  fetch.Fetcher
+	archive  *warc.Writer // nil without --warc
 	parser   *parser.Parser
 	scope    *scope.Scope
 	history  scope.History // of the rules by which links are left out
@@ -117,6 +119,9 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error
 	if r.client != nil {
 		err = errors.Join(err, r.client.Close()) // an export can take long, and needs no connections
 	}
+	if closing := r.archive.Close(); err == nil { // else the error is that of the archive, or hides nothing
+		err = closing
+	}
 	if r.cluster != nil {
 		return r.cluster.conclude(ctx, err)
 	}
@@ -147,8 +152,10 @@ func (r *run) applyLimits() {
 	}
 }
 
-// close closes the frontier and the store.
-func (r *run) close() error { return errors.Join(r.frontier.Close(), r.store.Close()) }
+// close closes the frontier, the archive and the store.
+func (r *run) close() error {
+	return errors.Join(r.frontier.Close(), r.archive.Close(), r.store.Close())
+}
 
 // figures returns what the monitor shows and neither the frontier nor the store counts.
 func (r *run) figures() monitor.Figures {

@@ -86,7 +86,8 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 	if w.visits.TakeReading(link.Key) != recrawl.ReadNothing || l.Attempt() > 1 {
 		mode = fetch.Stream
 	}
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: mode, Wire: l, NewConn: l.Attempt() > 1})
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: mode, Wire: l, NewConn: l.Attempt() > 1,
+		NoArchive: true})
 	defer resp.Close()
 	if err != nil {
 		r, back := w.failureResult(l, err)

@@ -193,8 +193,11 @@ func (r *run) done(l *frontier.Lease, res frontier.Result) (frontier.Disposition
 	return d, err
 }
 
-// end ends a lease.
+// end ends a lease. Nothing is recorded that could not be archived.
 func (r *run) end(l *frontier.Lease, res frontier.Result) (frontier.Disposition, error) {
+	if err := r.archive.Err(); err != nil {
+		return frontier.Returned, fmt.Errorf("record %s: %w", l.URL(), err)
+	}
 	d, err := l.Done(res)
 	if errors.Is(err, frontier.ErrPartitionClosed) {
 		return frontier.Returned, nil // another machine has the URL now

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -30,8 +31,23 @@ func (d Dir) Report() string     { return filepath.Join(string(d), "report.json"
 func (d Dir) ReportHTML() string { return filepath.Join(string(d), ReportHTMLName) }
 func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
 func (d Dir) Log() string        { return filepath.Join(string(d), "mapwright.log") }
+func (d Dir) Archive() string    { return filepath.Join(string(d), "warc") }
 func (d Dir) Machine() string    { return filepath.Join(string(d), "machine") } // identifier of a machine of a cluster
 func (d Dir) Socket() string     { return filepath.Join(string(d), "control.sock") }
+
+// Archives are the WARC files of the crawl that are complete, as paths within the directory.
+func (d Dir) Archives() (paths []string, err error) {
+	entries, err := os.ReadDir(d.Archive())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), ".warc.gz") {
+			paths = append(paths, path.Join(filepath.Base(d.Archive()), e.Name()))
+		}
+	}
+	return paths, err
+}
 
 // Command is a command of Mapwright for this directory, as a user can paste it into a shell.
 func (d Dir) Command(name string) string {
@@ -200,6 +216,8 @@ func (d Dir) Made() (made, foreign []string, err error) {
 // isWorkFile reports whether an entry of a directory that holds a crawl is a file that the crawl works with.
 func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	switch e.Name() {
+	case filepath.Base(d.Archive()):
+		return e.IsDir()
 	case filepath.Base(d.Socket()):
 		return e.Type() == fs.ModeSocket
 	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()),

@@ -115,7 +115,7 @@ func Ours(dir, name string) bool {
 	case name == "sitemap.csv" && recorded:
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
-		mark = strings.Join(page.NewTable().Columns(), ",") + "\n"
+		mark = strings.Join(page.NewTable().Columns(), ",") // perhaps with columns of --extract after them
 	case name == ProblemsName:
 		mark = `{"code":`
 	case name == "links.jsonl":

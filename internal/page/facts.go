@@ -87,6 +87,8 @@ type Facts struct {
 	HeaderRules string `json:"-"`
 	// that of the text; nil in the first crawl without --near-duplicates, which does not compute it
 	SimHash *Hash `json:"-"`
+	// where --warc has the body of the answer; package warc makes it
+	Archived string `json:"-"`
 	// LeftOut is which links of the page were not followed, and by which rules; package scope makes it.
 	LeftOut []uint64 `json:"-"`
 	// visits in a row that found a text that differs in little from the one before; nil means 0
@@ -126,7 +128,7 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [35]any {
+func (f *Facts) byTag() [36]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime,
 		7: &f.Title, 8: &f.Description, 9: &f.H1,
@@ -135,7 +137,7 @@ func (f *Facts) byTag() [35]any {
 		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images,
 		24: &f.Links, 25: &f.Trap,
 		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash,
-		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut,
+		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut, 35: &f.Archived,
 	}
 }
 

@@ -23,6 +23,7 @@ func full() *Facts {
 		JSONLDTypes: []string{"Article", "Person"}, OpenGraph: map[string]string{"og:title": "o"}, WordCount: new(7),
 		LinkCount:    new(0),
 		LastModified: Time{time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)}, ETag: `"abc"`,
+		Archived: "2026-01-02T03:04:05.678901Z sha1:A",
 		Robots: Robots{Checked: true, Allowed: true, Rule: "Allow: /", CrawlDelay: 2500 * time.Millisecond,
 			Low: true, CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
 		Extracted: Extracted{"price": []string{"1", "2"}, "sku": "z"}, Images: []string{"https://x.test/i.png"},

@@ -347,5 +347,8 @@ func saysTheSame(before, after *page.Facts) bool {
 	if a.SimHash == nil {
 		b.SimHash = nil
 	}
+	if b.Archived == "" { // this crawl writes no archive
+		a.Archived = ""
+	}
 	return bytes.Equal(a.Append(nil), b.Append(nil))
 }

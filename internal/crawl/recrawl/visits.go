@@ -130,6 +130,14 @@ func (v *Visit) LeftOut() []uint64 {
 	return v.known.Facts.LeftOut
 }
 
+// Archived says where the body of the page was archived; empty if it was not.
+func (v *Visit) Archived() string {
+	if v.known == nil {
+		return ""
+	}
+	return v.known.Facts.Archived
+}
+
 // IsLater reports whether the page was requested in an earlier visit.
 func (v *Visit) IsLater() bool { return v.known != nil }
 

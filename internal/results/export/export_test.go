@@ -410,7 +410,10 @@ func TestCSVExtracted(t *testing.T) {
 	p.AddExtracted("tag", "b")
 	p.AddExtracted("tag", "a")
 	p.AddExtracted("old", "of earlier settings")
-	write(t, these(p, indexable("https://x.test/2")), Options{Dir: dir, CSV: true, Extract: []string{"tag", "price"}})
+	for range 2 { // the second replaces the file of the first
+		write(t, these(p, indexable("https://x.test/2")), Options{Dir: dir, CSV: true,
+			Extract: []string{"tag", "price"}})
+	}
 	text, err := os.ReadFile(filepath.Join(dir, "sitemap.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -124,7 +124,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
 		rep.Files = append(rep.Files, datadir.ProblemsName)
 	}
-	return nil
+	archives, err := c.Dir.Archives()
+	rep.Files = append(rep.Files, archives...)
+	return err
 }
 
 // advice is the end of a warning: the command that helps, followed by a flag. Users of a service have no command line,

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,21 +261,20 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 			v.Files = append(v.Files, ui.Inside(f.name, v.API+f.rest))
 		}
 	}
-	if rep.Sitemaps.Hosts == 0 {
-		return nil
-	}
 	shown := 0
-	for _, name := range rep.Files { // the index names them by their addresses on the site
-		if strings.HasPrefix(name, "sitemap-") && shown < maxSitemaps {
-			v.Files = append(v.Files, ui.Inside(name, v.API+"/"+name))
+	for _, name := range rep.Files {
+		archive := strings.HasPrefix(name, "warc/")
+		// An index of parts names them by their addresses on the site.
+		if (archive || rep.Sitemaps.Hosts > 0 && strings.HasPrefix(name, "sitemap-")) && shown < maxFiles {
+			v.Files = append(v.Files, ui.Inside(name, v.API+"/"+path.Base(name)))
 			shown++
 		}
 	}
 	return nil
 }
 
-// maxSitemaps is how many sitemaps of hosts a crawl's page links.
-const maxSitemaps = 20
+// maxFiles is how many sitemaps of hosts and WARC files a crawl's page links.
+const maxFiles = 20
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

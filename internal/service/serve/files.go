@@ -16,6 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/web/warc"
 )
 
 // Results of a crawl are files of its directory. They are replaced as a whole, so a file that is being sent stays as it
@@ -57,6 +58,7 @@ func (c *call) getSitemap() error {
 const (
 	xmlKind   = "application/xml"
 	gzipKind  = "application/gzip"
+	warcKind  = "application/warc"
 	linesKind = "application/jsonl"
 	jsonKind  = "application/json"
 	csvKind   = "text/csv; charset=utf-8"
@@ -74,6 +76,9 @@ func (c *call) getPart() error {
 	if err != nil {
 		return err
 	}
+	if kind == warcKind {
+		return c.sendFile(crawl, filepath.Join(dir.Archive(), name), kind)
+	}
 	return c.sendFile(crawl, filepath.Join(string(dir), name), kind)
 }
 
@@ -88,6 +93,8 @@ func mediaTypeOf(name string) string {
 		return csvKind
 	}
 	switch {
+	case warc.IsName(name) && strings.HasSuffix(name, ".warc.gz"):
+		return warcKind
 	case !datadir.IsSitemap(name):
 		return ""
 	case strings.HasSuffix(name, ".gz"):

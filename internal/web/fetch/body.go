@@ -71,6 +71,9 @@ func (m *meter) Read(p []byte) (int, error) {
 	// In this order the clock may miss a read, but never counts one twice.
 	c.readSince.clear()
 	c.busy.Add(int64(time.Since(c.start) - start))
+	if c.record != nil {
+		c.record.add(p[:n], err)
+	}
 	return n, err
 }
 
@@ -123,6 +126,9 @@ func (c *call) whole(res *http.Response, limit int64) *buffer {
 		return nil
 	}
 	c.lent = buffer{b: b, lent: memory}
+	if c.record != nil {
+		c.record.add(b, io.EOF)
+	}
 	return &c.lent
 }
 
@@ -245,8 +251,11 @@ func (c *Client) stream(call *call, res *http.Response, r *Request, out *Respons
 	if err != nil {
 		return err
 	}
-	out.Reader = &streamReader{call: call, r: decoded, left: limit, out: out}
+	out.Reader = &streamReader{call: call, res: res, r: decoded, left: limit, out: out}
 	out.stop = func() {
+		if call.record != nil {
+			_ = call.record.finish(res, nil)
+		}
 		res.Body.Close()
 		decoded.release()
 		call.end()
@@ -257,6 +266,7 @@ func (c *Client) stream(call *call, res *http.Response, r *Request, out *Respons
 // A streamReader is Response.Reader. It applies the limit, and its errors are those of Do.
 type streamReader struct {
 	call *call
+	res  *http.Response
 	r    io.Reader
 	left int64
 	out  *Response
@@ -300,6 +310,19 @@ func (s *streamReader) Read(p []byte) (int, error) {
 	s.out.WireBytes = s.call.bytes.Load()
 	if err != nil {
 		s.out.Timings = s.call.timings()
+		if s.call.record != nil {
+			s.finish(err)
+		}
 	}
 	return n, err
+}
+
+// finish archives a body that was read to its end, or to an error.
+func (s *streamReader) finish(err error) {
+	if err == io.EOF {
+		err = nil
+	}
+	if err = s.call.record.finish(s.res, err); err != nil {
+		s.err = err
+	}
 }

@@ -26,6 +26,7 @@ type call struct {
 	watch   watchLinks
 
 	wire     Wire
+	record   *recorder // nil if nothing is archived
 	body     meter
 	exchange http1.Exchange
 	lent     buffer // a body in the memory of exchange
@@ -154,7 +155,10 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 // Start asks the Wire whether the request may be sent, and if so begins an attempt to send it. Its time counts as the
 // time of the write until the write is reported, which on HTTP/2 can be after the answer. The error is a refusal; then
 // nothing may be written.
-func (c *call) Start(_ net.Conn, reused bool) error {
+func (c *call) Start(conn net.Conn, reused bool) error {
+	if c.record != nil {
+		c.record.connected(conn)
+	}
 	if c.wire != nil {
 		if err := c.wire.Start(); err != nil {
 			return &refusal{err}

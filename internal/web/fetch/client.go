@@ -168,6 +168,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	r.Header = c.ownHeader(&r)
 	call := c.newCall(ctx, &r)
+	if c.opts.Archive != nil && !r.NoArchive {
+		c.record(call, &r)
+	}
 	res, err := c.roundTrip(call, &r)
 	if err != nil {
 		err = call.classify(err)
@@ -180,6 +183,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	call.inBody.Store(true)
 	out := newResponse(res)
 	out.Reused = call.reused.Load()
+	if call.record != nil {
+		call.record.begin(&r, res, out)
+	}
 	if r.Mode == Stream && out.OK() {
 		if err = c.stream(call, res, &r, out); err == nil {
 			out.Timings = call.timings()
@@ -194,9 +200,12 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		err = call.classify(err)
 	}
+	out.Timings = call.timings()
+	if call.record != nil { // its time is not the host's
+		err = call.record.finish(res, err)
+	}
 	res.Body.Close()
 	out.WireBytes = call.bytes.Load()
-	out.Timings = call.timings()
 	call.end()
 	return out, err
 }

@@ -33,6 +33,11 @@
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,
 // and the origin's further requests go there directly.
 //
+// # Archives
+//
+// With Options.Archive each request and its answer are given to the [Archive] before Do returns, or before a Stream
+// returns its last bytes. Bodies that the caller does not need are read for it too, within the same limits.
+//
 // # Bounds
 //
 // Everything that a host could make large is limited: headers, the body after decompression and in every layer of it,

@@ -93,6 +93,9 @@ type Options struct {
 	// MaxBody is the limit of a body after decompression. It does not apply to a Stream. Zero means 10 MiB.
 	MaxBody int64
 
+	// Archive keeps every request and its answer, with the whole body up to MaxBody. Nil means that nothing is kept.
+	Archive Archive
+
 	// RootCAs are trusted to sign certificates. Nil means the system's.
 	RootCAs *x509.CertPool
 

@@ -71,6 +71,10 @@ type Request struct {
 	// after one that failed with Error.Dropped. Connections of HTTP/2, and those to a
 	// proxy, are shared nevertheless.
 	NewConn bool
+	// Archived is Response.Archived of the last time that the URL was requested, for Options.Archive. It may be empty.
+	Archived string
+	// NoArchive keeps the request out of Options.Archive. It is for requests that only find out what is there.
+	NoArchive bool
 }
 
 const (

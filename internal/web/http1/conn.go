@@ -19,9 +19,10 @@ type conn struct {
 	look   func() bool // whether nothing has come from the socket
 
 	// For the exchange that has the connection.
-	left   int64 // how many bytes may still be read
-	failed bool  // a read failed, by the end of the stream too
-	kept   bool  // it was in the pool before
+	left   int64  // how many bytes may still be read
+	failed bool   // a read failed, by the end of the stream too
+	kept   bool   // it was in the pool before
+	heads  *Heads // gets what is read; nil if nobody asked for it, and when the headers have come
 
 	idle idleLinks // guarded by Pool.mu
 }
@@ -44,6 +45,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.conn.Read(p)
 	c.left -= int64(n)
+	if c.heads != nil {
+		c.heads.Answer = append(c.heads.Answer, p[:n]...)
+	}
 	if err != nil {
 		c.failed = true
 	}

@@ -28,12 +28,22 @@ type Hooks interface {
 // An Exchange is one request and its answer. It is used once. Hooks must be set.
 type Exchange struct {
 	Hooks Hooks
+	// Heads, if it is not nil, gets the request and the head of its answer. Do fills it in.
+	Heads *Heads
 
 	body Body
 
 	mu   sync.Mutex
 	why  error // guarded by mu; the cause of the cancellation
 	conn *conn // guarded by mu; what the exchange reads and writes
+}
+
+// Heads are the bytes of an exchange before the body of the answer, as they went over the connection.
+type Heads struct {
+	Request []byte
+	// Answer is the status line and the headers, with the empty line at their end. Informational answers before it are
+	// left out.
+	Answer []byte
 }
 
 // Cancel makes reads and writes of the exchange fail, those under way too. The first

@@ -54,6 +54,17 @@ func (h *Head) Bodiless() *Head {
 	return &head
 }
 
+// Request returns the bytes of a request with this head, whichever protocol it is sent with. Origin and URI are as in
+// Request of this package; they are nil if it cannot be sent.
+func (h *Head) Request(origin, uri string) []byte {
+	_, host, _ := strings.Cut(origin, "://")
+	b, err := h.appendRequest(nil, host, uri)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
 // appendRequest appends a whole request.
 func (h *Head) appendRequest(b []byte, host, uri string) ([]byte, error) {
 	if h.host != "" {

@@ -10,6 +10,7 @@
 package http1
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -168,6 +169,9 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 	if err != nil {
 		return nil, false, err
 	}
+	if c.heads = x.Heads; c.heads != nil {
+		*c.heads = Heads{Request: bytes.Clone(m.out)}
+	}
 	c.left, c.failed = t.maxHeader, false
 	m.in.Reset(c)
 	if _, err := m.in.Peek(1); err != nil {
@@ -176,6 +180,9 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 	x.Hooks.FirstByte()
 	var res *http.Response
 	for i := 0; ; i++ {
+		if h := c.heads; h != nil { // drop what came before this answer
+			h.Answer = h.Answer[len(h.Answer)-m.in.Buffered():]
+		}
 		res, err = readResponse(m.in, head.bodiless)
 		if err != nil {
 			return nil, true, err
@@ -188,6 +195,10 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 		}
 	}
 	c.left = math.MaxInt64
+	if h := c.heads; h != nil { // what follows belongs to the body
+		h.Answer = h.Answer[:len(h.Answer)-m.in.Buffered()]
+		c.heads = nil
+	}
 	b := &x.body
 	*b = Body{x: x, c: c, m: m, r: res.Body, keep: !head.close && !res.Close && res.StatusCode > 199}
 	if res.Body == http.NoBody {
