@@ -31,6 +31,8 @@ func newCrawl(root *command) *cobra.Command {
 	starts := c.Flags().StringArrayP(config.StartURLName, "u", nil,
 		"`URL`, domain, file with one per line, or - for standard input (repeatable)")
 	c.addRun()
+	dry := c.Flags().Bool("dry-run", false, "request robots.txt and sitemaps, say which pages would be fetched, and "+
+		"write nothing")
 	return c.does(func(args []string) error {
 		loaded, err := c.load()
 		if c.printsConfig {
@@ -52,6 +54,12 @@ func newCrawl(root *command) *cobra.Command {
 		}
 		if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
 			return err
+		}
+		if *dry && address != "" {
+			return usage("--dry-run works on one machine: leave --cluster out")
+		}
+		if *dry {
+			return c.dryCrawl(loaded, urls)
 		}
 		if address != "" {
 			return (&machine{command: c, dir: dir, address: address}).crawl(loaded.Settings, urls)
@@ -145,8 +153,9 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 	if err := checkAccess(o.Settings); err != nil {
 		return err
 	}
-	show := newProgress(c.environ, c.stdio, c.quiet || o.Settings.NoProgress)
-	log, err := newLogger(c.stdio, o.Settings, c.quiet || show.terminal != nil)
+	show := newProgress(c.environ, c.stdio, c.quiet || c.dry != nil || o.Settings.NoProgress)
+	quiet := c.quiet || c.dry != nil && o.Settings.LogLevel != "debug"
+	log, err := newLogger(c.stdio, o.Settings, quiet || show.terminal != nil)
 	if err != nil {
 		return refusal(err)
 	}
@@ -195,7 +204,9 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 		return unusable(o.Dir, err)
 	}
 	rep := outputs.Report
-	if c.asJSON {
+	if c.dry != nil {
+		err = c.dry.print(c, o.Settings, rep)
+	} else if c.asJSON {
 		err = json.NewEncoder(c.out).Encode(rep)
 	} else if !c.quiet {
 		err = printReport(c.stdio, o.Dir, resumeOf(&o), rep)
@@ -282,7 +293,7 @@ func checkAccess(s *config.Settings) error {
 
 // hintOf recommends a faster profile for a new crawl of one host at the usual pace. It is "" for other crawls.
 func hintOf(o *crawl.Options) string {
-	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 ||
+	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 || o.WouldFetch != nil ||
 		o.Settings.MaxDelayMS != config.Defaults(config.Polite).MaxDelayMS {
 		return ""
 	}

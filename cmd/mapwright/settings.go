@@ -23,9 +23,10 @@ type command struct {
 
 	asJSON        bool
 	quiet         bool
-	printsConfig  bool   // instead of crawling
-	dataDir       string // empty if the flag was given an empty text: see directory
-	address, name string // of the crawl of several machines that is meant
+	dry           *dryRun // nil if pages are fetched
+	printsConfig  bool    // instead of crawling
+	dataDir       string  // empty if the flag was given an empty text: see directory
+	address, name string  // of the crawl of several machines that is meant
 
 	base       config.Layer // the command's own defaults of settings, below every other layer
 	given      config.Layer // settings that were given as flags

@@ -88,7 +88,7 @@ func (r *run) settle(ctx context.Context) error {
 	if !e.end.set || e.end.paused != nil || e.end.status == page.Partial && nothing {
 		e.end = drained()
 	}
-	if e.end.status != page.Complete {
+	if e.end.status != page.Complete || r.o.WouldFetch != nil {
 		return nil
 	}
 	if r.settings.MaxURLsPerHost > 0 && left > 0 { // no other limit leaves pages pending and lets the run go on

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
@@ -53,6 +54,10 @@ type Options struct {
 	LogFS   wal.FS        // where the store's log lives; nil means the operating system
 	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
 	FreeBytes func(dir string) (int64, error)
+
+	// WouldFetch, when not nil, sees each page that would be fetched, and no page is fetched. Workers call it at the
+	// same time. The crawl is in a directory that is deleted after it.
+	WouldFetch func(*frontier.Link)
 
 	// Sitemaps bounds the sitemaps that are read.
 	Sitemaps seeding.Limits

@@ -117,6 +117,11 @@ func (w *worker) allow(ctx context.Context) (ended bool, err error) {
 		w.result.Final = true
 		return true, w.judge()
 	}
+	if w.o.WouldFetch != nil {
+		w.o.WouldFetch(&w.link)
+		w.log.Debug("would fetch", "url", w.link.URL.String(), "source", page.SourceName(w.link.Source))
+		return true, w.give(failure(page.Excluded, "not fetched: this is a dry run"))
+	}
 	return false, nil
 }
 
