@@ -195,7 +195,7 @@ func (f *serveFlags) check() error {
 			fault("flag --tls-cert: %w", err)
 		}
 		f.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-			NextProtos: []string{"h2", "http/1.1"}}
+			NextProtos: []string{"http/1.1"}}
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
@@ -329,7 +329,7 @@ func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures 
 	hard, leave := context.WithCancel(leaving) // ended by the second signal
 	defer leave()
 	listener = server.Limit(listener)
-	if f.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
+	if f.tls != nil { // outermost: the listener below counts connections before their handshake
 		listener = tls.NewListener(listener, f.tls)
 	}
 	h := server.HTTP()

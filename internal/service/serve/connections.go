@@ -198,10 +198,9 @@ type connection struct {
 	writing atomic.Int64 // when the present write began, in Unix nanoseconds; 0 if there is none. Set by Write
 
 	// Guarded by of.mu.
-	answering int            // requests that have arrived whole; HTTP/2 has several
-	since     time.Time      // when it began to wait
-	waits     *lists.Element // nil while it is answering
-	removed   bool
+	since   time.Time      // when it began to wait
+	waits   *lists.Element // nil while its request is answered; HTTP/1.1 has one at a time
+	removed bool
 }
 
 // waitLocked puts the connection behind all waiting connections of its client.
@@ -260,7 +259,6 @@ func (c *connection) begin() bool {
 	if c.removed {
 		return false
 	}
-	c.answering++
 	c.stopWaitingLocked()
 	return true
 }
@@ -271,7 +269,7 @@ func (c *connection) end() {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if c.answering--; c.answering == 0 && !c.removed {
+	if !c.removed {
 		c.waitLocked()
 	}
 }

@@ -43,8 +43,7 @@ func (a *answer) receive(r *http.Request) bool {
 		return a.arrived()
 	}
 	a.conn.hasHead()
-	a.body = &upload{ReadCloser: r.Body, answer: a, began: time.Now(), http1: r.ProtoMajor == 1,
-		expects: r.Header.Get("Expect") != ""}
+	a.body = &upload{ReadCloser: r.Body, answer: a, began: time.Now(), expects: r.Header.Get("Expect") != ""}
 	a.body.extend()
 	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
 	r.Body = a.body
@@ -65,7 +64,7 @@ func (a *answer) start() {
 		return
 	}
 	a.began = true
-	if a.body != nil && !a.body.leave() && a.body.http1 {
+	if a.body != nil && !a.body.leave() {
 		a.Header().Set("Connection", "close")
 	}
 }
@@ -100,7 +99,6 @@ type upload struct {
 	io.ReadCloser
 	answer  *answer
 	began   time.Time
-	http1   bool
 	expects bool // the client waits for a sign before it sends the body
 	read    int64
 	err     error // of the last read; io.EOF after the whole body

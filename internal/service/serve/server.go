@@ -286,11 +286,15 @@ const (
 	maxHeader  = 32 << 10         // bytes of the head of a request
 )
 
-// HTTP is an HTTP server with bounds that no client can exceed, for a listener that Limit has made. The caller runs
-// and closes it.
+// HTTP is an HTTP server with bounds that no client can exceed, for a listener that Limit has made, or for a TLS
+// listener around it. It speaks HTTP/1.1 alone: an HTTP/2 client decides for each stream when its answer is sent, which
+// the bounds on connections do not see. The caller runs and closes it.
 func (s *Server) HTTP() *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Protocols: protocols,
+		Handler:   s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnContext: withConnection,
 		ErrorLog:    slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what bad clients do
 	}

@@ -132,8 +132,8 @@ func writeCertificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	return cert, key, pool
 }
 
-// With a certificate the server speaks https alone, its cookies are for https alone, and names that are not its own are
-// refused.
+// With a certificate the server speaks https alone, and HTTP/1.1 alone: what an HTTP/2 client may leave unread has no
+// bound. Cookies are for https alone, and names that are not the server's own are refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, certKey, pool := writeCertificate(t)
@@ -167,8 +167,13 @@ func TestTLS(t *testing.T) {
 		return ask(req)
 	}
 	if res := get(""); res.StatusCode != 200 || res.Header.Get("Strict-Transport-Security") == "" ||
-		res.ProtoMajor != 2 {
+		res.ProtoMajor != 1 {
 		t.Errorf("%s, status %d, %v", res.Proto, res.StatusCode, res.Header)
+	}
+	only := &tls.Config{RootCAs: pool, NextProtos: []string{"h2"}}
+	if conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), only); err == nil {
+		t.Errorf("a client that speaks only HTTP/2 is connected, with %q", conn.ConnectionState().NegotiatedProtocol)
+		_ = conn.Close()
 	}
 	for _, host := range []string{"evil.test", "127.0.0.1.evil.test", "localhost.evil.test:8080", "xn--lcalhost-54a"} {
 		if res := get(host); res.StatusCode != http.StatusMisdirectedRequest {
