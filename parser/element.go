@@ -1,9 +1,17 @@
 package parser
 
+import "github.com/cespare/xxhash/v2"
+
 // element takes links and facts from a start tag with attributes that matter.
 func (w *walker) element(html bool) {
 	t := &w.tag
 	w.scratch = w.scratch[:0]
+	if w.parser.opts.IDs {
+		w.addID(attrID)
+		if t.elem == elemA {
+			w.addID(attrNamed)
+		}
+	}
 	switch {
 	case t.elem == elemA:
 		w.closeAnchor()
@@ -66,6 +74,16 @@ func (w *walker) element(html bool) {
 		}
 	}
 }
+
+// addID takes a name of the current element, to which a fragment can lead.
+func (w *walker) addID(a attrName) {
+	if id := w.value(a); len(id) > 0 && len(w.facts.ids) <= maxIDs {
+		w.facts.ids = append(w.facts.ids, HashID(id))
+	}
+}
+
+// HashID is the hash of an id in Page.IDs.
+func HashID(id []byte) uint32 { return uint32(xxhash.Sum64(id)) }
 
 // shown takes the addresses of an image, a sound or a film into the hash of the text.
 func (w *walker) shown() {

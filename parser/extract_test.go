@@ -160,7 +160,7 @@ func TestTreeWalkEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := treeWalk{tree: newTree(root), ctx: t.Context(), deadline: time.Now(), names: newNames()}
+	w := treeWalk{tree: newTree(root), ctx: t.Context(), deadline: time.Now(), names: newNames(false)}
 	if w.values(x); !w.late || w.steps > clockEvery {
 		t.Errorf("late %v after %d steps", w.late, w.steps)
 	}
@@ -192,7 +192,7 @@ func TestExtractEndsWithTheContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := treeWalk{tree: newTree(root), ctx: ctx, deadline: time.Now().Add(time.Hour), names: newNames()}
+	w := treeWalk{tree: newTree(root), ctx: ctx, deadline: time.Now().Add(time.Hour), names: newNames(false)}
 	for range clockEvery {
 		w.tick()
 	}

@@ -10,10 +10,15 @@ import (
 // scanner's time.
 type names struct {
 	elements, attrs nameTable
+	every           traits // of all elements
 }
 
-func newNames() *names {
+// newNames makes the tables. If ids is set, the attributes of all elements matter.
+func newNames(ids bool) *names {
 	n := new(names)
+	if ids {
+		n.every = wanted
+	}
 	for _, e := range []struct {
 		elem   element
 		traits traits
@@ -76,7 +81,7 @@ func newNames() *names {
 // element finds an element by name, in any ASCII case, and the name's fold.
 func (n *names) element(name []byte, fold uint64) (element, traits) {
 	v, _ := n.elements.find(name, fold)
-	return element(v), traits(v >> 8)
+	return element(v), traits(v>>8) | n.every
 }
 
 // attr finds an attribute by name, in any ASCII case, and the name's fold.

@@ -6,7 +6,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	n := newNames()
+	n := newNames(false)
 	count := 0
 	for _, table := range []*nameTable{&n.elements, &n.attrs} {
 		for _, s := range table {

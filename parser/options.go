@@ -36,6 +36,9 @@ type Options struct {
 	// count as links.
 	StructuredLinks bool
 
+	// IDs makes Parse gather Page.IDs.
+	IDs bool
+
 	// SimHash makes Parse compute Page.SimHash.
 	SimHash bool
 

@@ -51,7 +51,7 @@ func tokens(src []byte) tokenized {
 	var out tokenized
 	var t tag
 	var f foreign
-	s := scanner{src: src, names: newNames()}
+	s := scanner{src: src, names: newNames(false)}
 	for {
 		n := bytes.IndexByte(src[s.pos:], '<')
 		if n < 0 {
@@ -107,7 +107,7 @@ func name(b []byte) string {
 func oracle(src []byte) tokenized {
 	var out tokenized
 	var f foreign
-	names := newNames()
+	names := newNames(false)
 	z := html.NewTokenizer(bytes.NewReader(src))
 	inTitle := false
 	for {

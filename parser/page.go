@@ -66,6 +66,10 @@ type Page struct {
 	// the description and the alternative texts of images. It tells whether the text
 	// of one URL changed. Markup and the addresses of what is shown do not count.
 	VisibleHash uint64
+	// IDs are hashes of the names in the page to which a fragment of a URL can lead: ids of elements, and names of a
+	// elements. They are in order, each once. It is nil unless Options.IDs asks for them, and if there are more than
+	// 10,000.
+	IDs []uint32
 	// SimHash is 0 unless Options.SimHash asks for it. Texts of a hundred words or more
 	// that differ in little have values that differ in few bits ([Distance]). Words with
 	// a digit do not count.
@@ -119,6 +123,7 @@ const (
 	maxProperty    = 1024
 	maxDates       = 32 // that are looked at
 	maxInsecure    = 10
+	maxIDs         = 10_000
 )
 
 // How much a Page keeps between two parses: bytes of the arena, and links. About one page in a thousand needs more;
@@ -134,6 +139,7 @@ type facts struct {
 	titleSet                         bool
 	h1Count                          int
 	insecure                         []string
+	ids                              []uint32
 	languageRank                     uint8 // how good the source of language is
 	canonical                        int   // -1 if there is none
 	hreflang                         []hreflangRecord
@@ -171,6 +177,11 @@ func (w *walker) finish(pg *Page) {
 	pg.SimHash = 0
 	if w.texts.similar.on {
 		pg.SimHash = w.texts.similar.sum()
+	}
+	if pg.IDs = nil; w.parser.opts.IDs && len(f.ids) <= maxIDs {
+		slices.Sort(f.ids)
+		f.ids = slices.Compact(f.ids)
+		pg.IDs = append([]uint32{}, f.ids...)
 	}
 	pg.Modified = f.modified
 	pg.Base = w.base

@@ -26,7 +26,7 @@ func New(o Options) (*Parser, error) {
 	for i := range token {
 		token[i] = lower(o.RobotsToken[i])
 	}
-	return &Parser{opts: o, token: string(token), names: newNames(), trees: semaphore.NewWeighted(allTrees)}, nil
+	return &Parser{opts: o, token: string(token), names: newNames(o.IDs), trees: semaphore.NewWeighted(allTrees)}, nil
 }
 
 // maxBody bounds what is read, because spans are 32 bits wide.

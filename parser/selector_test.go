@@ -215,7 +215,7 @@ func TestExtractedBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := treeWalk{tree: newTree(empty), ctx: t.Context(), deadline: time.Now().Add(time.Hour), names: newNames()}
+	w := treeWalk{tree: newTree(empty), ctx: t.Context(), deadline: time.Now().Add(time.Hour), names: newNames(false)}
 	w.values(extract[0])
 	if most := 2*len(w.nodes) + maxExtractions*maxTextNodes; w.steps > most {
 		t.Errorf("%d visits for elements without text, want at most %d", w.steps, most)

@@ -65,6 +65,7 @@ func (w *walker) begin(p *Parser, in Input) {
 		hreflang:  f.hreflang[:0],
 		openGraph: f.openGraph[:0],
 		types:     f.types[:0],
+		ids:       f.ids[:0],
 		robots:    robots{text: f.robots.text[:0]},
 	}
 }

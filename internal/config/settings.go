@@ -114,6 +114,8 @@ type Settings struct {
 	// CheckExternal asks for the targets of links that are out of scope. MaxChecks is how many of them at most.
 	CheckExternal bool
 	MaxChecks     int
+	// CheckFragments looks whether fragments of links lead to an element of the page.
+	CheckFragments bool
 	// CheckSoft404 asks each origin with pages for one that does not exist.
 	CheckSoft404 bool
 	// NearDuplicates records a simhash of every page's text.
@@ -155,7 +157,9 @@ func (s *Settings) ExtractNames() (names []string) {
 }
 
 // RecordsLinks reports whether the links of pages are recorded: on demand, and if their targets are checked.
-func (s *Settings) RecordsLinks() bool { return s.Links || s.CheckExternal }
+func (s *Settings) RecordsLinks() bool {
+	return s.Links || s.CheckExternal || s.CheckFragments
+}
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.
 func Defaults(p Profile) *Settings {

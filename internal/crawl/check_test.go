@@ -237,3 +237,37 @@ func TestChecksArePoliteInACrawlOfOnesOwnSite(t *testing.T) {
 		}
 	}
 }
+
+// A link to an element that its page does not have is reported, on the same page, on others and in a recrawl in which
+// no page has changed.
+func TestFragmentsAreChecked(t *testing.T) {
+	t.Parallel()
+	s := newLinkSite(t, map[string]string{
+		"/": `<a href="#here">h</a><a href="#nowhere">n</a><a href="/2#part">p</a><a href="/2#lost">lost</a>
+			<a href="/2#lost">lost again</a><a href="/moved#x">m</a><a href="http://b.test/#x">b</a><p id=here>`,
+		"/2": `<a href="/#gone">g</a><a name=part></a><a href="/2#lost">self</a>`,
+	}, map[string]any{"a.test/moved": "/2"})
+	dir := datadir.Dir(t.TempDir() + "/data")
+	rep, _ := s.crawl(dir, func(o *config.Settings) { o.CheckFragments, o.SeedingStrategy = true, nil }, "http://a.test/")
+	for range 2 {
+		want := map[string]string{
+			"http://a.test/#nowhere": "[http://a.test/][n]",
+			"http://a.test/2#lost":   "[http://a.test/ http://a.test/2][lost self]",
+			"http://a.test/#gone":    "[http://a.test/2][g]",
+		}
+		if got := found(t, rep, problems.BrokenFragment); !maps.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+		if !slices.ContainsFunc(rep.Problems, func(p problems.Problem) bool {
+			return p.Code == "broken_external" &&
+				p.Result == problems.NotChecked
+		}) {
+			t.Error("links to other sites count as checked")
+		}
+		rep, _ = s.resume(dir, &Recrawl{}, func(o *config.Settings) { o.CheckFragments, o.SeedingStrategy = true, nil })
+	}
+	edges, err := os.ReadFile(string(dir) + "/links.jsonl")
+	if want := `"to":"http://a.test/2","fragment":"part","text":"p"`; err != nil || !strings.Contains(string(edges), want) {
+		t.Errorf("links.jsonl has no %s:\n%s", want, edges)
+	}
+}

@@ -217,6 +217,9 @@ func readerOf(s *config.Settings) string {
 	for _, is := range []bool{s.RecordsLinks(), s.Images, s.StructuredLinks} {
 		how = append(how, strconv.FormatBool(is))
 	}
+	if s.CheckFragments {
+		how = append(how, "fragments")
+	}
 	return recrawl.Reader(append(how, s.Extract...))
 }
 
@@ -229,7 +232,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	}
 	return parser.New(parser.Options{
 		Images: s.Images, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
-		Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
+		IDs: s.CheckFragments, Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 		MaxLinkBytes: linkBytes(s),
 	})
 }

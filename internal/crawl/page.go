@@ -517,8 +517,11 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 			continue
 		}
 		if w.settings.RecordsLinks() && !l.URL.IsZero() {
-			f.Facts.Links = append(f.Facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text,
-				NoFollow: l.NoFollow || pg.NoFollow})
+			link := page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: l.NoFollow || pg.NoFollow}
+			if w.settings.CheckFragments {
+				link.Fragment = page.Fragment(l.Href)
+			}
+			f.Facts.Links = append(f.Facts.Links, link)
 		}
 		if why := w.reasons[i]; why != scope.InScope {
 			w.skips.Add(why)

@@ -84,7 +84,11 @@ func (e *encoder) fact(tag byte, fact any) {
 		}
 	case *[]Link:
 		for _, l := range *v {
-			e.texts(tag, []byte{bitIf(l.NoFollow, 1)}, l.To, l.Rel, l.Text)
+			if l.Fragment == "" {
+				e.texts(tag, []byte{bitIf(l.NoFollow, 1)}, l.To, l.Rel, l.Text)
+			} else {
+				e.texts(tag, []byte{bitIf(l.NoFollow, 1) | 2}, l.To, l.Rel, l.Text, l.Fragment)
+			}
 		}
 	}
 }
@@ -254,7 +258,11 @@ func (d *decoder) fact(fact any) {
 		v.Rule = d.left
 	case *[]Link:
 		flags := d.byte()
-		*v = append(*v, Link{NoFollow: flags&1 != 0, To: d.text(), Rel: d.text(), Text: d.text()})
+		l := Link{NoFollow: flags&1 != 0, To: d.text(), Rel: d.text(), Text: d.text()}
+		if flags&2 != 0 {
+			l.Fragment = d.text()
+		}
+		*v = append(*v, l)
 	}
 }
 

@@ -91,6 +91,9 @@ type Facts struct {
 	Archived string `json:"-"`
 	// LeftOut is which links of the page were not followed, and by which rules; package scope makes it.
 	LeftOut []uint64 `json:"-"`
+	// IDs are the hashes of parser.Page.IDs, each as the difference to the one before, after a 1; nil if they are not
+	// known.
+	IDs []uint64 `json:"-"`
 	// visits in a row that found a text that differs in little from the one before; nil means 0
 	SmallChanges *int `json:"-"`
 }
@@ -122,13 +125,21 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 			f.AddExtracted(x.Name, v)
 		}
 	}
+	if pg.IDs != nil {
+		f.IDs = append(make([]uint64, 0, len(pg.IDs)+1), 1)
+		last := uint32(0)
+		for _, id := range pg.IDs {
+			f.IDs = append(f.IDs, uint64(id-last))
+			last = id
+		}
+	}
 	if f.LastModified.IsZero() {
 		f.LastModified.Time = pg.Modified
 	}
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [36]any {
+func (f *Facts) byTag() [37]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime,
 		7: &f.Title, 8: &f.Description, 9: &f.H1,
@@ -138,6 +149,7 @@ func (f *Facts) byTag() [36]any {
 		24: &f.Links, 25: &f.Trap,
 		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash,
 		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut, 35: &f.Archived,
+		36: &f.IDs,
 	}
 }
 
@@ -202,6 +214,7 @@ func (e Extracted) Values(name string) []string {
 // Link is one edge of the link graph.
 type Link struct {
 	To, Rel, Text string
+	Fragment      string // what follows the # of its address, if fragments are checked
 	NoFollow      bool
 }
 

@@ -280,6 +280,9 @@ func (e *exporter) writeChanges(ctx context.Context) error {
 func (e *exporter) appendEdge(b []byte, from string, l *page.Link) []byte {
 	b = page.AppendQuoted(append(b, `{"from":`...), from)
 	b = page.AppendQuoted(append(b, `,"to":`...), l.To)
+	if l.Fragment != "" {
+		b = page.AppendQuoted(append(b, `,"fragment":`...), l.Fragment)
+	}
 	if l.Rel != "" {
 		b = page.AppendQuoted(append(b, `,"rel":`...), l.Rel)
 	}

@@ -3,6 +3,7 @@ package problems
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"iter"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type subject struct {
 	Is    uint8
 	Value string   // its answer if it is broken, where it leads if it has moved, else why it is not indexable
 	Hops  []string // of a redirect that needs more than one hop
+	IDs   string   // of a page: the text form of page.Facts.IDs, if fragments are checked
 }
 
 // What a subject is, as bits.
@@ -33,7 +35,7 @@ const (
 )
 
 func (s *subject) fields(r *extsort.Record) {
-	r.Uint64(&s.Hash).Text(&s.URL).Int64(&s.Line).Byte(&s.Is).Text(&s.Value).Texts(&s.Hops)
+	r.Uint64(&s.Hash).Text(&s.URL).Int64(&s.Line).Byte(&s.Is).Text(&s.Value).Texts(&s.Hops).Text(&s.IDs)
 }
 
 // mention says that one page refers to another.
@@ -43,6 +45,8 @@ type mention struct {
 	Peer uint64 // mentionNames: the hash of what is named; mentionNamedBy: the hash of URL
 	URL  string // who mentions it, where that matters
 	Line int64  // of URL
+	// mentionFragment: the fragment, and the text of the link
+	Texts []string
 }
 
 // Kinds of mentions, in the order in which those of one URL are looked at.
@@ -53,11 +57,12 @@ const (
 	mentionCanonical               // a page names it as its canonical address
 	// it names a language version itself; those that name it are compared with this
 	mentionNames
-	mentionNamedBy // a page names it as a language version
+	mentionNamedBy  // a page names it as a language version
+	mentionFragment // a page links to an element of it
 )
 
 func (m *mention) fields(r *extsort.Record) {
-	r.Uint64(&m.To).Byte(&m.Kind).Text(&m.URL).Uint64(&m.Peer).Int64(&m.Line)
+	r.Uint64(&m.To).Byte(&m.Kind).Text(&m.URL).Uint64(&m.Peer).Int64(&m.Line).Texts(&m.Texts)
 }
 
 // recentLinks is how many links are remembered, to leave out most of the links that every page of a site has. It is a
@@ -103,6 +108,10 @@ func (f *Finder) relate(v *view) {
 func (f *Finder) relateLinks(v *view) {
 	for i := range v.Links {
 		l := &v.Links[i]
+		if l.Fragment != "" && f.looks(BrokenFragment) && f.err == nil {
+			f.err = f.mentions.Add(mention{To: hashOf(l.To), Kind: mentionFragment, URL: v.URL, Line: v.number,
+				Texts: []string{l.Fragment, l.Text}})
+		}
 		if l.To == v.URL || f.err != nil {
 			continue
 		}
@@ -140,22 +149,15 @@ func (f *Finder) judgeOutside(v *view, to, text string) {
 		return
 	}
 	hash := hashOf(to)
-	last, known := f.outside[hash]
-	if known && last == v.number {
+	if last, known := f.outside[hash]; known && last == v.number {
 		return // a page counts once, with the text of its first link
 	}
 	f.outside[hash] = v.number
-	if !known {
-		value := found.Outcome.String()
-		if found.Outcome == page.HTTPError || found.Outcome == page.Throttled {
-			value = strconv.Itoa(found.StatusCode)
-		}
-		f.err = f.found.Add(finding{Code: code, URL: to, Line: outsideLine, Value: value})
+	value := found.Outcome.String()
+	if found.Outcome == page.HTTPError || found.Outcome == page.Throttled {
+		value = strconv.Itoa(found.StatusCode)
 	}
-	if f.err == nil {
-		f.err = f.found.Add(finding{Code: code, URL: to, Line: v.number, Seq: 1, Related: []string{v.URL},
-			Texts: []string{text}})
-	}
+	f.addOutside(code, to, value, v.URL, v.number, text)
 }
 
 // subject describes a page for the join with its mentions.
@@ -168,6 +170,9 @@ func (f *Finder) subject(v *view, self uint64) subject {
 	}
 	set(v.isPage, subjectPage)
 	set(v.isIndexable, subjectIndexable)
+	if v.isPage && len(v.IDs) > 0 && f.looks(BrokenFragment) {
+		s.IDs = packIDs(v.IDs)
+	}
 	if isBroken(v.Line) {
 		s.Is, s.Value = s.Is|subjectBroken, answerOf(v.Line)
 	}
@@ -221,6 +226,8 @@ type joining struct {
 	linked   bool
 	reached  bool            // by a redirect
 	names    map[uint64]bool // the language versions that it names
+	ids      page.IDs        // read from IDs when they are needed
+	last     mention         // the last mentionFragment
 }
 
 // take looks at the next mention.
@@ -245,6 +252,51 @@ func (j *joining) take(m *mention) {
 		if j.Is&subjectPage != 0 && !j.names[m.Peer] {
 			j.f.add(HreflangNoReturn, m.URL, m.Line, "", j.URL)
 		}
+	case mentionFragment:
+		j.takeFragment(m)
+	}
+}
+
+// takeFragment looks whether a fragment of a link leads to an element of the subject. The links of a page to the same
+// element follow each other, and the first counts.
+func (j *joining) takeFragment(m *mention) {
+	if j.IDs == "" || m.URL == j.last.URL && m.Texts[0] == j.last.Texts[0] {
+		return
+	}
+	j.last = *m
+	if j.ids == nil {
+		j.ids = page.NewIDs(unpackIDs(j.IDs))
+	}
+	if j.ids.Lacks(m.Texts[0]) {
+		j.f.addOutside(BrokenFragment, j.URL+"#"+m.Texts[0], "", m.URL, m.Line, m.Texts[1])
+	}
+}
+
+// packIDs makes a text of numbers, and unpackIDs reads it.
+func packIDs(list []uint64) string {
+	b := make([]byte, 0, 4*len(list))
+	for _, n := range list {
+		b = binary.AppendUvarint(b, n)
+	}
+	return string(b)
+}
+
+func unpackIDs(text string) (list []uint64) {
+	for b := []byte(text); len(b) > 0; {
+		n, size := binary.Uvarint(b)
+		list, b = append(list, n), b[max(1, size):]
+	}
+	return list
+}
+
+// addOutside notes a URL that is no page of the crawl, with a page that links to it by the given text.
+func (f *Finder) addOutside(c Code, url, value, from string, line int64, text string) {
+	if f.err == nil {
+		f.err = f.found.Add(finding{Code: c, URL: url, Line: outsideLine, Value: value})
+	}
+	if f.err == nil {
+		f.err = f.found.Add(finding{Code: c, URL: url, Line: line, Seq: 1, Related: []string{from},
+			Texts: []string{text}})
 	}
 }
 

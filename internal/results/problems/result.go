@@ -14,8 +14,8 @@ import (
 type finding struct {
 	Code Code
 	URL  string
-	// noLine in a further part, and outsideLine if the URL is not in sitemap.jsonl. In a further part of such a URL it is
-	// that of the page which links to it.
+	// noLine in a further part, and outsideLine if the URL is not in sitemap.jsonl. Such a URL may have several first
+	// parts; in a further part the line is that of the page which links to it.
 	Line    int64
 	Seq     uint8 // 0, and 1 in a further part
 	Value   string

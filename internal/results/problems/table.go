@@ -33,6 +33,7 @@ const (
 	SoftNotFound
 	BrokenExternal
 	ExternalUnchecked
+	BrokenFragment
 	numCodes
 )
 
@@ -67,9 +68,11 @@ func (c Code) Definition() (Definition, bool) {
 	return Definition{}, false
 }
 
-// IsOutside reports whether the URLs that have the problem are outside of the crawl. The pages of the crawl that are
-// marked with it are those that link to them.
-func (c Code) IsOutside() bool { return c == BrokenExternal || c == ExternalUnchecked }
+// IsOutside reports whether the URLs that have the problem are not pages of the crawl: they are of other sites, or have
+// a fragment. The pages that are marked with it are those that link to them.
+func (c Code) IsOutside() bool {
+	return c == BrokenExternal || c == ExternalUnchecked || c == BrokenFragment
+}
 
 // Parse finds a code by its name.
 func Parse(name string) (Code, bool) {
@@ -255,5 +258,12 @@ func Table() []Definition {
 				"redirects, with the status 401, 402, 403, 407, 429, 451 or 999, was not allowed by robots.txt or the " +
 				"settings, or was not made",
 			"status code, or outcome", "pages that link to it"},
+		{BrokenFragment, "broken_fragment", "Links to parts of pages that do not exist", Warning,
+			"Pages link to a part of these pages, and no element there has its name. Readers arrive at the top of the " +
+				"page and have to look for the part themselves.",
+			"Correct the name after the # in the link, or give the element that is meant this id.",
+			"URLs with a fragment that a page links to, whose page is P and has no element with this id and no a " +
+				"element with this name",
+			"", "pages that link to it"},
 	}
 }

@@ -64,6 +64,9 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 			not[code] = "links to other sites were not checked (--check-external)"
 		}
 	}
+	if !s.CheckFragments {
+		not[problems.BrokenFragment] = "fragments of links were not checked (--check-fragments)"
+	}
 	if !s.NearDuplicates {
 		not[problems.DuplicateNear] = "the texts of pages were not compared (--near-duplicates)"
 	}
