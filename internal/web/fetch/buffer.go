@@ -15,21 +15,30 @@ const (
 	firstBuffer = 32 << 10
 )
 
-// An account is the memory that one call has been granted of the budget.
-type account struct {
-	held int64 // guarded by budget.mu
+// A share is what all calls of one Client have been granted of the budget.
+type share struct {
+	held int64    // guarded by budget.mu
+	over *account // guarded by budget.mu; the account that has memory beyond the budget, or nil
 }
 
-// A budget bounds the memory of large bodies and of decoders over all calls. A call that needs more than is free waits
-// until others release theirs, or until it ends itself.
+// An account is the memory that one call has been granted.
+type account struct {
+	share  *share // that of the call's Client
+	beyond int64  // guarded by budget.mu; bytes that are not part of the share
+}
+
+// A budget bounds the memory of large bodies and of decoders over all calls. A call that needs more than it may have
+// waits until others release theirs, or until it ends itself.
 //
-// A call may ask for more while it holds some. If all that hold something waited for
-// one another, nothing would move, so one account at a time may exceed the budget: its
-// call never waits and releases everything in the end.
+// A share may be three times what it leaves free. So one Client has at most three quarters of the budget. However slow
+// the hosts of some Clients are, there is memory for the next one.
+//
+// A call may ask for more while it holds some. If all that hold something waited for one another, nothing would move, so
+// one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in the
+// end.
 type budget struct {
 	mu      sync.Mutex
-	free    int64         // guarded by mu; negative while one account exceeds the budget
-	over    *account      // guarded by mu; the account that may exceed it, or nil
+	free    int64         // guarded by mu
 	changed chan struct{} // guarded by mu; closed when memory is released; nil if no call waits
 }
 
@@ -53,17 +62,20 @@ func (b *budget) charge(c *call, a *account, n int64) error {
 func (b *budget) tryCharge(a *account, n int64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.free < n {
-		if b.over != nil && b.over != a {
-			if b.changed == nil {
-				b.changed = make(chan struct{})
-			}
-			return b.changed
+	s := a.share
+	switch {
+	case s.held+n <= 3*(b.free-n):
+		b.free -= n
+		s.held += n
+	case s.over == nil || s.over == a:
+		s.over = a
+		a.beyond += n
+	default:
+		if b.changed == nil {
+			b.changed = make(chan struct{})
 		}
-		b.over = a
+		return b.changed
 	}
-	b.free -= n
-	a.held += n
 	return nil
 }
 
@@ -74,11 +86,13 @@ func (b *budget) release(a *account, n int64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.free += n
-	a.held -= n
-	if b.over == a && (a.held == 0 || b.free >= 0) {
-		b.over = nil
+	s := a.share
+	beyond := min(n, a.beyond)
+	if a.beyond -= beyond; s.over == a && a.beyond == 0 {
+		s.over = nil
 	}
+	b.free += n - beyond
+	s.held -= n - beyond
 	if b.changed != nil {
 		close(b.changed)
 		b.changed = nil

@@ -30,6 +30,7 @@ type Client struct {
 	private *modeHeaders // for the origins of Options.PrivateTo; nil if there are no private headers
 	route   *route
 	dialer  *dialer
+	memory  share
 	*shared
 }
 
@@ -182,6 +183,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
+	out.memory.share = &c.memory
 	out.Reused = call.reused.Load()
 	if call.record != nil {
 		call.record.begin(&r, res, out)

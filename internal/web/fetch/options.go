@@ -126,8 +126,8 @@ type Options struct {
 	MaxIdle int
 
 	// MaxMemory is how many bytes bodies over 1 MiB and the windows of decoders may
-	// hold together; further ones wait. One call at a time may exceed it. Zero means
-	// 256 MiB.
+	// hold together; further ones wait. One Client has at most three quarters of it, but one
+	// call of each at a time may exceed it. Zero means 256 MiB.
 	MaxMemory int64
 
 	// Resolver asks DNS. Nil means the system's servers, asked by Go's own resolver.

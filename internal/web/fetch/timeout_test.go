@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -184,5 +185,45 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 		if _, err := get(t, c, "http://c.example/"); KindOf(err) != Timeout || time.Since(start) != 20*time.Second {
 			t.Errorf("third body: %v after %v, want a timeout", err, time.Since(start))
 		}
+	})
+}
+
+// TestLargeBodiesOfOtherClients lets two Clients hold as much memory as they get, for hosts that do not go on. The
+// large pages of a third one are read at once all the same, several of them together.
+func TestLargeBodiesOfOtherClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 256 << 20})
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			slow := clientFor(t, base, Options{Timeout: time.Hour, MinRate: noMinRate})
+			pipeTo(t, slow, func(c net.Conn) {
+				readRequest(c)
+				// A window of 16 MiB, of which no byte follows.
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n\xcf\xff\xff\xff")
+				_, _ = io.Copy(io.Discard, c)
+			})
+			for i := range 20 {
+				go func() {
+					res, _ := slow.Do(ctx, Request{URL: mustURL(t, fmt.Sprintf("http://h%d.example/", i)), Mode: Stream})
+					<-ctx.Done()
+					res.Close()
+				}()
+			}
+			synctest.Wait()
+		}
+		quick := clientFor(t, base, Options{})
+		pipeTo(t, quick, func(c net.Conn) {
+			readRequest(c)
+			_, _ = io.WriteString(c,
+				"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+strings.Repeat("x", 2<<20))
+		})
+		start := time.Now()
+		for i := range 3 { // each is held until the test ends
+			if _, err := get(t, quick, fmt.Sprintf("http://p%d.example/", i)); err != nil || time.Since(start) > 0 {
+				t.Errorf("page %d after %v: %v", i, time.Since(start), err)
+			}
+		}
+		cancel()
+		synctest.Wait()
 	})
 }
