@@ -36,8 +36,8 @@ func (c *command) dryCrawl(loaded *config.Loaded, starts []datadir.Start) error 
 	}
 	defer os.RemoveAll(dir)
 	c.dry = &dryRun{hosts: map[string]int64{}, sources: map[string]int64{}}
-	return c.runCrawl(crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: datadir.Dir(dir), WouldFetch: c.dry.add},
-		loaded.Warnings, nil)
+	return c.runCrawl(crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: datadir.Dir(dir),
+		WouldFetch: c.dry.add}, loaded.Warnings, nil)
 }
 
 // add counts a page. Workers call it at the same time.
@@ -100,7 +100,7 @@ func (d *dryRun) print(c *command, s *config.Settings, rep *report.Report) error
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "Dry run: only robots.txt and sitemaps were requested, and nothing was written. -v lists "+
-		"the URLs.\n%s", out)
+	_, err := fmt.Fprintf(c.out, "Dry run: only robots.txt and sitemaps were requested, and nothing was written. -v "+
+		"lists the URLs.\n%s", out)
 	return err
 }
