@@ -60,6 +60,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	if err != nil {
 		return nil, err
 	}
+	input := r.encodeInput()
 	err = c.s.Write(ctx, func(tx *Tx) error {
 		if answer, err = c.findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now); err != nil || answer != nil {
 			return err
@@ -81,7 +82,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 				return err
 			}
 		}
-		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil),
+		return errors.Join(r.insert(tx, input), r.move(tx, caller.Actor(), CrawlQueued, nil),
 			tx.Audit(caller, "crawl.submit", r.ID, nil))
 	})
 	if err != nil {
@@ -281,35 +282,36 @@ func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldErr
 }
 
 // checkGrant refuses to run a crawl again if its settings need hosts that are no longer granted to the account. If only
-// some of its hosts are lost, the crawl is bound to the others. The crawl of an admin needs no grant.
-func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row) error {
+// some of its hosts are lost, it binds the crawl to the others and reports that it did. The crawl of an admin needs no
+// grant.
+func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (bound bool, err error) {
 	const only = "only-hosts"
 	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
-		return nil // settings for granted hosts always set only-hosts
+		return false, nil // settings for granted hosts always set only-hosts
 	}
-	owner, err := c.owner(ctx, tx, caller, r)
+	owner, err := c.owner(ctx, caller, r)
 	if err != nil {
-		return err
+		return false, err
 	}
 	submitted, _ := c.settingsOf(r, owner)
 	loaded, bad := submitted.load()
 	var faults []FieldError
 	for _, f := range bad {
 		if f.Code == faultPermission {
-			return nil // an admin has submitted it
+			return false, nil // an admin has submitted it
 		}
 		if f.Code == faultHost {
 			faults = append(faults, f)
 		}
 	}
 	if len(faults) > 0 {
-		return Invalid("the crawl", faults)
+		return false, Invalid("the crawl", faults)
 	}
 	if loaded == nil || slices.Equal(r.stored[only], loaded.Settings.StoredWithSecrets()[only]) {
-		return nil
+		return false, nil
 	}
 	r.stored[only] = loaded.Settings.StoredWithSecrets()[only]
-	return tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", r.stored, r.ID)
+	return true, nil
 }
 
 // refuse says which settings of a request the plan does not allow.
@@ -380,7 +382,7 @@ func WithoutUserinfo(starts []string) {
 
 // Get returns a crawl.
 func (c *Crawls) Get(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
-	r, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id)
+	r, err := c.s.getWhole(ctx, caller.Visible(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -485,18 +487,27 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		}
 	}
 	var r *row
-	changed := false
-	err := c.s.Write(ctx, func(tx *Tx) (err error) {
-		if r, err = getRow(ctx, tx, caller.Visible(), id); err != nil {
+	changed, bound := false, false
+	err := c.change(ctx, caller, id, func(whole *row) error {
+		after := *whole
+		if _, err := after.decide(command, time.Now()); err != nil {
 			return err
 		}
+		if bound = false; after.State != Queued || whole.State == Queued {
+			return nil
+		}
+		var err error
+		bound, err = c.checkGrant(ctx, caller, whole)
+		return err
+	}, func(tx *Tx, now *row) error {
+		r = now
 		before := *r
 		event, err := r.decide(command, tx.now)
 		if err != nil {
 			return err
 		}
-		if r.State == Queued && before.State != Queued {
-			if err := c.checkGrant(ctx, tx, caller, r); err != nil {
+		if bound {
+			if err := r.putBound(tx); err != nil {
 				return err
 			}
 		}

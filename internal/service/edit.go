@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 )
@@ -15,12 +16,12 @@ import (
 // name, labels, priority and limits can be, and while it is queued or paused also its scope.
 func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
 	var r *row
-	err := c.s.Write(ctx, func(tx *Tx) (err error) {
-		if r, err = getRow(ctx, tx, caller.Visible(), id); err != nil {
-			return err
-		}
-		return c.edit(ctx, tx, caller, r, &e)
-	})
+	var input *encodedInput
+	err := c.change(ctx, caller, id, func(whole *row) (err error) {
+		r = whole
+		input, err = c.edit(ctx, caller, r, &e)
+		return err
+	}, func(tx *Tx, _ *row) error { return r.putEdit(tx, caller, &e, input) })
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +31,50 @@ func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*
 	return c.show(r), nil
 }
 
-func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Edit) error {
-	if r.State == Deleting {
-		return &Error{Code: ErrState, Detail: "the crawl is being deleted", State: r.State, Allowed: r.allowed(tx.now)}
+// errChanged means that a crawl has changed since it was judged.
+var errChanged = errors.New("the crawl has changed meanwhile")
+
+// change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
+// many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, or is in another state, it
+// is judged again. judge may change what the crawl was submitted with; record gets this with the row as it is now.
+func (c *Crawls) change(ctx context.Context, caller *Caller, id string, judge func(*row) error,
+	record func(tx *Tx, now *row) error) error {
+	for {
+		r, err := c.s.getWhole(ctx, caller.Visible(), id)
+		if err != nil {
+			return err
+		}
+		if err := judge(r); err != nil {
+			return err
+		}
+		err = c.s.Write(ctx, func(tx *Tx) error {
+			now, err := getRow(ctx, tx, caller.Visible(), id)
+			if err != nil {
+				return err
+			}
+			if now.edits != r.edits || now.State != r.State || now.Generation != r.Generation ||
+				now.hasStarted() != r.hasStarted() {
+				return errChanged
+			}
+			now.starts, now.given, now.stored, now.Settings = r.starts, r.given, r.stored, r.Settings
+			return record(tx, now)
+		})
+		if !errors.Is(err, errChanged) {
+			return err
+		}
 	}
-	owner, err := c.owner(ctx, tx, caller, r)
+}
+
+// edit changes a row as an edit asks, or names every fault of it. It returns what the crawl is submitted with if the
+// edit changes that.
+func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*encodedInput, error) {
+	if r.State == Deleting {
+		return nil, &Error{Code: ErrState, Detail: "the crawl is being deleted", State: r.State,
+			Allowed: r.allowed(time.Now())}
+	}
+	owner, err := c.owner(ctx, caller, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	editable := r.editable()
 	var faults []FieldError
@@ -48,7 +86,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	}
 	plan, wrong, err := c.choosePlan(ctx, owner, r.Plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if e.Plan != nil {
 		r.Plan, faults = plan.Name, append(faults, wrong...)
@@ -79,7 +117,8 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 			r.given[name] = value
 		}
 	}
-	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
+	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
+	if changesInput {
 		warnings, asked := r.Warnings, e.Settings
 		if e.Plan != nil {
 			asked = r.given
@@ -89,22 +128,30 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 			r.Warnings = warnings // new ones are about settings that were judged before
 		}
 	}
-	if err := Invalid("the change", faults); err != nil {
-		return err
+	if err := Invalid("the change", faults); err != nil || !changesInput {
+		return nil, err
 	}
-	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, "+
-		"first_starts_json = ?, start_count = ?, result_json = ? WHERE id = ?",
-		r.Name, r.Labels, r.Plan, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.Result, r.ID)
-	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
-		err = errors.Join(err, r.putInput(tx))
+	return r.encodeInput(), nil
+}
+
+// putEdit stores a row that was edited. The input is nil if the edit does not change it.
+func (r *row) putEdit(tx *Tx, caller *Caller, e *Edit, input *encodedInput) error {
+	err := tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, "+
+		"first_starts_json = ?, start_count = ?, edits = edits + 1 WHERE id = ?",
+		r.Name, r.Labels, r.Plan, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.ID)
+	if input != nil {
+		err = errors.Join(err, r.putInput(tx, input))
+	}
+	if input != nil && !r.hasStarted() { // the result is what the settings are warned of
+		err = errors.Join(err, tx.Change("UPDATE crawl SET result_json = ? WHERE id = ?", r.Result, r.ID))
 	}
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID,
 		map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 
 // owner is the caller with its own scopes and the account of the crawl.
-func (c *Crawls) owner(ctx context.Context, tx *Tx, caller *Caller, r *row) (*Caller, error) {
-	account, err := getAccount(ctx, tx, r.Account)
+func (c *Crawls) owner(ctx context.Context, caller *Caller, r *row) (*Caller, error) {
+	account, err := getAccount(ctx, c.s.db.Read(), r.Account)
 	as := *caller
 	as.Account = account
 	return &as, err

@@ -38,7 +38,7 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 	if err != nil || c.Plan != "safe" || c.Priority != 4 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	r, err := getRow(t.Context(), ts.db.Read(), "", c.ID)
+	r, err := ts.getWhole(t.Context(), "", c.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestWithdrawnHosts(t *testing.T) {
 	if faults := again(tenant(), own, CommandRecrawl, Complete); faults != nil {
 		t.Errorf("with one host: %v", faults)
 	}
-	if r, err := getRow(t.Context(), ts.db.Read(), "", own); err != nil ||
+	if r, err := ts.getWhole(t.Context(), "", own); err != nil ||
 		!slices.Equal(r.stored["only-hosts"], []string{"a.test"}) {
 		t.Errorf("it is bound to %v, %v", r.stored["only-hosts"], err)
 	}

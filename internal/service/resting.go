@@ -93,7 +93,7 @@ func (c *Crawls) read(ctx context.Context, id string, read func(*state.Store, []
 
 // readResting calls see with the store of a crawl that does not run. A crawl that has no store has no pages.
 func (c *Crawls) readResting(ctx context.Context, id string, see func(*state.Store, []string) error) error {
-	row, err := getRow(ctx, c.s.db.Read(), "", id)
+	row, err := c.s.getWhole(ctx, "", id)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type row struct {
 	elapsed     time.Duration // of this generation
 	counted     int64         // pages of this generation that are booked
 	disk        int64
+	edits       int64 // how often it was edited
 	// the latest generation that ended; it is later than the present one after a recrawl that was cancelled
 	lastRun uint32
 }
@@ -33,7 +34,7 @@ const (
 	rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, " +
 		"first_starts_json, start_count, profile, recrawl_json, plan, priority, schedule, created_at, queued_at, " +
 		"started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, result_json, " +
-		"progress_json, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = " +
+		"progress_json, edits, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = " +
 		"crawl.id)"
 	inputColumns = "starts_json, settings_json, shown_json, stored_json"
 )
@@ -51,7 +52,7 @@ func loadRows(ctx context.Context, q Queryer, whole bool, where string, args ...
 		dest := []any{&r.ID, &r.Account, &r.Name, &r.Labels, &r.Generation, &r.State, &r.Desired, &r.Waiting.Code,
 			&r.Waiting.Detail, &r.StartURLs, &r.StartURLCount, &r.Profile, &r.recrawl, &r.Plan, &r.Priority,
 			&r.Schedule, &r.CreatedAt, &r.queuedAt, &r.StartedAt, &r.EndedAt, &r.begun, &r.resumeFirst, &r.trial,
-			&r.elapsed, &r.counted, &r.disk, &r.Result, &r.Progress, &r.lastRun}
+			&r.elapsed, &r.counted, &r.disk, &r.Result, &r.Progress, &r.edits, &r.lastRun}
 		if whole {
 			dest = append(dest, &r.starts, &r.given, &r.Settings, &r.stored)
 		}
@@ -70,12 +71,23 @@ func loadRows(ctx context.Context, q Queryer, whole bool, where string, args ...
 	return rows, err
 }
 
-// getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
+// getRow reads a crawl without its settings, and with its first start URLs only. Account, if it is given, is the only
+// one whose crawls are found.
 func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
+	return findRow(ctx, q, false, account, id)
+}
+
+// getWhole reads a crawl with its settings and all its start URLs, which may be large. So it cannot be used in a
+// transaction, for which all others wait that write.
+func (s *Service) getWhole(ctx context.Context, account, id string) (*row, error) {
+	return findRow(ctx, s.db.Read(), true, account, id)
+}
+
+func findRow(ctx context.Context, q Queryer, whole bool, account, id string) (*row, error) {
 	if !isID(id) {
 		return nil, notFound("crawl", id)
 	}
-	rows, err := loadRows(ctx, q, true, "WHERE id = ? AND (account = ? OR ? = '')", id, account, account)
+	rows, err := loadRows(ctx, q, whole, "WHERE id = ? AND (account = ? OR ? = '')", id, account, account)
 	if err == nil && len(rows) == 0 {
 		err = notFound("crawl", id)
 	}
@@ -86,21 +98,34 @@ func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
 }
 
 // insert stores a new crawl.
-func (r *row) insert(tx *Tx) error {
+func (r *row) insert(tx *Tx, input *encodedInput) error {
 	return errors.Join(tx.Insert("crawl", "id, account, state, desired, plan, priority, profile, name, labels_json, "+
 		"schedule, first_starts_json, start_count, created_at, queued_at", r.ID, r.Account, r.State, r.Desired, r.Plan,
 		r.Priority, r.Profile, r.Name, r.Labels, r.Schedule, r.StartURLs, len(r.starts), tx.now, tx.now),
-		r.putInput(tx))
+		r.putInput(tx, input))
+}
+
+// encodedInput is what a crawl was submitted with, as it is stored. It is made before the transaction.
+type encodedInput struct{ starts, given, shown, stored string }
+
+func (r *row) encodeInput() *encodedInput {
+	return &encodedInput{ToJSON(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored)}
 }
 
 // putInput stores what the crawl was submitted with. It is refused if the database would hold more of the account than
 // its plan allows.
-func (r *row) putInput(tx *Tx) error {
-	starts, given, shown, stored := ToJSON(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored)
+func (r *row) putInput(tx *Tx, in *encodedInput) error {
 	return errors.Join(
-		tx.Put("crawl_input", "crawl", "crawl, "+inputColumns, r.ID, starts, given, shown, stored),
-		tx.Change("UPDATE crawl SET input_bytes = ? WHERE id = ?", len(starts)+len(given)+len(shown)+len(stored), r.ID),
+		tx.Put("crawl_input", "crawl", "crawl, "+inputColumns, r.ID, in.starts, in.given, in.shown, in.stored),
+		tx.Change("UPDATE crawl SET input_bytes = ? WHERE id = ?",
+			len(in.starts)+len(in.given)+len(in.shown)+len(in.stored), r.ID),
 		tx.CheckInput(r.Account))
+}
+
+// putBound stores the effective settings alone, after the crawl was bound to fewer hosts.
+func (r *row) putBound(tx *Tx) error {
+	return errors.Join(tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", r.stored, r.ID),
+		tx.Change("UPDATE crawl SET edits = edits + 1 WHERE id = ?", r.ID))
 }
 
 // setStarts takes start URLs, and shows the first of them.

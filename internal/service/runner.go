@@ -121,7 +121,7 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 		return err
 	}
 	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial}
-	if err := run.prepare(ctx, r); err != nil {
+	if err := run.prepare(ctx); err != nil {
 		return errors.Join(run.end(nil, err), run.closeLog())
 	}
 	d.mu.Lock()
@@ -137,7 +137,7 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 func (r *runner) setLimits(ctx context.Context) error {
 	r.editing.Lock()
 	defer r.editing.Unlock()
-	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
+	row, err := r.d.s.getWhole(ctx, "", r.id)
 	plan := r.planOfRun()
 	if err != nil || row.isSafe() || plan.Safe {
 		return err
@@ -194,16 +194,16 @@ func (r *runner) again() (bool, error) {
 	if err := r.d.s.Write(ctx, func(tx *Tx) error { return r.save(tx, live, notices) }); err != nil {
 		return false, err
 	}
-	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
-	if err != nil {
-		return false, err
-	}
-	return true, r.prepare(ctx, row)
+	return true, r.prepare(ctx)
 }
 
-// prepare makes the crawl of a row.
-func (r *runner) prepare(ctx context.Context, row *row) error {
+// prepare makes the crawl of the row.
+func (r *runner) prepare(ctx context.Context) error {
 	s := r.d.s
+	row, err := s.getWhole(ctx, "", r.id)
+	if err != nil {
+		return err
+	}
 	starts, faults := parseStarts(row.starts)
 	if err := Invalid("the crawl", faults); err != nil {
 		return err

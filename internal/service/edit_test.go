@@ -1,0 +1,196 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/test/testweb"
+)
+
+// What a caller asks for is judged while another transaction is under way. Only what is accepted waits for it.
+func TestJudgedBeforeTheTransaction(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	hosts := []string{"a.test"}
+	account, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := &Caller{Account: account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
+	c := ts.submit(tenant, "https://a.test/", "profile", `"own-site"`)
+	ts.do(c.ID, CommandPause)
+	hosts = []string{}
+	if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err = ts.Write(ctx, func(*Tx) error {
+		_, err := ts.Crawls.Edit(ctx, ts.admin, c.ID, Edit{StartURLs: &[]string{"https://a.test/", "x://y"}})
+		refusedBy(t, "an edit of the start URLs", err, "start_urls[1]", "bad_value")
+		_, err = ts.Crawls.Edit(ctx, ts.admin, c.ID, Edit{Labels: new(make([]string, maxLabels+1))})
+		if _, ok := errors.AsType[*Error](err); !ok {
+			t.Errorf("an edit of the labels: %v", err)
+		}
+		_, err = ts.Crawls.Command(ctx, tenant, c.ID, CommandResume, nil)
+		refusedBy(t, "a resume without the host", err, "settings.profile", faultHost)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The records of a run do not read what its crawl was submitted with, which may be large: all who write wait for them.
+func TestRecordsReadNoInput(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 8})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(2)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 3)
+	err := ts.Write(t.Context(),
+		func(tx *Tx) error { return tx.Change("UPDATE crawl_input SET starts_json = 'no JSON'") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.Release()
+	for {
+		added := ts.Events.Added()
+		list, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatal(list, err)
+		}
+		if got := list.Items[0]; got.State.Ended() {
+			if got.State != Complete || got.Done != 8 || got.ID != c.ID {
+				t.Errorf("it is %s with %d pages", got.State, got.Done)
+			}
+			return
+		}
+		select {
+		case <-added:
+		case <-t.Context().Done():
+			t.Fatal("it did not end")
+		}
+	}
+}
+
+// editWhile edits a crawl. Between the judgement and the transaction it does something else, once.
+func (ts *testService) editWhile(id string, e Edit, meanwhile func()) error {
+	var r *row
+	var input *encodedInput
+	var once sync.Once
+	return ts.Crawls.change(ts.t.Context(), ts.admin, id, func(whole *row) (err error) {
+		r = whole
+		input, err = ts.Crawls.edit(ts.t.Context(), ts.admin, r, &e)
+		once.Do(meanwhile)
+		return err
+	}, func(tx *Tx, _ *row) error { return r.putEdit(tx, ts.admin, &e, input) })
+}
+
+// An edit of a crawl that changes while it is judged is judged again.
+func TestEditMeetsAnotherChange(t *testing.T) {
+	name := "renamed"
+	starts := Edit{StartURLs: &[]string{"https://b.test/"}, Name: &name}
+	for _, c := range []struct {
+		what  string
+		edit  Edit
+		other func(ts *testService, id string)
+		// what follows
+		refused string // field of the fault, or the state
+		depth   string
+		labels  []string
+	}{
+		{what: "settings and settings", edit: Edit{Settings: raw("max_urls", "5"), Name: &name},
+			other: func(ts *testService, id string) {
+				edit(ts, id, Edit{Settings: raw("max_depth", "3"), Labels: &[]string{"l"}})
+			}, depth: "3", labels: []string{"l"}},
+		{what: "the name and the labels", edit: Edit{Name: &name},
+			other: func(ts *testService, id string) { edit(ts, id, Edit{Labels: &[]string{"l"}}) }, labels: []string{"l"}},
+		{what: "start URLs and settings", edit: starts,
+			other: func(ts *testService, id string) { edit(ts, id, Edit{Settings: raw("max_depth", "4")}) }, depth: "4"},
+		{what: "start URLs and a start", edit: starts, other: begin, refused: "start_urls"},
+		{what: "a limit and a start", edit: Edit{Settings: raw("max_urls", "5"), Name: &name}, other: begin},
+		{what: "the scope and a start", edit: Edit{Settings: raw("scope", `"domain"`)}, other: begin,
+			refused: "settings.scope"},
+		{what: "the name and a deletion", edit: Edit{Name: &name},
+			other: func(ts *testService, id string) { ts.do(id, CommandDelete) }, refused: "deleting"},
+		{what: "start URLs and a cancellation", edit: starts,
+			other: func(ts *testService, id string) { ts.do(id, CommandCancel) }, refused: "start_urls"},
+	} {
+		ts := openService(t, Options{RecordsOnly: true})
+		id := ts.submit(ts.admin, "https://a.test/", "user_agent", `"mine"`).ID
+		err := ts.editWhile(id, c.edit, func() { c.other(ts, id) })
+		refusal, _ := errors.AsType[*Error](err)
+		if c.refused != "" {
+			if refusal == nil || string(refusal.State) != c.refused && !slices.Equal(faultsOf(err), []string{c.refused}) {
+				t.Errorf("%s: %v, want a refusal of %s", c.what, err, c.refused)
+			}
+			continue
+		}
+		r, getErr := ts.getWhole(t.Context(), "", id)
+		if err := errors.Join(err, getErr); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if r.Name != name || string(r.given["max_depth"]) != c.depth || fmt.Sprint(r.Labels) != fmt.Sprint(c.labels) ||
+			r.setting("user-agent") == "" || len(r.starts) != 1 || c.edit.StartURLs != nil &&
+			r.starts[0] != "https://b.test/" || string(r.given["max_urls"]) != string(c.edit.Settings["max_urls"]) {
+			t.Errorf("%s: %s", c.what, ToJSON(r.Crawl))
+		}
+	}
+}
+
+func edit(ts *testService, id string, e Edit) {
+	ts.t.Helper()
+	if _, err := ts.Crawls.Edit(ts.t.Context(), ts.admin, id, e); err != nil {
+		ts.t.Error(err)
+	}
+}
+
+// begin makes a crawl one that runs, as the dispatcher does.
+func begin(ts *testService, id string) {
+	ts.t.Helper()
+	err := ts.Write(ts.t.Context(), func(tx *Tx) error {
+		r, err := getRow(ts.t.Context(), tx, "", id)
+		if err != nil {
+			return err
+		}
+		r.State, r.StartedAt = Running, page.Time{Time: tx.now}
+		return r.move(tx, Actor{System: "test"}, CrawlStarted, nil)
+	})
+	if err != nil {
+		ts.t.Error(err)
+	}
+}
+
+// Of many edits at once none is lost, and none is recorded in part.
+func TestEditsAtOnce(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.submit(ts.admin, "https://a.test/").ID
+	settings := []string{"max_urls", "max_depth", "max_urls_per_host", "max_body_size"}
+	var group sync.WaitGroup
+	for i, name := range settings {
+		group.Go(func() {
+			for n := range 3 {
+				edit(ts, id, Edit{Settings: raw(name, fmt.Sprint(100*i+n+1))})
+			}
+		})
+	}
+	group.Wait()
+	r, err := ts.getWhole(t.Context(), "", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range settings {
+		if want := fmt.Sprint(100*i + 3); string(r.given[name]) != want || fmt.Sprint(r.Settings[name]) != want {
+			t.Errorf("%s is %s, shown as %v, want %s", name, r.given[name], r.Settings[name], want)
+		}
+	}
+	if r.edits != int64(3*len(settings)) {
+		t.Errorf("%d edits", r.edits)
+	}
+}
