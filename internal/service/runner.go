@@ -120,6 +120,8 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	if err != nil || !starts {
 		return err
 	}
+	// The row says that the crawl runs. If the process ends now, it is paused as any other (drain).
+	ctx = context.WithoutCancel(ctx)
 	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial}
 	if err := run.prepare(ctx); err != nil {
 		return errors.Join(run.end(nil, err), run.closeLog())
