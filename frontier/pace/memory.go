@@ -1,19 +1,65 @@
 package pace
 
 import (
-	"maps"
 	"slices"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
+)
+
+const (
+	mostLearned  = 100_000 // hosts that a memory has
+	mostOfDomain = 1000    // of them, hosts of one registrable domain, whose owner can make any number of names
 )
 
 // memory is what a registry knows of hosts also when no crawl asks them: what crawls have learned, and which hosts have
 // changed since the owner of the registry last stored them. It is guarded by the registry's lock.
 type memory struct {
-	learned map[string]Learned // of hosts about which anything was learned
-	changed map[string]bool    // since the last call of Registry.Changes
+	learned map[string]remembered // of hosts about which anything was learned; at most mostLearned
+	domains map[string][]string   // those hosts by their registrable domain, in the order in which they were added
+	changed map[string]bool       // since the last call of Registry.Changes
 }
 
-func newMemory() memory { return memory{learned: map[string]Learned{}, changed: map[string]bool{}} }
+// remembered is what is known of one host.
+type remembered struct {
+	Learned
+	stored bool // the owner of the registry has it
+}
+
+func newMemory() memory {
+	return memory{learned: map[string]remembered{}, domains: map[string][]string{}, changed: map[string]bool{}}
+}
+
+// put adds or replaces what is known of a host. If there is no room for another host, the one of its domain that was
+// added first is forgotten; if the domain has few, any host.
+func (m *memory) put(host string, r remembered) {
+	if _, known := m.learned[host]; !known {
+		domain := weburl.RegistrableDomain(host)
+		if hosts := m.domains[domain]; len(hosts) >= mostOfDomain {
+			m.forget(hosts[0])
+		} else if len(m.learned) >= mostLearned {
+			for other := range m.learned {
+				m.forget(other)
+				break
+			}
+		}
+		m.domains[domain] = append(m.domains[domain], host)
+	}
+	m.learned[host] = r
+}
+
+// forget removes a host. It counts as changed if it was stored.
+func (m *memory) forget(host string) {
+	if delete(m.changed, host); m.learned[host].stored {
+		m.changed[host] = true
+	}
+	delete(m.learned, host)
+	domain := weburl.RegistrableDomain(host)
+	hosts := slices.DeleteFunc(m.domains[domain], func(other string) bool { return other == host })
+	if m.domains[domain] = hosts; len(hosts) == 0 {
+		delete(m.domains, domain)
+	}
+}
 
 // facts is what is known of a host that no crawl of the registry asks yet.
 func (m *memory) facts(host string, now int64) (f facts) {
@@ -41,7 +87,7 @@ func (m *memory) note(host string, before, after *facts) {
 	if before.learned == after.learned && before.floor == after.floor && before.askedUntil == after.askedUntil {
 		return
 	}
-	m.learned[host] = Pace{facts: *after}.Learned()
+	m.put(host, remembered{Pace{facts: *after}.Learned(), m.learned[host].stored})
 	m.changed[host] = true
 }
 
@@ -50,29 +96,35 @@ func (m *memory) note(host string, before, after *facts) {
 func (r *Registry) Remember(host string, l Learned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory.learned[host] = l
+	r.memory.put(host, remembered{l, true})
 }
 
 // Changes returns what was learned about hosts since the last call, by host. A zero delay means that the host has
-// recovered. The registry forgets hosts about which nothing is left to know.
+// recovered, or was forgotten because there are too many others. The registry forgets hosts about which nothing is left
+// to know.
 func (r *Registry) Changes() map[string]Learned {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Unix(0, r.now())
+	nothing := func(l Learned) bool { return l.Delay == 0 && l.Floor == 0 && l.AskedUntil.Before(now) }
 	out := make(map[string]Learned, len(r.memory.changed))
 	for host := range r.memory.changed {
-		l := r.memory.learned[host]
-		if s := r.hosts[host]; s != nil {
-			l.LastSuccess = unixOrZero(s.lastSuccess)
+		l, known := r.memory.learned[host]
+		if known {
+			if s := r.hosts[host]; s != nil {
+				l.LastSuccess = unixOrZero(s.lastSuccess)
+			}
+			l.stored = !nothing(l.Learned) // an owner does not keep nothing
 			r.memory.learned[host] = l
 		}
-		out[host] = l
+		out[host] = l.Learned
 	}
 	clear(r.memory.changed)
-	now := time.Unix(0, r.now())
-	maps.DeleteFunc(r.memory.learned, func(_ string, l Learned) bool {
-		return l.Delay == 0 && l.Floor == 0 &&
-			l.AskedUntil.Before(now)
-	})
+	for host, l := range r.memory.learned {
+		if nothing(l.Learned) {
+			r.memory.forget(host)
+		}
+	}
 	return out
 }
 
@@ -95,7 +147,7 @@ func (r *Registry) Host(name string) (HostState, bool) {
 	l, known := r.memory.learned[name]
 	s := r.hosts[name]
 	if s == nil {
-		return HostState{Learned: l}, known
+		return HostState{Learned: l.Learned}, known
 	}
 	state := HostState{
 		Learned: Pace{facts: s.facts}.Learned(), LastStart: unixOrZero(s.lastStart), Refusals: int(s.refusals),

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,59 @@ func TestRegistryRemembers(t *testing.T) {
 		}
 		if _, ok := r.Host("unknown.example"); ok {
 			t.Error("unknown.example is known")
+		}
+	})
+}
+
+// A domain that has any number of names takes a bounded part of the memory, and so do all domains together. What is
+// forgotten is reported once, if it was reported before, so that its owner forgets it too.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := NewRegistry(), Polite()
+		refuse := func(host string) {
+			var p Pace
+			h := r.Join(host, &p, func(*Handle) {})
+			_, _, _ = h.Apply(p, &c, Event{Class: ClassThrottled, Now: time.Now(), RetryAfter: time.Hour})
+			h.Leave(r.now())
+		}
+		stored := map[string]Learned{}
+		store := func() (changes int) {
+			all := r.Changes()
+			for host, l := range all {
+				if stored[host] = l; l == (Learned{}) {
+					delete(stored, host)
+				}
+			}
+			return len(all)
+		}
+		refuse("www.other.example")
+		for part := range 3 {
+			for i := range 2 * mostOfDomain {
+				refuse(fmt.Sprintf("h%d.part%d.many.example", i, part))
+			}
+			if got := store(); got > 2*mostOfDomain+1 {
+				t.Errorf("%d changes at once", got)
+			}
+		}
+		if _, ok := r.Host("www.other.example"); len(stored) != mostOfDomain+1 || !ok {
+			t.Errorf("%d hosts of a domain are stored; another one is known: %v", len(stored)-1, ok)
+		}
+		if _, ok := stored[fmt.Sprintf("h%d.part2.many.example", 2*mostOfDomain-1)]; !ok {
+			t.Error("the last host is not stored")
+		}
+		for i := range mostLearned + 100 {
+			r.Remember(fmt.Sprintf("[2001:db8::%x]", i), Learned{Delay: time.Second})
+		}
+		if got := len(r.memory.learned); got != mostLearned {
+			t.Errorf("%d hosts are known", got)
+		}
+		if store(); store() != 0 {
+			t.Error("what was forgotten is reported twice")
+		}
+		for host := range stored {
+			if _, ok := r.memory.learned[host]; !ok {
+				t.Fatalf("%s is stored and not known", host)
+			}
 		}
 	})
 }

@@ -49,6 +49,8 @@ type CrawlCount struct {
 const (
 	// writeEvery is how often changes are written. A host that changes more often is written once.
 	writeEvery = 10 * time.Second
+	// writeAtOnce is how many hosts are written in one transaction, so that other writers do not wait for long.
+	writeAtOnce = 500
 	// keepLearned is how long a pace is remembered after its last change. Later the host may have recovered without any
 	// crawl finding out.
 	keepLearned = 30 * 24 * time.Hour
@@ -101,11 +103,23 @@ func (h *Hosts) Run(ctx context.Context) {
 // save writes what has changed. What cannot be written is kept for the next time.
 func (h *Hosts) save(ctx context.Context) {
 	maps.Copy(h.unsaved, h.shared.Pace().Changes())
-	if len(h.unsaved) == 0 {
-		return
+	for len(h.unsaved) > 0 {
+		if err := h.savePart(ctx); err != nil {
+			h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
+			return
+		}
 	}
+}
+
+// savePart writes some of what has changed. With the last part it removes the rows that are not needed any more.
+func (h *Hosts) savePart(ctx context.Context) error {
+	var written []string
 	err := h.service.Write(ctx, func(tx *service.Tx) error {
+		written = nil
 		for name, l := range h.unsaved {
+			if len(written) == writeAtOnce {
+				return nil
+			}
 			text := service.ToJSON(l)
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
 				text = "" // nothing is left to know
@@ -113,15 +127,18 @@ func (h *Hosts) save(ctx context.Context) {
 			if err := tx.Put("host", "name", "name, learned, updated_at", name, text, tx.Now()); err != nil {
 				return err
 			}
+			written = append(written, name)
 		}
 		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)",
 			tx.Now().Add(-keepLearned))
 	})
 	if err != nil {
-		h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
-		return
+		return err
 	}
-	clear(h.unsaved)
+	for _, name := range written {
+		delete(h.unsaved, name)
+	}
+	return nil
 }
 
 // Get says what is known of a host.

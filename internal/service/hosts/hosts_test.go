@@ -231,6 +231,42 @@ func TestLearnedIsKept(t *testing.T) {
 	})
 }
 
+// A domain whose every name refuses leaves a bounded number of rows, and the next process learns no more of it.
+func TestLearnedIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	count := func(f *fixture) (n int) {
+		row := f.DB().Read().QueryRowContext(f.t.Context(), "SELECT count(*) FROM host")
+		if err := row.Scan(&n); err != nil {
+			f.t.Fatal(err)
+		}
+		return n
+	}
+	const most = 1000
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
+		c := pace.Polite()
+		for i := range 3 * most {
+			var p pace.Pace
+			handle := f.Shared().Pace().Join(fmt.Sprintf("h%d.many.example", i), &p, func(*pace.Handle) {})
+			_, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now()})
+			if i%most == most/2 {
+				time.Sleep(2 * writeEvery)
+			}
+		}
+		time.Sleep(2 * writeEvery)
+		synctest.Wait()
+		if n := count(f); n != most {
+			t.Errorf("%d rows, want %d", n, most)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
+		if n := count(f); n != most {
+			t.Errorf("%d rows for the next process, want %d", n, most)
+		}
+	})
+}
+
 // A host that is denied while a crawl asks it: the crawl ends without it, and so do those that come later, also in the
 // next process.
 func TestDeny(t *testing.T) {

@@ -27,7 +27,7 @@ var allowedImports = map[string][]string{
 	"frontier/internal/limit":   {},
 	"frontier/internal/memory":  {},
 	"frontier/internal/waiters": {},
-	"frontier/pace":             {},
+	"frontier/pace":             {"frontier/weburl"},
 	"internal/test/storetest":   {"frontier", "frontier/pace", "frontier/weburl"},
 	"state": {"frontier", "state/internal/badgerfiles", "state/internal/keyset",
 		"state/internal/overlay", "state/internal/record", "state/internal/txn", "wal", "internal/disk",
