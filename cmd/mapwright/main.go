@@ -126,7 +126,7 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 		newExport(root), newChanges(root), newWipe(root))
 	group("serve", "A server for crawls:", newServe(root), newKeys(root), newRemote(root))
 	group("look", "Looking at one page:", newInspect(root), newRobots(root))
-	group("other", "More:", newDemo(root), newDoctor(root), newVersion(root))
+	group("other", "More:", newDemo(root), newDoctor(root), newMan(root), newVersion(root))
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	return root.Command
