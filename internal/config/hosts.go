@@ -17,22 +17,23 @@ type HostSet struct {
 const maxOnlyHosts = 100_000
 
 // NormalHosts brings hosts such as example.com, and *.example.com for all hosts below it, to the one form in which
-// hosts are compared.
+// hosts are compared. A dot at the end does not count: "example.com." is the same server.
 func NormalHosts(patterns []string) ([]string, error) {
 	var out []string
 	for _, text := range patterns {
 		domain, wild := strings.CutPrefix(text, "*.")
 		u, err := weburl.Parse("http://" + domain + "/")
-		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil ||
-			strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
+		host := strings.Clone(strings.TrimSuffix(u.Host(), "."))
+		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil || host == "" ||
+			strings.HasSuffix(host, ".") || strings.ContainsAny(domain, "*/\\@?#") ||
+			!address && strings.Contains(domain, ":") {
 			return nil, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below",
 				text)
 		}
-		if host := strings.Clone(u.Host()); wild {
-			out = append(out, "*."+host)
-		} else {
-			out = append(out, host)
+		if wild {
+			host = "*." + host
 		}
+		out = append(out, host)
 	}
 	return out, nil
 }
@@ -54,8 +55,11 @@ func NewHostSet(patterns []string) (HostSet, error) {
 // IsEmpty reports whether no host is in the set.
 func (s *HostSet) IsEmpty() bool { return len(s.exact) == 0 && len(s.below) == 0 }
 
-// Has reports whether a host, in the form of weburl.URL.Host, is in the set.
-func (s *HostSet) Has(host string) bool { return s.exact[host] || s.hasBelow(host) }
+// Has reports whether a host, in the form of weburl.URL.Host, is in the set. A dot at its end does not count.
+func (s *HostSet) Has(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	return s.exact[host] || s.hasBelow(host)
+}
 
 func (s *HostSet) hasBelow(host string) bool {
 	if len(s.below) == 0 {

@@ -213,7 +213,8 @@ const maxReason = 500
 // Allow ends a denial. Crawls that have blocked the host try it again when they are resumed.
 func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Host, error) {
 	return h.change(ctx, c, "host.allow", name, func(tx *service.Tx, name string) error {
-		return tx.Change("UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name = ?", name)
+		return tx.Change("UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name IN (?, ?)",
+			name, name+".") // earlier versions stored a dot at the end
 	})
 }
 
