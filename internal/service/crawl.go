@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -91,7 +92,20 @@ type Result struct {
 	Success  *bool       `json:"success,omitempty"`
 	Reason   string      `json:"reason,omitempty"`
 	Errors   []string    `json:"errors"`
-	Warnings []string    `json:"warnings"`
+	Warnings []string    `json:"warnings,omitzero"` // lists of crawls leave them out
+}
+
+// bounded are the first of the texts that a report has of one kind. The database keeps them for each generation, and a
+// crawled site decides how many and how long they are.
+func bounded(texts []string, kind string) []string {
+	const most = 16 << 10 // bytes
+	bytes := 0
+	for i, text := range texts {
+		if bytes += len(text); bytes > most {
+			return append(slices.Clone(texts[:i]), fmt.Sprintf("and %d more: report.json has all %s", len(texts)-i, kind))
+		}
+	}
+	return texts
 }
 
 // Progress is how far a crawl is: a running crawl at this moment, another crawl when it last stopped.

@@ -400,7 +400,7 @@ func (c *Crawls) show(r *row) *Crawl {
 	return &crawl
 }
 
-// List returns crawls, newest first.
+// List returns crawls, newest first, without settings and warnings. A part ends earlier if its crawls are large.
 func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
 	query, args := "WHERE 1 = 1", []any{}
 	where := func(condition string, values ...any) {
@@ -436,21 +436,39 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
 	}
 	limit := listLimit(f.Limit)
-	rows, err := loadRows(ctx, c.s.db.Read(), false, query+" ORDER BY created_at DESC, id DESC LIMIT ?",
-		append(args, limit+1)...)
+	type place struct {
+		at int64
+		id string
+	}
+	found, err := Collect(ctx, c.s.db.Read(), func(p *place) []any { return []any{&p.at, &p.id} },
+		"SELECT created_at, id FROM crawl "+query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, err
 	}
-	out := &List[*Crawl]{Items: []*Crawl{}}
-	if len(rows) > limit {
-		last := rows[limit-1]
-		rows = rows[:limit]
-		out.NextCursor = fmt.Sprintf("%d.%s", Millis(last.CreatedAt.Time), last.ID)
+	ids := []string{}
+	for _, p := range found[:min(limit, len(found))] {
+		ids = append(ids, p.id)
 	}
-	for _, r := range rows {
-		out.Items = append(out.Items, c.show(r))
+	rows, used, err := listRows(ctx, c.s.db.Read(), ids)
+	if err != nil {
+		return nil, err
+	}
+	out := &List[*Crawl]{Items: c.showAll(rows)}
+	if used < len(found) {
+		out.NextCursor = fmt.Sprintf("%d.%s", found[used-1].at, found[used-1].id)
 	}
 	return out, nil
+}
+
+// showAll completes the rows of a list.
+func (c *Crawls) showAll(rows []*row) []*Crawl {
+	crawls := []*Crawl{}
+	for _, r := range rows {
+		crawl := c.show(r)
+		crawl.Warnings = nil // they are not read
+		crawls = append(crawls, crawl)
+	}
+	return crawls
 }
 
 func escapeLike(text string) string {
@@ -577,29 +595,24 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 		}
 	}
 	limit := listLimit(f.Limit)
-	out := &List[*Crawl]{Items: []*Crawl{}}
-	at, ids := map[string]int{}, []any{}
+	at, ids := []int{}, []string{}
 	for i, place := range c.dispatch.queue() {
 		if i < after || account != "" && place.account != account {
 			continue
 		}
-		if len(ids) == limit {
-			out.NextCursor = strconv.Itoa(i)
+		at, ids = append(at, i), append(ids, place.id)
+		if len(ids) > limit {
 			break
 		}
-		at[place.id], ids = i, append(ids, place.id)
 	}
-	if len(ids) == 0 {
-		return out, nil
-	}
-	rows, err := loadRows(ctx, c.s.db.Read(), false, "WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, used, err := listRows(ctx, c.s.db.Read(), ids[:min(limit, len(ids))])
 	if err != nil {
 		return nil, err
 	}
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.State != Queued }) // it has started since
-	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
-	for _, r := range rows {
-		out.Items = append(out.Items, c.show(r))
+	out := &List[*Crawl]{Items: c.showAll(rows)}
+	if used < len(ids) {
+		out.NextCursor = strconv.Itoa(at[used])
 	}
 	return out, nil
 }

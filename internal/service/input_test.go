@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // texts is n texts of a form, as JSON.
@@ -116,6 +119,96 @@ func TestListsLeaveOutWhatIsLarge(t *testing.T) {
 	}
 	if got := ToJSON(ts.submit(ts.admin, "https://b.test/")); !strings.Contains(got, `"settings":{}`) {
 		t.Errorf("a crawl without settings: %s", got)
+	}
+}
+
+// A part of a list is bounded in bytes, whatever crawls hold, and the parts together have each crawl once and in order.
+func TestPartsOfListsAreBounded(t *testing.T) {
+	ts := openService(t, Options{})
+	var want []string
+	for i := range 12 {
+		want = append(want, ts.submit(ts.admin, fmt.Sprintf("https://a%d.test/", i)).ID)
+	}
+	for _, id := range want { // the dispatcher does not run
+		ts.Crawls.dispatch.order = append(ts.Crawls.dispatch.order, &entry{id: id, account: ts.admin.Account.ID})
+	}
+	large, warnings := []string{strings.Repeat("<", PartBytes/30)}, texts(200, strings.Repeat("w", 1000)+"%d")
+	err := ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET first_starts_json = ?, recrawl_json = ?, result_json = ? WHERE id <> ?", large,
+			&Recrawl{Include: large}, json.RawMessage(`{"reason":"r","warnings":`+warnings+`}`), want[5])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string]func(CrawlFilter) (*List[*Crawl], error){
+		"list":  func(f CrawlFilter) (*List[*Crawl], error) { return ts.Crawls.List(t.Context(), ts.admin, f) },
+		"queue": func(f CrawlFilter) (*List[*Crawl], error) { return ts.Crawls.Queue(t.Context(), ts.admin, f) },
+	} {
+		var got []string
+		parts := 0
+		for cursor := ""; parts == 0 || cursor != ""; parts++ {
+			part, err := list(CrawlFilter{Limit: 1000, Cursor: cursor})
+			if err != nil || len(part.Items) == 0 {
+				t.Fatalf("%s: %v, %v", name, part, err)
+			}
+			if bytes := len(ToJSON(part)); bytes > PartBytes {
+				t.Errorf("%s: a part has %d bytes", name, bytes)
+			}
+			for _, c := range part.Items {
+				if got = append(got, c.ID); c.Warnings != nil {
+					t.Errorf("%s: a crawl has %d warnings", name, len(c.Warnings))
+				}
+			}
+			cursor = part.NextCursor
+		}
+		if name == "list" {
+			slices.Reverse(got)
+		}
+		if !slices.Equal(got, want) || parts != 3 {
+			t.Errorf("%s: %q in %d parts, want %q", name, got, parts, want)
+		}
+	}
+}
+
+// Of the errors and warnings of a report the database keeps the first ones, and says how many there are.
+func TestTextsOfReportsAreBounded(t *testing.T) {
+	ts := openService(t, Options{})
+	c := ts.submit(ts.admin, "https://a.test/")
+	var lines []string
+	for i := range 90 {
+		lines = append(lines, fmt.Sprint(i, strings.Repeat(" warning", 100)))
+	}
+	err := ts.Write(t.Context(), func(tx *Tx) error {
+		r, err := getRow(t.Context(), tx, "", c.ID)
+		if err != nil {
+			return err
+		}
+		r.StartedAt = r.CreatedAt
+		return r.finish(tx, Actor{System: "test"}, &report.Report{Status: page.Partial, Errors: lines[50:],
+			Warnings: lines})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ts.Crawls.Get(t.Context(), ts.admin, c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := ts.Crawls.Runs(t.Context(), ts.admin, c.ID)
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	for _, result := range []Result{got.Result, runs[0].Result} {
+		for kind, texts := range map[string][]string{"errors": result.Errors, "warnings": result.Warnings} {
+			first, n := lines, len(texts)-1
+			if kind == "errors" {
+				first = lines[50:]
+			}
+			if len(ToJSON(texts)) > 17<<10 || !slices.Equal(texts[:n], first[:n]) ||
+				texts[n] != fmt.Sprintf("and %d more: report.json has all %s", len(first)-n, kind) {
+				t.Errorf("%d %s, the last is %q", len(texts), kind, texts[n])
+			}
+		}
 	}
 }
 

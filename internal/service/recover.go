@@ -65,34 +65,48 @@ type ran struct {
 	disk     int64
 }
 
-// mayHaveRun selects the crawls that a process may have left in a state that is not true any more.
-const mayHaveRun = "WHERE begun = 1 OR state IN ('running', 'pausing')"
-
 // readRan reads what the crawls have left that ran. It does so before the transaction, because nothing else can be
 // written during it.
 func (s *Service) readRan(ctx context.Context) (map[string]ran, error) {
 	all := map[string]ran{}
-	rows, err := loadRows(ctx, s.db.Read(), false, mayHaveRun)
+	rows, err := loadRows(ctx, s.db.Read(), false, "WHERE state IN (?, ?, ?)", Running, Pausing, Finishing)
 	for _, r := range rows {
-		if r.State == Running || r.State == Pausing || r.State == Finishing {
-			left := ran{disk: r.disk}
-			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
-				left.counters = &c
-			}
-			if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else disk is what the crawl needs to go on
-				left.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
-			}
-			all[r.ID] = left
+		left := ran{disk: r.disk}
+		if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
+			left.counters = &c
 		}
+		if r.Waiting == nil || r.Waiting.Code != WaitPlan { // else disk is what the crawl needs to go on
+			left.disk = sizeOf(s.crawlDir(r.ID)) // a store that was closed takes less than one that is open
+		}
+		all[r.ID] = left
 	}
 	return all, err
+}
+
+// untrue are the ids of the crawls that a process may have left in a state that is not true any more: those that ran,
+// and those that have no directory any more.
+func (s *Service) untrue(ctx context.Context, tx *Tx) ([]string, error) {
+	ran, err := Collect(ctx, tx, Column[string], "SELECT id FROM crawl WHERE state IN (?, ?, ?)", Running, Pausing,
+		Finishing)
+	if err != nil {
+		return nil, err
+	}
+	begun, err := Collect(ctx, tx, Column[string], "SELECT id FROM crawl WHERE begun = 1 AND state NOT IN (?, ?, ?, ?, ?)",
+		Running, Pausing, Finishing, Deleting, Failed)
+	lost := slices.DeleteFunc(begun, func(id string) bool { return !isMissing(s.crawlDir(id)) })
+	return append(ran, lost...), err
+}
+
+func isMissing(dir string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // begin records that a process begins, and brings the rows in line. It reads them again: requests are answered
 // meanwhile, and a command that was accepted holds.
 func (s *Service) begin(ctx context.Context, left map[string]ran) (process int64, err error) {
 	err = s.Write(ctx, func(tx *Tx) error {
-		rows, err := loadRows(ctx, tx, false, mayHaveRun)
+		ids, err := s.untrue(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -106,13 +120,19 @@ func (s *Service) begin(ctx context.Context, left map[string]ran) (process int64
 		if process, err = Value[int64](ctx, tx, "SELECT MAX(id) FROM process"); err != nil {
 			return err
 		}
-		for _, r := range rows {
-			l, ok := left[r.ID]
-			if ok {
-				r.disk = l.disk
-			}
-			if err := s.recoverRow(tx, r, unstable, l.counters); err != nil {
+		for _, id := range ids { // one at a time: all of them may be too large for memory
+			rows, err := loadRows(ctx, tx, false, "WHERE id = ?", id)
+			if err != nil {
 				return err
+			}
+			l, ok := left[id]
+			for _, r := range rows {
+				if ok {
+					r.disk = l.disk
+				}
+				if err := s.recoverRow(tx, r, unstable, l.counters); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -142,7 +162,7 @@ func (tx *Tx) isUnstable() (bool, error) {
 func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Counters) error {
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
-		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
+		if isMissing(s.crawlDir(r.ID)) {
 			const lost = "the crawl's directory is missing: the database may have been restored without it; submit " +
 				"the crawl again"
 			return errors.Join(tx.settle(r.ID, r.counted), r.fail(tx, by, lost)) // what was reserved for it is free

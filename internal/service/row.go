@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,13 +41,54 @@ const (
 	inputColumns = "starts_json, settings_json, shown_json, stored_json"
 )
 
-// loadRows reads crawls. Those that are not whole have what lists show: no settings, and not all start URLs.
+// loadRows reads crawls. Those that are not whole have no settings, and not all start URLs.
 func loadRows(ctx context.Context, q Queryer, whole bool, where string, args ...any) ([]*row, error) {
 	query := "SELECT " + rowColumns + " FROM crawl " + where
 	if whole {
 		query = "SELECT " + rowColumns + ", " + inputColumns + " FROM crawl JOIN crawl_input ON crawl_input.crawl = " +
 			"crawl.id " + where
 	}
+	return scanRows(ctx, q, whole, query, args...)
+}
+
+// listRows reads crawls by their ids for a list, in the order of the ids, until there are PartBytes of them. used is
+// the number of ids that were looked up. The rows have no settings, warnings and terms of a recrawl, so they cannot be
+// moved.
+func listRows(ctx context.Context, q Queryer, ids []string) (rows []*row, used int, err error) {
+	const atOnce = 50
+	columns := strings.NewReplacer("result_json", "json_remove(result_json, '$.warnings')",
+		"recrawl_json", "''").Replace(rowColumns)
+	bytes := 0
+	for some := range slices.Chunk(ids, atOnce) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		found, err := scanRows(ctx, q, false, "SELECT "+columns+" FROM crawl WHERE id IN (?"+
+			strings.Repeat(", ?", len(some)-1)+")", args...)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, id := range some {
+			if at := slices.IndexFunc(found, func(r *row) bool { return r.ID == id }); at >= 0 { // not deleted since
+				if bytes += found[at].listedBytes(); bytes > PartBytes && len(rows) > 0 {
+					return rows, used, nil
+				}
+				rows = append(rows, found[at])
+			}
+			used++
+		}
+	}
+	return rows, used, nil
+}
+
+// listedBytes is about what the crawl takes in a list.
+func (r *row) listedBytes() int {
+	const others = 2000 // fields that have about the same size for all crawls
+	return others + len(ToJSON([]any{r.Name, r.Labels, r.StartURLs, r.Reason, r.Errors}))
+}
+
+func scanRows(ctx context.Context, q Queryer, whole bool, query string, args ...any) ([]*row, error) {
 	rows, err := Collect(ctx, q, func(to **row) []any {
 		r := &row{}
 		*to, r.Waiting = r, &Waiting{}

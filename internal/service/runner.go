@@ -604,13 +604,14 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	if r.State, r.Waiting = State(rep.Status), nil; !r.State.Ended() {
 		r.State = Failed
 	}
-	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors,
-		Warnings: r.Warnings}
+	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason,
+		Errors: bounded(rep.Errors, "errors"), Warnings: r.Warnings}
 	for _, text := range rep.Warnings {
 		if !slices.Contains(r.Warnings, text) { // those of the settings are in the report too
 			r.Warnings = append(r.Warnings, text)
 		}
 	}
+	r.Warnings = bounded(r.Warnings, "warnings")
 	r.EndedAt = rep.EndedAt
 	r.Found, r.Outcomes, r.StatusClasses, r.Indexable = rep.URLs, rep.Outcomes, rep.StatusClasses, &rep.Indexable
 	r.Progress.stopped()

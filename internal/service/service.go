@@ -261,6 +261,14 @@ type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// Bounds on readers.
+const (
+	// Readers is how many queries run at the same time. All accounts share them.
+	Readers = db.Readers
+	// PartBytes bounds one part of a list: answers are whole in memory, several times while they are sent.
+	PartBytes = 4 << 20
+)
+
 // Collect reads all rows of a query. Dest says where the columns of a row go. Times are stored as milliseconds; lists,
 // maps and structs as JSON.
 func Collect[T any](ctx context.Context, q Queryer, dest func(*T) []any, query string,

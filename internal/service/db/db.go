@@ -38,8 +38,10 @@ type DB struct {
 	reserve reserve
 }
 
+// Readers is how many queries run at the same time.
+const Readers = 8
+
 const (
-	readers = 8    // queries that run at the same time
 	cacheKB = 8000 // of a connection: some thousand crawls
 
 	busyTimeout = 10 * time.Second // how long a connection waits for others
@@ -73,7 +75,7 @@ func openAll(ctx context.Context, o Options) (*DB, error) {
 		err = d.reserve.fill()
 	}
 	if err == nil {
-		d.reader, err = open(path, "&_pragma=query_only(1)", readers)
+		d.reader, err = open(path, "&_pragma=query_only(1)", Readers)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), d.writer.Close())

@@ -98,9 +98,6 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 	return &list[0], nil
 }
 
-// partBytes bounds what is read for one part of a list: each submission of it is read whole.
-const partBytes = 4 << 20
-
 // List returns a part of the schedules of an account, the oldest first; of all accounts if the account is empty. The
 // cursor is the id of the last one of the part before. They have no settings and the first start URLs only. A part ends
 // earlier if its submissions are large.
@@ -116,7 +113,7 @@ func (s *Schedules) List(ctx context.Context, account, cursor string,
 		account, cursor, limit+1)
 	bytes := 0
 	for i, e := range found { // one at a time: the submissions of all may be too large for memory
-		if bytes += e.bytes; i == limit || i > 0 && bytes > partBytes {
+		if bytes += e.bytes; i == limit || i > 0 && bytes > service.PartBytes {
 			list.NextCursor = found[i-1].id
 			break
 		}

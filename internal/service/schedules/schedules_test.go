@@ -550,7 +550,7 @@ func TestPartsOfTheList(t *testing.T) {
 		var got []string
 		for cursor := ""; len(got) < 2*len(want); {
 			part, err := f.List(t.Context(), f.caller.Account.ID, cursor, limit)
-			if err != nil || len(part.Items) == 0 || len(part.Items) > min(limit, partBytes/(255*4000)) {
+			if err != nil || len(part.Items) == 0 || len(part.Items) > min(limit, service.PartBytes/(255*4000)) {
 				t.Fatalf("%d schedules in a part of at most %d, %v", len(part.Items), limit, err)
 			}
 			for _, s := range part.Items {

@@ -33,9 +33,6 @@ type pageList struct {
 	recorded bool // the crawl has written no files: the pages are in no order, and those that match are not counted
 }
 
-// pagesBytes bounds the lines of one part of a list: answers are whole in memory, several times while they are sent.
-const pagesBytes = 4 << 20
-
 // errNotYet means that a crawl without files cannot answer a query.
 var errNotYet = errors.New("pages of a crawl that has written no files yet cannot be sorted, or selected by problems")
 
@@ -44,7 +41,7 @@ var errNotYet = errors.New("pages of a crawl that has written no files yet canno
 func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
 	ctx := c.ctx
 	list := &pageList{Items: []json.RawMessage{}}
-	wanted.Bytes = pagesBytes
+	wanted.Bytes = service.PartBytes
 	err := c.indexes.Use(ctx, string(c.Service.Crawls.DataDir(crawl.ID)), func(x *pageindex.Index) error {
 		list.clicks = x.KnowsClickDepths()
 		if c.page && list.clicks {
@@ -74,7 +71,7 @@ func (c *call) pagesOf(crawl *service.Crawl, wanted pageindex.Query) (*pageList,
 		!c.page && (wanted.Order != pageindex.ByURL || wanted.Descending) {
 		return list, errNotYet
 	}
-	search := report.Search{Most: wanted.Limit, Bytes: pagesBytes}
+	search := report.Search{Most: wanted.Limit, Bytes: service.PartBytes}
 	if search.Passes, err = wanted.Filter.Lines(); err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ const (
 	changesPerSecond = 1
 	changesBurst     = 10_000
 
-	mostUnderway = 16               // requests of an account that are served at once
-	turnTime     = 10 * time.Second // how long further requests of the account wait
+	mostUnderway = service.Readers - 2 // requests of an account that are served at once; others can always read
+	turnTime     = 10 * time.Second    // how long further requests of the account wait
 )
 
 // rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
