@@ -26,7 +26,7 @@ func newExport(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
 		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
-		Short: "Write sitemap.jsonl, XML sitemaps, CSV, the link graph, the changes or report.html of a crawl, " +
+		Short: "Write sitemap.jsonl, XML sitemaps, CSV, Parquet, the link graph, the changes or report.html of a crawl, " +
 			"running or not",
 		Args: oneDirectory,
 	})
@@ -34,7 +34,7 @@ func newExport(root *command) *cobra.Command {
 	c.addCluster()
 	output := c.Flags().StringP("output", "o", "", "`directory` to write to (default: the data directory)")
 	formats := c.Flags().StringSlice("format", nil,
-		"what to write: jsonl, xml, csv, links, changes, html (default: what the crawl was asked for)")
+		"what to write: jsonl, xml, csv, parquet, links, changes, html (default: what the crawl was asked for)")
 	complete(c.Command, "format", formatNames())
 	c.addJSON("print one JSON object")
 	c.addSettings(config.Output)
@@ -142,7 +142,9 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes", htmlFormat} }
+func formatNames() []string {
+	return []string{"jsonl", "xml", "csv", "parquet", "links", "changes", htmlFormat}
+}
 
 // htmlFormat is report.html, which is made from report.json.
 const htmlFormat = "html"
@@ -220,6 +222,7 @@ func (c *command) exportOptions(plan *datadir.Plan, out string, formats []string
 	o := report.ExportOptions(loaded.Settings, starts, datadir.Dir(out))
 	o.Only = formats
 	o.CSV = o.CSV || slices.Contains(formats, "csv")
+	o.Parquet = o.Parquet || slices.Contains(formats, "parquet")
 	o.Links = o.Links || slices.Contains(formats, "links")
 	return &o, loaded.Settings.XMLTypes, nil
 }

@@ -121,6 +121,7 @@ type Settings struct {
 	// NearDuplicates records a simhash of every page's text.
 	NearDuplicates bool
 	CSV            bool
+	Parquet        bool
 	Hreflang       bool
 	XMLTypes       []string
 	// ExcludeFromSitemap are expressions of pages that XML sitemaps do not list. Changefreq and Priority give pages of

@@ -35,6 +35,12 @@ const (
 // ChangesName is the file that lists what a recrawl found changed.
 const ChangesName = "changes.jsonl"
 
+// ParquetName is the table of pages for databases. It begins with parquetMark.
+const (
+	ParquetName = "pages.parquet"
+	parquetMark = "PAR1"
+)
+
 // ProblemsName is the file with the problems of the site.
 const ProblemsName = "problems.jsonl"
 
@@ -116,6 +122,8 @@ func Ours(dir, name string) bool {
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
 		mark = strings.Join(page.NewTable().Columns(), ",") // perhaps with columns of --extract after them
+	case name == ParquetName:
+		mark = parquetMark
 	case name == ProblemsName:
 		mark = `{"code":`
 	case name == "links.jsonl":

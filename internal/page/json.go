@@ -222,6 +222,85 @@ func (t *Table) singles() []column {
 	})
 }
 
+// A Kind is the type of a value of Values.
+type Kind uint8
+
+// The kinds.
+const (
+	Text   Kind = iota // string
+	JSON               // string: an object, or a list of objects
+	Number             // int64
+	Truth              // bool
+	Moment             // time.Time
+	Texts              // []string
+)
+
+// Typed calls a function with each field of a line, except the version and the extracted fields.
+func (t *Table) Typed(each func(name string, kind Kind)) {
+	for _, c := range t.typed() {
+		each(c.name, kindOf(c.field))
+	}
+}
+
+func (t *Table) typed() []column {
+	return slices.DeleteFunc(slices.Clone(t.ofLine[1:]), func(c column) bool {
+		_, extracted := c.field.(*Extracted)
+		return extracted
+	})
+}
+
+func kindOf(field any) Kind {
+	switch field.(type) {
+	case *string, *weburl.URL, **Hash:
+		return Text
+	case *int, **int, **int64, **Millis:
+		return Number
+	case *bool:
+		return Truth
+	case *Time:
+		return Moment
+	case *[]string:
+		return Texts
+	}
+	return JSON
+}
+
+// AppendValues appends the values of the fields that Typed names, in the same order. They are nil if they are not known.
+func (t *Table) AppendValues(values []any, l *Line) []any {
+	t.line = *l
+	for _, c := range t.typed() {
+		values = append(values, t.value(&c))
+	}
+	return values
+}
+
+func (t *Table) value(c *column) any {
+	if truth, ok := c.field.(*bool); ok {
+		return *truth
+	}
+	if !c.always && unknown(c.field) {
+		return nil
+	}
+	switch v := c.field.(type) {
+	case *int:
+		return int64(*v)
+	case **int:
+		return int64(**v)
+	case **int64:
+		return **v
+	case **Millis:
+		return time.Duration(**v).Milliseconds()
+	case *Time:
+		return v.Time
+	case *[]string:
+		return *v
+	}
+	if kindOf(c.field) == JSON {
+		return string(t.appendValue(nil, c.field))
+	}
+	return t.cell(c)
+}
+
 const hexDigits = "0123456789abcdef"
 
 // AppendQuoted appends a text in quotes, as JSON has it. What is not UTF-8 becomes U+FFFD; characters that are

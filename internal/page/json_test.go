@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,5 +128,46 @@ func BenchmarkAppendJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		dst = table.AppendJSON(dst[:0], &l)
+	}
+}
+
+// Every field has a kind, and its value is of the type of this kind, or nil if it is not known.
+func TestTypedValues(t *testing.T) {
+	table := NewTable()
+	var names []string
+	var kinds []Kind
+	table.Typed(func(name string, kind Kind) { names, kinds = append(names, name), append(kinds, kind) })
+	l := &Line{URL: weburl.MustCanonical("https://x.test/"), Depth: 2}
+	l.SetFacts(full())
+	known := table.AppendValues(nil, l)
+	empty := table.AppendValues(nil, &Line{})
+	if len(known) != len(names) || len(empty) != len(names) {
+		t.Fatalf("%d names, %d and %d values", len(names), len(known), len(empty))
+	}
+	for i, v := range known {
+		switch v.(type) {
+		case nil:
+		case string:
+			if kinds[i] != Text && kinds[i] != JSON {
+				t.Errorf("%s is a text", names[i])
+			}
+		default:
+			if want := map[Kind]string{Number: "int64", Truth: "bool", Moment: "time.Time",
+				Texts: "[]string"}[kinds[i]]; fmt.Sprintf("%T", v) != want {
+				t.Errorf("%s is %T, want %s", names[i], v, want)
+			}
+		}
+	}
+	value := func(name string) any { return known[slices.Index(names, name)] }
+	for name, want := range map[string]any{"url": "https://x.test/", "depth": int64(2), "h1_count": int64(2),
+		"content_length": int64(1234), "response_time_ms": int64(1), "content_hash": "00000000deadbeef",
+		"last_modified": full().LastModified.Time, "indexable": false, "json_ld_types": []string{"Article", "Person"},
+		"open_graph": `{"og:title":"o"}`, "in_sitemap": false, "stale": nil} {
+		if !reflect.DeepEqual(value(name), want) {
+			t.Errorf("%s is %#v, want %#v", name, value(name), want)
+		}
+	}
+	if slices.Contains(names, "schema_version") || slices.Contains(names, "extracted") {
+		t.Errorf("fields %q", names)
 	}
 }

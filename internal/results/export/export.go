@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/parquet"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
@@ -36,13 +37,14 @@ type Options struct {
 	// Exclude are expressions of URLs that XML sitemaps do not list. Frequencies and Priorities are rules for
 	// sitemap.ParseRules.
 	Exclude, Frequencies, Priorities []string
-	// Extract are the names of extracted fields, which are further columns of sitemap.csv.
+	Parquet                          bool
+	// Extract are the names of extracted fields, which are further columns of sitemap.csv and pages.parquet.
 	Extract []string
 	// Checked says what a check found at a URL, and false if it was not checked. Nil means that nothing was.
 	Checked func(url string) (page.Checked, bool) `json:"-"`
 	// Changes, when not nil, are the lines of changes.jsonl, in a stable order.
 	Changes func(ctx context.Context) iter.Seq2[*recrawl.Line, error] `json:"-"`
-	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links, changes.
+	// Only, when not empty, names the outputs to write: jsonl, xml, csv, parquet, links, changes.
 	Only []string
 	// DryRun writes nothing: Each sees the pages.
 	DryRun bool
@@ -113,6 +115,9 @@ type exporter struct {
 	line    []byte // the last of jsonl
 	table   *datadir.File
 	csv     *csv.Writer
+	columns *datadir.File
+	parquet *parquet.Writer
+	values  []any // the last row of parquet
 	graph   *datadir.File
 	edges   []byte // the last lines of graph
 	changes *datadir.File
@@ -149,7 +154,8 @@ type output struct {
 // outputs returns these files, in the order in which they are published.
 func (e *exporter) outputs() []output {
 	return []output{{"sitemap.jsonl", e.wants("jsonl"), &e.jsonl},
-		{"sitemap.csv", e.o.CSV && e.wants("csv"), &e.table}, {"links.jsonl", e.o.Links && e.wants("links"), &e.graph},
+		{"sitemap.csv", e.o.CSV && e.wants("csv"), &e.table},
+		{datadir.ParquetName, e.o.Parquet && e.wants("parquet"), &e.columns}, {"links.jsonl", e.o.Links && e.wants("links"), &e.graph},
 		{datadir.ChangesName, e.o.Changes != nil && e.wants("changes"), &e.changes}}
 }
 
@@ -181,6 +187,11 @@ func (e *exporter) open() error {
 	}
 	if err := e.parseRules(); err != nil {
 		return err
+	}
+	if e.columns != nil {
+		if e.parquet, err = parquet.New(e.columns, "Mapwright", e.parquetColumns()); err != nil {
+			return err
+		}
 	}
 	if e.table == nil {
 		return nil
@@ -233,6 +244,19 @@ func (e *exporter) page(l *page.Line) error {
 			row[i] = csvCell(cell)
 		}
 		if err := e.csv.Write(row); err != nil {
+			return err
+		}
+	}
+	if e.parquet != nil {
+		e.values = e.fields.AppendValues(e.values[:0], l)
+		for _, name := range e.o.Extract {
+			var found any
+			if texts := l.Extracted.Values(name); texts != nil {
+				found = texts
+			}
+			e.values = append(e.values, found)
+		}
+		if err := e.parquet.Add(e.values); err != nil {
 			return err
 		}
 	}
@@ -342,11 +366,29 @@ func lastMod(l *page.Line) time.Time {
 	return l.ChangedAt.Time
 }
 
+// parquetColumns are the columns of pages.parquet: the fields of sitemap.jsonl, and the extracted fields.
+func (e *exporter) parquetColumns() (columns []parquet.Column) {
+	kinds := map[page.Kind]parquet.Kind{page.Text: parquet.Text, page.JSON: parquet.JSON, page.Number: parquet.Integer,
+		page.Truth: parquet.Boolean, page.Moment: parquet.Timestamp, page.Texts: parquet.Texts}
+	e.fields.Typed(func(name string, kind page.Kind) {
+		columns = append(columns, parquet.Column{Name: name, Kind: kinds[kind]})
+	})
+	for _, name := range e.o.Extract {
+		columns = append(columns, parquet.Column{Name: "extracted." + name, Kind: parquet.Texts})
+	}
+	return columns
+}
+
 // close publishes all files, sitemap.jsonl first, when all are durable.
 func (e *exporter) close() error {
 	if e.csv != nil {
 		e.csv.Flush()
 		if err := e.csv.Error(); err != nil {
+			return err
+		}
+	}
+	if e.parquet != nil {
+		if err := e.parquet.Close(); err != nil {
 			return err
 		}
 	}

@@ -263,6 +263,6 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 		base = starts[0].URL.Origin() + "/"
 	}
 	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
-		CSV: s.CSV, Links: s.RecordsLinks(), Extract: s.ExtractNames(),
+		CSV: s.CSV, Parquet: s.Parquet, Links: s.RecordsLinks(), Extract: s.ExtractNames(),
 		Exclude: s.ExcludeFromSitemap, Frequencies: s.Changefreq, Priorities: s.Priority}
 }

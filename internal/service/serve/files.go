@@ -56,13 +56,14 @@ func (c *call) getSitemap() error {
 }
 
 const (
-	xmlKind   = "application/xml"
-	gzipKind  = "application/gzip"
-	warcKind  = "application/warc"
-	linesKind = "application/jsonl"
-	jsonKind  = "application/json"
-	csvKind   = "text/csv; charset=utf-8"
-	htmlKind  = "text/html; charset=utf-8"
+	xmlKind     = "application/xml"
+	gzipKind    = "application/gzip"
+	warcKind    = "application/warc"
+	linesKind   = "application/jsonl"
+	jsonKind    = "application/json"
+	parquetKind = "application/vnd.apache.parquet"
+	csvKind     = "text/csv; charset=utf-8"
+	htmlKind    = "text/html; charset=utf-8"
 )
 
 // getPart sends a part of the XML sitemap, or another file by the name that it has on disk.
@@ -91,6 +92,8 @@ func mediaTypeOf(name string) string {
 		return jsonKind
 	case "sitemap.csv":
 		return csvKind
+	case datadir.ParquetName:
+		return parquetKind
 	}
 	switch {
 	case warc.IsName(name) && strings.HasSuffix(name, ".warc.gz"):

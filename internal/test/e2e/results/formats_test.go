@@ -3,6 +3,7 @@
 package results
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/results/parquet"
 	"github.com/mapwright/mapwright/internal/test/e2e"
 	"github.com/mapwright/mapwright/internal/test/warctest"
 )
@@ -61,6 +63,7 @@ func TestFormatWARC(t *testing.T) {
 	}))
 	t.Cleanup(site.Close)
 	dir, _, _ := e2e.CrawlSite(t, site, "--warc")
+	<-time.After(time.Second) // pywb tells the records of a URL apart by the second
 	e2e.Succeeded(t, e2e.Run(t, "recrawl", "--data-dir", dir))
 	paths, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz"))
 	if err != nil || len(paths) != 2 {
@@ -131,5 +134,80 @@ func TestFormatWARC(t *testing.T) {
 	}
 	if len(replays) != 3 || replays["response"] != len(pages) {
 		t.Errorf("replayed %v", replays)
+	}
+}
+
+// compare holds each row of pages.parquet, as DuckDB reads it, against the line of sitemap.jsonl.
+const compare = `
+import duckdb, json, sys, time
+lines = [json.loads(l) for l in open(sys.argv[1] + "/sitemap.jsonl", encoding="utf-8")]
+table = duckdb.sql("SELECT * FROM '" + sys.argv[1] + "/pages.parquet'")
+names, kinds = table.columns, [str(t) for t in table.types]
+rows = table.project(", ".join(("epoch_ms(\"%s\")" if k.startswith("TIMESTAMP") else "\"%s\"") % n
+    for n, k in zip(names, kinds))).fetchall()
+assert len(rows) == len(lines) > 0, (len(rows), len(lines))
+for line, row in zip(lines, rows):
+    line.pop("schema_version")
+    extracted = line.pop("extracted", {})
+    for name, found in extracted.items():
+        line["extracted." + name] = found if isinstance(found, list) else [found]
+    got = {}
+    for name, kind, value in zip(names, kinds, row):
+        if kind == "JSON" and value is not None:
+            value = json.loads(value)
+        elif kind.startswith("TIMESTAMP") and value is not None:
+            value = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(value // 1000)) + "%03dZ" % (value % 1000)
+        if value is not None and not (kind == "BOOLEAN" and value is False and name not in line):
+            got[name] = value
+    assert got == line, (got, line)
+print(json.dumps(dict(zip(names, kinds))))
+print(duckdb.sql("SELECT count(*), sum(n), count(t), max(len(l)) FROM '" + sys.argv[2] + "'").fetchall()[0])
+`
+
+// DuckDB reads the same from pages.parquet as sitemap.jsonl has, with types, and reads a table of several groups.
+func TestFormatParquet(t *testing.T) {
+	site := e2e.Site(t, map[string]string{
+		"/": `<html lang=en><title>“Home”</title><meta property=og:title content=x><link rel=alternate hreflang=de href=/de>
+<script type=application/ld+json>[{"@type":"A"},{"@type":"B"}]</script><img src=/i.png><b>1</b><b>2</b><a href=/a>a</a><a href=/b>b</a>`,
+		"/a": `<title>A</title><b>only one</b><i>x</i>`,
+	}, nil)
+	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--images", "--extract", "bold=b", "--extract", "it=i")
+	if !strings.Contains(got.Stdout, "pages.parquet") {
+		t.Errorf("the file is not in the table:\n%s", got.Stdout)
+	}
+	large := filepath.Join(t.TempDir(), "large.parquet")
+	f, err := os.Create(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := parquet.New(f, "test", []parquet.Column{{Name: "n", Kind: parquet.Integer},
+		{Name: "t", Kind: parquet.Text}, {Name: "l", Kind: parquet.Texts}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300_000 {
+		row := []any{int64(i), fmt.Sprint("text ", i), []string{"a", "b"}[:i%3]}
+		if i%7 == 0 {
+			row[1] = nil
+		}
+		if err := w.Add(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out := runTool(t, tool(t, "python", "-c", compare, dir, large))
+	types, sums, _ := strings.Cut(out, "\n")
+	kinds := e2e.Parse[map[string]string](t, types)
+	for name, want := range map[string]string{"url": "VARCHAR", "status_code": "BIGINT", "indexable": "BOOLEAN",
+		"crawled_at": "TIMESTAMP WITH TIME ZONE", "images": "VARCHAR[]", "open_graph": "JSON",
+		"extracted.bold": "VARCHAR[]"} {
+		if kinds[name] != want {
+			t.Errorf("%s has the type %s, want %s", name, kinds[name], want)
+		}
+	}
+	if want := fmt.Sprintf("(300000, %d, %d, 2)\n", 300_000*299_999/2, 300_000-42_858); sums != want {
+		t.Errorf("the large table: %swant %s", sums, want)
 	}
 }
