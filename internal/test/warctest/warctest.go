@@ -25,7 +25,7 @@ type Record struct {
 	Header    textproto.MIMEHeader
 	Block     []byte
 	Body      []byte         // of an HTTP answer, in its Content-Encoding
-	Answer    *http.Response // of a response or revisit record, without its body
+	Answer    *http.Response // of a response record, and of a revisit record with a block; without its body
 }
 
 // ReadDir reads all WARC files of a directory, in the order of their names.
@@ -101,7 +101,7 @@ func parse(text []byte) (r Record, err error) {
 			return r, fmt.Errorf("%s is missing", name)
 		}
 	}
-	if r.Type != "response" && r.Type != "revisit" {
+	if r.Type != "response" && (r.Type != "revisit" || len(r.Block) == 0) {
 		return r, nil
 	}
 	if r.Answer, err = http.ReadResponse(bufio.NewReader(bytes.NewReader(r.Block)), nil); err != nil {

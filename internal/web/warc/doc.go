@@ -19,5 +19,5 @@
 // files of Common Crawl, and Content-Length says how long the body is.
 //
 // An exchange with the same body as the one that Exchange.Earlier names, and an answer 304, become revisit records,
-// which refer to the earlier record by its URL and date.
+// which refer to the earlier record by its URL and date. That of a 304 has no block.
 package warc
