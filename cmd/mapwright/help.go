@@ -20,8 +20,8 @@ const groupOfFlag = "mapwright_group"
 // helpGroups are the groups as help shows them: the most used come first.
 func helpGroups() []config.Group {
 	return []config.Group{
-		config.Limits, config.Scope, config.Output, config.Fetching, config.Robots, config.Seeding, config.Seeing,
-		config.Pace, config.Controls, config.Governor, config.Engine,
+		config.Limits, config.Scope, config.Output, config.Fetching, config.Access, config.Robots, config.Seeding,
+		config.Seeing, config.Pace, config.Controls, config.Governor, config.Engine,
 	}
 }
 
