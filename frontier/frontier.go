@@ -144,6 +144,7 @@ func (f *Frontier) Close() error {
 	for _, s := range f.shards.all {
 		s.lock()
 		s.sharing.leaveAll(s.time())
+		s.addresses.leaveAll()
 		s.unlock()
 	}
 	return nil

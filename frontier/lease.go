@@ -30,11 +30,12 @@ type Lease struct {
 	kind        Kind
 
 	// What is known of the lease's requests; guarded by s.mu.
-	granted int64 // clock; when the lease was given out
-	started int64 // clock; when Start last allowed a request, 0 if it never did
-	wire    int   // requests of the host on the wire at the start
-	slots   int   // slots of the host that were taken then
-	landed  bool  // the slot was given back
+	granted int64         // clock; when the lease was given out
+	started int64         // clock; when Start last allowed a request, 0 if it never did
+	wire    int           // requests of the host on the wire at the start
+	slots   int           // slots of the host that were taken then
+	landed  bool          // the slot was given back
+	address *pace.Address // that Reach has allowed requests to; nil for none
 
 	marked bool // recorded as in flight; guarded by s.mu
 	ticket bool // a page ticket is held; guarded by s.mu
@@ -115,6 +116,8 @@ func (l *Lease) refusalLocked() error {
 	case l.disowned:
 		return ErrPartitionClosed
 	case l.started != 0 && !l.mayRepeatLocked():
+		return ErrTooSoon
+	case l.started != 0 && l.address != nil && !l.address.Repeat(l.f.o.Addresses):
 		return ErrTooSoon
 	case l.f.o.MayStart != nil && !l.f.o.MayStart():
 		return ErrNotNow

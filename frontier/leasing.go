@@ -214,6 +214,7 @@ func (l *Lease) releaseLocked(h *host) {
 	l.landed = true
 	l.s.schedule.stateOf(h).release(l.started != 0)
 	l.s.sharing.release(l.host, l.started != 0, l.s.time())
+	l.leaveAddressLocked()
 	l.s.touch(l.host)
 }
 

@@ -30,6 +30,9 @@ type Options struct {
 	// Registry makes the crawls of a process keep one pace for each host. A nil
 	// registry means that no other crawl asks the same hosts.
 	Registry *pace.Registry
+	// Addresses is the crawl's share of what all crawls of the process may ask of one network address; see
+	// [Lease.Reach]. Nil means no limit for addresses.
+	Addresses *pace.AddressShare
 
 	// MaxInMemory is how many URLs are held in memory, leased ones included. Zero
 	// means 5,000,000. The others stay in the store until there is room.

@@ -107,6 +107,8 @@ var (
 	// does not allow another one now. With Options.Registry it is also returned for the
 	// first request of a lease, if another crawl with a longer delay has joined since.
 	ErrTooSoon = errors.New("host's pace does not allow another request now")
+	// ErrAddressBusy is returned by Reach if the address gets as many requests as it may.
+	ErrAddressBusy = errors.New("address gets as many requests as it may")
 	// ErrNotNow is returned by Start if Options.MayStart reports false.
 	ErrNotNow = errors.New("no request may be started now")
 )
@@ -162,6 +164,7 @@ const (
 	whyParked                   // too many hosts are active
 	whyClosing                  // its partition is being opened or closed
 	whyOtherCrawl               // another crawl of the process asks it, or is to ask it first
+	whyAddress                  // its address gets as many requests as it may, from other hosts too
 	whyCount
 )
 
@@ -169,6 +172,6 @@ func (w reason) String() string {
 	return [whyCount]string{
 		"ready", "idle", "delay", "rest", "backoff", "retry", "in flight", "starting", "robots.txt",
 		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked",
-		"partition", "other crawl",
+		"partition", "other crawl", "address",
 	}[w]
 }

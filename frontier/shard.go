@@ -21,14 +21,15 @@ type shard struct {
 
 	mu sync.Mutex // guards everything below
 
-	hosts    hostTable
-	schedule schedule
-	sharing  sharing
-	queues   queues
-	origins  origins
-	robots   robotsQuestions
-	known    known
-	leases   leases
+	hosts     hostTable
+	schedule  schedule
+	sharing   sharing
+	addresses addresses
+	queues    queues
+	origins   origins
+	robots    robotsQuestions
+	known     known
+	leases    leases
 
 	now     int64   // see time; 0 when it was not read since the shard was locked
 	touched []int32 // hosts to settle; each has hostTouched
@@ -60,6 +61,7 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s.schedule.init(&f.o.Pace, maxActive)
 	s.effects.observed = f.o.Observe != nil
 	s.sharing.init(s, f.o.Registry)
+	s.addresses.share = f.o.Addresses
 	return s
 }
 
@@ -126,6 +128,7 @@ func (s *shard) freeHost(i int32) {
 	s.queues.dropLevels(&h.hostQueue)
 	s.origins.remove(i)
 	s.sharing.leave(i, s.time())
+	s.addresses.leave(i)
 	s.schedule.remove(i, h)
 	s.hosts.remove(i)
 }
@@ -166,6 +169,9 @@ func (s *shard) giveBack(h *host, keep uint32) {
 // its memory and stays active. It may free the host.
 func (s *shard) settle(i int32, now int64) {
 	h := s.hosts.at(i)
+	if h.flags&(hostClosed|hostHeld) != 0 {
+		s.addresses.leave(i)
+	}
 	if h.flags&hostClosed != 0 {
 		s.sharing.plan(i, h, never, whyClosing, now)
 		s.f.parts.of(h.id).settleHost(s, i, h)
@@ -256,6 +262,8 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 		return never, whyBlocked, false
 	case h.flags&hostAbandoned != 0:
 		return never, whyAbandoned, false
+	case s.addresses.waits(i):
+		return never, whyAddress, false
 	case h.active < 0:
 		at := max(s.schedule.nextStart(i, h), h.parkedAt)
 		p := s.pick(i, h, at)
@@ -270,7 +278,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 	if int(st.inflight) >= s.schedule.limit(h, st) {
 		return never, whyFull, false
 	}
-	if st.unstarted > 0 && st.pace.Delay(&s.f.o.Pace) > 0 {
+	if st.unstarted > 0 && (st.pace.Delay(&s.f.o.Pace) > 0 || s.addresses.wasLetIn(i)) {
 		return never, whyStarting, false
 	}
 	start := s.schedule.nextStart(i, h)

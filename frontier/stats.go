@@ -34,7 +34,8 @@ type Stats struct {
 	// "delay", "rest" (after a refusal), "backoff" (after failures), "retry", "in flight" (its limit is reached),
 	// "starting" (a leased request is not sent yet), "robots.txt", "robots.txt slot", "loading" (from the store),
 	// "page limit", "host page limit", "level", "blocked", "abandoned", "parked", "partition" (it opens or closes),
-	// "other crawl" (of the process). All of them are in the map.
+	// "other crawl" (of the process), "address" (it gets as many requests as it may, from other hosts too). All of them
+	// are in the map.
 	Hosts  map[string]int64
 	Active int           // active hosts: the used part of Options.MaxHosts
 	Parked int           // hosts that are not active

@@ -116,6 +116,7 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	t.figures(l.Found, l.Done, l.Pending)
 	if l.PID != 0 {
 		t.row("In flight", "%d", l.InFlight)
+		t.some("Hosts", words.Counts(l.Hosts, words.ByCount(l.Hosts)))
 		t.row("Rate", "%.1f pages/s", l.PagesPerSec)
 	}
 	t.row("Outcomes", "%s", counts(l.Outcomes))

@@ -52,13 +52,13 @@ func rangeOf(v Value) (n float64, r *Range) {
 }
 
 // FreeFor reports whether every account may use the values for a setting that is not the operator's: a number in the
-// free range, or a switch that is off. A bad value counts as free, because it is refused anyway.
+// free range, or a switch at its default. A bad value counts as free, because it is refused anyway.
 func (e *Entry) FreeFor(texts []string) bool {
 	if err := setAll(e.Value, texts); err != nil {
 		return true
 	}
 	if on, ok := e.Value.(boolValue); ok {
-		return !*on.p
+		return *on.p == on.usual
 	}
 	n, of := rangeOf(e.Value)
 	return of != nil && e.Free != nil && e.Free.has(n)

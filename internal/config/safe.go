@@ -101,6 +101,10 @@ func (l *Loaded) clampSafe() {
 	clamp("min-delay-ms", &s.MinDelayMS, safeMinDelayMS, s.MinDelayMS >= safeMinDelayMS)
 	clamp("max-delay-ms", &s.MaxDelayMS, safeMaxDelayMS, s.MaxDelayMS >= safeMaxDelayMS)
 	clamp("max-urls", &s.MaxURLs, SafePages, s.MaxURLs > 0 && s.MaxURLs <= SafePages)
+	if !s.PerIP {
+		l.clamped("per-ip", "false", "true")
+		s.PerIP = true
+	}
 	if s.Duration <= 0 || s.Duration > SafeDuration {
 		l.clamped("duration", s.Duration.String(), SafeDuration.String())
 		s.Duration = SafeDuration
@@ -117,8 +121,11 @@ func (l *Loaded) clamped(name, requested, bound string) {
 	}
 	l.Origin[name] += fmt.Sprintf(", instead of %s from %s", requested, from)
 	change := "caps %s at %s"
-	if name == "min-delay-ms" || name == "max-delay-ms" {
+	switch name {
+	case "min-delay-ms", "max-delay-ms":
 		change = "raises %s to %s"
+	case "per-ip":
+		change = "sets %s to %s"
 	}
 	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe "+change+" (requested: %s by %s)", name, bound, requested,
 		from))

@@ -45,6 +45,7 @@ type Settings struct {
 	UnthrottleThresholdMS int
 
 	// Pace and retries.
+	PerIP                bool
 	BaseDelayMS          int
 	MaxAdaptiveDelaySecs int
 	AdaptiveStepMS       int
@@ -172,6 +173,7 @@ func Defaults(p Profile) *Settings {
 	case OwnSite:
 		s.MaxInflightPerHost = 150
 		s.MinDelayMS, s.MaxDelayMS = 0, 0
+		s.PerIP = false
 	case Safe:
 		s.MaxWorkers = safeWorkers
 		s.MaxInflightPerHost = safeInflight

@@ -117,6 +117,9 @@ func (s *Settings) Table() []Entry {
 			Permission: Operator, Value: number(&s.UnthrottleThresholdMS, 100, 1, dayMS),
 			Usage: "commit latency below which they grow back, in milliseconds"},
 
+		{Name: "per-ip", Group: Pace, Permission: OwnHost, Value: boolValue{&s.PerIP, true},
+			Usage: "hosts that have the same IP address share a limit: 8 fetches under way at once and 10 starts per " +
+				"second (own-site: off)"},
 		{Name: "base-delay-ms", Env: []string{"BASE_DELAY_MS"}, Group: Pace, Permission: Tenant,
 			Value: number(&s.BaseDelayMS, 0, 0, dayMS),
 			Usage: "raises the delay of any profile to at least this, in milliseconds"},

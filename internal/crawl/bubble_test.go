@@ -26,8 +26,9 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 // memoryWeb is a synthetic web that is reached through pipes, in a bubble.
 type memoryWeb struct {
 	*testweb.Server
-	t   *testing.T
-	cfg testweb.Config
+	t     *testing.T
+	cfg   testweb.Config
+	names fetch.Resolver
 }
 
 func newMemoryWeb(t *testing.T, cfg testweb.Config) *memoryWeb {
@@ -43,7 +44,7 @@ func newMemoryWeb(t *testing.T, cfg testweb.Config) *memoryWeb {
 			t.Error(err)
 		}
 	})
-	return &memoryWeb{web, t, cfg}
+	return &memoryWeb{web, t, cfg, anyName{}}
 }
 
 // anyName resolves every name to one public address. The connections of a bubble are pipes, so nothing connects to it.
@@ -60,7 +61,7 @@ func (w *memoryWeb) client(s *config.Settings) *fetch.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	o.Dial, o.Resolver = w.Dial, anyName{}
+	o.Dial, o.Resolver = w.Dial, w.names
 	client, err := fetch.New(o)
 	if err != nil {
 		w.t.Fatal(err)

@@ -191,6 +191,13 @@ func (r *run) newFrontier() (*frontier.Frontier, error) {
 	o.Seed, o.Registry, o.URLsUsed, o.Run = r.store.Seed(), r.shared.pace, int64(counters.Counted), r.store.Run()
 	o.Continues, o.HotSetBytes, o.Generation = began(r.store), r.o.Managed.HotSetBytes, generation
 	o.Admit, o.Names, o.Observe = r.admit, namesOf, r.observe
+	if r.settings.PerIP {
+		var machines func() int
+		if cluster != nil {
+			machines = cluster.Machines
+		}
+		o.Addresses = r.shared.addresses.Share(machines)
+	}
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, r.store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0

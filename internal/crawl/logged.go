@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
@@ -24,6 +26,9 @@ func withLog(f fetch.Fetcher, log *slog.Logger) fetch.Fetcher {
 // Do implements fetch.Fetcher.
 func (f loggedFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	resp, err := f.Fetcher.Do(ctx, r)
+	if errors.Is(err, frontier.ErrAddressBusy) {
+		return resp, err // it is requested when its turn has come
+	}
 	if err != nil {
 		f.log.Debug("not fetched", "url", r.URL.String(), "error", err)
 		return resp, err

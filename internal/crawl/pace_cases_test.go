@@ -22,6 +22,7 @@ func polite(web *testweb.Server) *config.Settings {
 	s := config.Defaults(config.Polite)
 	s.Resolve = resolveTo(web)
 	s.MaxWorkers, s.BloomCapacity = 32, 100_000
+	s.PerIP = false // all hosts of the web have one address
 	return s
 }
 

@@ -139,7 +139,9 @@ func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
 		Archived: w.visit.Archived(),
 	})
 	if w.failed != nil {
-		w.metrics.Count(metrics.Failures, string(fetch.KindOf(w.failed)))
+		if !errors.Is(w.failed, frontier.ErrAddressBusy) {
+			w.metrics.Count(metrics.Failures, string(fetch.KindOf(w.failed)))
+		}
 		var back bool
 		if w.result, back = w.failureResult(w.lease, w.failed); back {
 			_, err := w.done(w.lease, w.result)

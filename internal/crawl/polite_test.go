@@ -92,6 +92,7 @@ func TestPoliteByTheLog(t *testing.T) {
 		web := newMemoryWeb(t, cfg)
 		s := config.Defaults(config.Polite)
 		s.MinDelayMS, s.MaxDelayMS = int(politeMinDelay/time.Millisecond), 2*int(politeMinDelay/time.Millisecond)
+		s.PerIP = false // all hosts of the web have one address
 		s.MaxInflightPerHost, s.MaxWorkers, s.BloomCapacity = politeInflight, 256, 1_000_000
 		s.Timeout, s.MaxHostBackoffSecs = quickTimeout, 2
 

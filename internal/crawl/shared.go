@@ -43,14 +43,15 @@ func ForOneCrawl(s *config.Settings) SharedOptions {
 		OneCrawl: true}
 }
 
-// Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts, the
-// worker cap, and the gate for pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl
+// Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts and
+// addresses, the worker cap, and the gate for pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl
 // makes a client of its own from the shared one. It is safe for any number of crawls. Close it when they have ended.
 type Shared struct {
 	robotsMemory int
 	client       *fetch.Client  // each crawl's client is made from it
 	pace         *pace.Registry // nil if there is one crawl only
-	denied       *denyList      // nil if there is one crawl only
+	addresses    *pace.Addresses
+	denied       *denyList // nil if there is one crawl only
 	gate         *gate.Gate
 	turns        turns
 }
@@ -62,7 +63,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, err
 	}
 	sockets = max(2, sockets-o.OtherSockets)
-	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory),
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), addresses: pace.NewAddresses(),
 		gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})

@@ -32,6 +32,7 @@ func TestCrawlsShareOnePace(t *testing.T) {
 				run := func(delayMS, limit, most int, hosts ...int) {
 					s := config.Defaults(config.Polite)
 					s.Resolve, s.Scope = resolveTo(web.Server), "host"
+					s.PerIP = false // all hosts of the web have one address
 					s.MaxWorkers, s.BloomCapacity, s.ParseSemaphoreLimit = 12, 10_000, 2
 					s.MinDelayMS, s.MaxDelayMS, s.MaxInflightPerHost, s.MaxURLsPerHost = delayMS, delayMS, limit, most
 					var urls []string

@@ -37,12 +37,7 @@ func (s *Session) Figures() Figures {
 	if snap == nil {
 		return f
 	}
-	alive := map[cluster.SessionID]bool{}
-	for i := range snap.Members {
-		if m := &snap.Members[i]; snap.Alive(m) {
-			alive[m.Session] = true
-		}
-	}
+	alive := living(snap)
 	f.Machines, f.Waiting = len(alive), snap.Waiting
 	for i := range snap.Parts {
 		if !alive[snap.Parts[i].Owner] {
@@ -51,6 +46,20 @@ func (s *Session) Figures() Figures {
 	}
 	return f
 }
+
+// living are the sessions of the machines that are alive.
+func living(snap *cluster.Snapshot) map[cluster.SessionID]bool {
+	alive := map[cluster.SessionID]bool{}
+	for i := range snap.Members {
+		if m := &snap.Members[i]; snap.Alive(m) {
+			alive[m.Session] = true
+		}
+	}
+	return alive
+}
+
+// Machines is how many machines were alive at the last beat, 0 if there was none.
+func (s *Session) Machines() int { return int(s.machines.Load()) }
 
 // Tally is the tally of this session and of the earlier sessions of the process.
 func (s *Session) Tally() cluster.Tally {

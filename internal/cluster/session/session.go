@@ -66,6 +66,8 @@ type Session struct {
 	snap   *cluster.Snapshot // guarded by snapMu; of the last beat
 	known  cluster.Known     // guarded by snapMu; what the next beat need not bring
 	at     time.Time         // guarded by snapMu; this machine's time of snap
+
+	machines atomic.Int64 // that are alive; written by learn
 }
 
 // A resumption changes a crawl.
@@ -232,6 +234,7 @@ func (s *Session) learn(snap *cluster.Snapshot) {
 	s.snapMu.Lock()
 	defer s.snapMu.Unlock()
 	s.snap, s.at = snap, time.Now()
+	s.machines.Store(int64(len(living(snap))))
 	select {
 	case s.news <- struct{}{}:
 	default:

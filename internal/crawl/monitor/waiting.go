@@ -83,6 +83,8 @@ func hostReasons(fs *frontier.Stats) string {
 		{"retry", "host has only URLs that wait for their next try",
 			"hosts have only URLs that wait for their next try"},
 		{"delay", "host waits for its delay", "hosts wait for their delay"},
+		{"address", "host waits because its IP address gets as many requests as it may (--per-ip)",
+			"hosts wait because their IP address gets as many requests as it may (--per-ip)"},
 		{"robots.txt", "host waits for its robots.txt", "hosts wait for their robots.txt"},
 		{"robots.txt slot", "host waits until fewer robots.txt are being fetched",
 			"hosts wait until fewer robots.txt are being fetched"},

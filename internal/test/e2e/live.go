@@ -20,6 +20,7 @@ type Live struct {
 	Pending       int            `json:"pending"`
 	InFlight      int            `json:"in_flight"`
 	Outcomes      map[string]int `json:"outcomes"`
+	Hosts         map[string]int `json:"hosts"`
 	StartedAt     string         `json:"started_at"`
 	Elapsed       float64        `json:"elapsed_seconds"`
 }

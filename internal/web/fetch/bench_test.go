@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -67,6 +68,8 @@ func benchPage() string {
 }
 
 type countingWire struct{ started atomic.Int64 }
+
+func (w *countingWire) Reach(netip.Addr) error { return nil }
 
 func (w *countingWire) Start() error {
 	w.started.Add(1)

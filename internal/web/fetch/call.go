@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http/httptrace"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,6 +161,9 @@ func (c *call) Start(conn net.Conn, reused bool) error {
 		c.record.connected(conn)
 	}
 	if c.wire != nil {
+		if err := c.reach(addressOf(conn)); err != nil {
+			return err
+		}
 		if err := c.wire.Start(); err != nil {
 			return &refusal{err}
 		}
@@ -168,6 +172,17 @@ func (c *call) Start(conn net.Conn, reused bool) error {
 	c.wrote.set(time.Since(c.start))
 	c.firstByte.clear()
 	c.attempts.Add(1)
+	return nil
+}
+
+// reach asks the Wire whether an address may be asked. An invalid address is that of a proxy. The error is a refusal.
+func (c *call) reach(addr netip.Addr) error {
+	if c == nil || c.wire == nil || !addr.IsValid() {
+		return nil
+	}
+	if err := c.wire.Reach(addr); err != nil {
+		return &refusal{err}
+	}
 	return nil
 }
 

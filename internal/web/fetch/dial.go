@@ -130,6 +130,9 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
+	if err := callOf(ctx).reach(t.first()); err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -159,19 +162,32 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 type target struct {
 	*network
 	dialer  tcpDialer
-	addrs   []netip.Addr
+	addrs   []netip.Addr // in the order in which they are tried
 	port    uint16
 	fromDNS bool
+
+	isProxy   bool
+	isGuarded bool // addresses that are not public are refused
+}
+
+// first is the address that is tried first. It is invalid if no request to it is counted: it is the proxy's, or the
+// guard refuses it.
+func (t *target) first() netip.Addr {
+	if t.isProxy || t.isGuarded && NotPublic(t.addrs[0]) != "" {
+		return netip.Addr{}
+	}
+	return t.addrs[0]
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{network: d.network, dialer: d.guarded, port: port}
-	if d.allowPrivate || d.allowed[hostPort{host, port}] || addr == d.proxy {
-		t.dialer = d.open
+	t := target{network: d.network, dialer: d.guarded, port: port, isProxy: addr == d.proxy, isGuarded: true}
+	if d.allowPrivate || d.allowed[hostPort{host, port}] || t.isProxy {
+		t.dialer, t.isGuarded = d.open, false
 	}
-	if addr != d.proxy {
+	if !t.isProxy {
 		if r, ok := override(d.resolve, host, port); ok {
-			t.dialer, t.addrs, t.port = d.open, r.Addrs, cmp.Or(r.ToPort, port)
+			t.dialer, t.isGuarded = d.open, false
+			t.addrs, t.port = interleave(r.Addrs), cmp.Or(r.ToPort, port)
 			return t, nil
 		}
 	}
@@ -185,7 +201,7 @@ func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (ta
 	if err != nil {
 		return t, &phaseError{phaseDNS, err}
 	}
-	t.addrs, t.fromDNS = addrs, true
+	t.addrs, t.fromDNS = interleave(addrs), true
 	return t, nil
 }
 
@@ -198,12 +214,17 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 		return nil, err
 	}
 	t.conns.Add(1)
-	return &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}, nil
+	counted := &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}
+	if !t.isProxy {
+		counted.addr = addr
+	}
+	return counted, nil
 }
 
 // A countedConn knows when it is closed.
 type countedConn struct {
 	net.Conn
+	addr    netip.Addr // that it goes to; invalid for a proxy's
 	sockets *sockets
 	open    *atomic.Int64
 	onClose func() // called once; may be nil
@@ -221,8 +242,18 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// NetConn is the connection below.
-func (c *countedConn) NetConn() net.Conn { return c.Conn }
+// addressOf is the address that a connection of a dialer goes to. It is invalid if that is a proxy.
+func addressOf(conn net.Conn) netip.Addr {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if counted, ok := conn.(*countedConn); ok {
+		return counted.addr
+	}
+	return netip.Addr{}
+}
+
+// NetConn is the connection below. (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 const (
 	// raceDelay is the head start of an address before the next one is tried
@@ -236,7 +267,7 @@ const (
 // race connects to the first address that answers. Addresses are tried one after the other, each as soon as the one
 // before has failed or raceDelay has passed. All attempts have ended when race returns.
 func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
-	addrs := interleave(t.addrs)
+	addrs := t.addrs
 	if err := t.sockets.take(ctx, 1); err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@
 // set. The crawl decides whether to send the request again, because it knows the host's pace. What net/http would send
 // again by itself is prevented.
 //
-// The [Wire] of a request is asked before the request's first byte, when the connection
-// is there. If it refuses, nothing is sent, the connection is kept where that is possible,
+// The [Wire] of a request is told the address before a connection to it is made, and asked before the request's first
+// byte, when the connection is there. If it refuses, nothing is sent, the connection is kept where that is possible,
 // and the error is of the kind [Canceled].
 //
 // HTTP/2 and everything behind a proxy is left to http.Transport. Whether an https

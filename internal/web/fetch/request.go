@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -31,11 +32,18 @@ const (
 
 // A Wire is asked before a request is sent.
 //
+// Behind a proxy it is not asked for an address, because only the proxy knows the address of the host.
+//
 // Over HTTP/1 it is asked directly before the write. HTTP/2 is written by net/http, and the last moment at which it can
 // still be stopped is when it has a connection. There the request may leave some time after Start returns: it waits for
 // other requests to be written, and for a free stream if the server lowers its limit at that moment. That time is
 // usually under a millisecond, and never longer than the request's time-out.
 type Wire interface {
+	// Reach is called with the address that is connected to first, before a new connection is made, and with the
+	// address of the connection before Start. The two differ if a host has several addresses. It may be called by
+	// another goroutine than Start. If it returns an error, nothing is connected or sent, and Do returns an error of
+	// the kind Canceled that wraps it. It must not block.
+	Reach(addr netip.Addr) error
 	// Start is called by the goroutine in Do, before the first byte of the request. The
 	// connection is there by then. If Start returns an error, nothing is sent, and Do
 	// returns an error of the kind Canceled that wraps it.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type decidingWire struct {
 	log    *eventLog
 	refuse error
 }
+
+func (w *decidingWire) Reach(netip.Addr) error { return nil }
 
 func (w *decidingWire) Start() error {
 	if w.refuse != nil {
