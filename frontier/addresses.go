@@ -18,8 +18,9 @@ type addresses struct {
 type addressWait struct {
 	wait  *pace.AddressWait // nil if the host does not wait
 	letIn bool              // it is over: the host may try again
-	// first: the host has waited for its robots.txt, and does not wait again behind all others for the first page.
-	// Otherwise all robots.txt would be fetched before any page.
+	// first: if the host must wait, it goes before the others. It has waited for its robots.txt, and would otherwise
+	// wait again behind all others for the first page. Or it is asked for the robots.txt of another host, see
+	// robotsPatience.
 	first bool
 }
 
@@ -50,6 +51,14 @@ func (a *addresses) leave(i int32) {
 		w.Leave()
 	}
 	delete(a.hosts, i)
+}
+
+// goFirst lets a host that waits try again, and go before all others.
+func (a *addresses) goFirst(i int32) {
+	if a.waits(i) {
+		a.leave(i)
+		a.hosts[i] = addressWait{first: true}
+	}
 }
 
 // leaveAll ends the waits of all hosts.
@@ -87,7 +96,8 @@ func (l *Lease) Reach(addr netip.Addr) error {
 	if isHere {
 		wait = before.wait
 	}
-	held, wait := a.share.Take(addr, wait, before.first, func(w *pace.AddressWait) { s.letIn(l.host, w) })
+	first := before.first || l.ask != nil
+	held, wait := a.share.Take(addr, wait, first, func(w *pace.AddressWait) { s.letIn(l.host, w) })
 	if held != nil {
 		l.address = held
 		if isHere {

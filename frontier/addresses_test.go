@@ -201,6 +201,58 @@ func TestTwoAddresses(t *testing.T) {
 	})
 }
 
+// The robots.txt of one host is at another, which waits far back in the line of their address. It goes first, so that
+// the answer comes before the first host stops to wait for it.
+func TestRobotsElsewhereOnABusyAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 500 // 50 s, and robotsPatience is 30 s
+		f := newTest(t, Options{Pace: fast(1), Addresses: pace.NewAddresses().Share(nil)}, newMemStore())
+		for i := range hosts {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
+		}
+		add(t, f, seeds("http://www.test/")...)
+		turn := func() *Lease { // the next lease that may start
+			for {
+				l := next(t, f)
+				if l.Reach(addressOfHost("any")) == nil {
+					startLease(t, l)
+					return l
+				}
+				done(t, l, Result{})
+			}
+		}
+		answered := func(l *Lease) {
+			if l.Kind() == KindPage {
+				done(t, l, ok())
+			} else {
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour)})
+			}
+		}
+		for f.Stats().Hosts["address"] < hosts-1 {
+			answered(turn())
+		}
+		var from *Lease
+		for from = turn(); from.Kind() != KindRobots; from = turn() {
+			answered(from)
+		}
+		began, origin := time.Now(), from.URL().Origin()
+		done(t, from, Result{Class: pace.ClassOK, RobotsAt: mustParse(t, "http://www.test/robots.txt")})
+		for {
+			l := turn()
+			if task := l.Robots(); l.Kind() == KindRobots && slices.Contains(task.Origins, origin) && !task.Late &&
+				l.URL().Host() == "www.test" {
+				done(t, l, Result{})
+				break
+			}
+			if time.Since(began) > time.Second {
+				t.Fatalf("after %v the host with the robots.txt of %s is not asked", time.Since(began), origin)
+			}
+			answered(l)
+		}
+		checkInvariants(t, f)
+	})
+}
+
 // A host that waits for its address says so. It leaves the line when it is blocked, and when the frontier is closed.
 func TestAddressWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

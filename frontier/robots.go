@@ -310,6 +310,7 @@ func (f *Frontier) queueQuestion(q question) {
 	if f.parts.of(id).takesLinks() {
 		i, h := s.hostOf(id, name)
 		s.robots.queue(i, h, q)
+		s.addresses.goFirst(i)
 		s.touch(i)
 		s.unlock()
 		return

@@ -83,7 +83,7 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 		return none(page.BlockedByRobots, "")
 	}
 	mode := fetch.Head
-	if w.visits.TakeReading(link.Key) != recrawl.ReadNothing || l.Attempt() > 1 {
+	if w.visits.Reading(link.Key) != recrawl.ReadNothing || l.Attempt() > 1 {
 		mode = fetch.Stream
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: mode, Wire: l, NewConn: l.Attempt() > 1,

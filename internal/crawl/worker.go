@@ -205,5 +205,8 @@ func (r *run) end(l *frontier.Lease, res frontier.Result) (frontier.Disposition,
 	if err != nil {
 		return d, fmt.Errorf("record %s: %w", l.URL(), err)
 	}
+	if d == frontier.Finished {
+		r.visits.Finished(l.Link().Key)
+	}
 	return d, nil
 }

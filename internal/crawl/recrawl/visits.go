@@ -76,7 +76,7 @@ var errNotFinished = errors.New("a page is visited again that was never finished
 // Begin prepares the visit of a page that was leased.
 func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	visit := Visit{generation: v.generation}
-	how := v.TakeReading(l.Key)
+	how := v.Reading(l.Key)
 	if how == ReadAround {
 		visit.Header, visit.noCache = http.Header{"Cache-Control": {"no-cache"}}, true
 	}
@@ -190,8 +190,8 @@ func (v *Visit) Keep(why string) (kept *Verdict, checked time.Time) {
 	return v.known.Keep(why), v.known.CheckedAt
 }
 
-// ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given
-// way.
+// ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next ones ask in the given
+// way, until the page is finished: a lease may come back without a request.
 func (v *Visits) ReadAgain(k weburl.Key, how Reading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -199,15 +199,23 @@ func (v *Visits) ReadAgain(k weburl.Key, how Reading) {
 	v.waiting.Store(int64(len(v.readings)))
 }
 
-// TakeReading returns how a page must be requested, and forgets it.
-func (v *Visits) TakeReading(k weburl.Key) Reading {
+// Reading returns how a page must be requested.
+func (v *Visits) Reading(k weburl.Key) Reading {
 	if v.waiting.Load() == 0 {
 		return ReadNothing
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	how := v.readings[k]
+	return v.readings[k]
+}
+
+// Finished forgets how a page must be requested.
+func (v *Visits) Finished(k weburl.Key) {
+	if v.waiting.Load() == 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	delete(v.readings, k)
 	v.waiting.Store(int64(len(v.readings)))
-	return how
 }
