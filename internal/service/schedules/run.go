@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -41,35 +42,35 @@ func (s *Schedules) Run(ctx context.Context) {
 // startDue starts what is due now, and returns when the next schedule is; zero if none is.
 func (s *Schedules) startDue(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	rows, err := query(ctx, s.service.DB().Read(), "WHERE enabled <> 0 AND next_at <> 0 ORDER BY next_at, id")
+	ids, err := service.Collect(ctx, s.service.DB().Read(), service.Column[string], "SELECT id FROM schedule "+
+		"WHERE enabled = 1 AND next_at > 0 AND (next_at <= ? OR created_at > ? OR last_at > ?) ORDER BY next_at, id",
+		now, now.Add(setBack), now.Add(setBack))
 	if err != nil {
 		return next, err
 	}
 	var errs []error
-	for i := range rows {
-		r := &rows[i]
-		due := r.NextAt.Time
-		switch {
-		case !due.After(now):
-			if err := s.start(ctx, r); err != nil {
-				errs = append(errs, fmt.Errorf("schedule %s: %w", r.ID, err))
-			}
-		case later(r.CreatedAt, r.LastAt).After(now.Add(setBack)):
-			// The clock was far ahead when this was computed.
-			errs = append(errs, s.update(ctx, r, func(*row) {}, nil))
-		}
-		if at := r.NextAt.Time; at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
+	for _, id := range ids {
+		if err := s.look(ctx, id, now); err != nil {
+			errs = append(errs, fmt.Errorf("schedule %s: %w", id, err))
 		}
 	}
-	return next, errors.Join(errs...)
+	at, err := service.Value[int64](ctx, s.service.DB().Read(),
+		"SELECT COALESCE(MIN(next_at), 0) FROM schedule WHERE enabled = 1 AND next_at > ?", now)
+	return service.TimeOf(at).Time, errors.Join(append(errs, err)...)
 }
 
-func later(a, b page.Time) time.Time {
-	if a.Time.After(b.Time) {
-		return a.Time
+// look starts a schedule that is due. One that is not was computed while the clock was far ahead: it is computed anew.
+func (s *Schedules) look(ctx context.Context, id string, now time.Time) error {
+	r, err := read(ctx, s.service.DB().Read(), id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && r.NextAt.IsZero(): // deleted or disabled meanwhile
+		return nil
+	case err != nil:
+		return err
+	case r.NextAt.After(now):
+		return s.update(ctx, &r, nil)
 	}
-	return b.Time
+	return s.start(ctx, &r)
 }
 
 // start starts the run of a schedule that is due, or skips it. An error means that it stays due.
@@ -88,12 +89,9 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 	refused, ok := errors.AsType[*service.Error](err)
 	switch {
 	case err == nil:
-		now := time.Now()
 		s.log.Info("a schedule has started a crawl", "schedule", r.ID, "crawl", id)
-		return s.update(ctx, r, func(r *row) {
-			r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: now.UTC()}, id,
-				""
-		}, nil)
+		r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: time.Now().UTC()}, id, ""
+		return s.update(ctx, r, nil)
 	case ok && refused.Code != service.ErrUnavailable:
 		s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
 		return s.skip(ctx, r, id, refused.Error())
@@ -107,6 +105,9 @@ func errUnfinished(id string, state service.State) error {
 		Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
 }
 
+// errEdited means that a schedule was deleted, or is one of another kind now. It is looked at again.
+var errEdited = errors.New("it was edited just now")
+
 // submit submits the crawl of a schedule. The idempotency key prevents a second crawl after a kill between this and the
 // update of the row.
 func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
@@ -119,7 +120,15 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 			return "", err
 		}
 	}
-	crawl, err := s.service.Crawls.Submit(ctx, c, *r.Submission,
+	whole, err := readWhole(ctx, s.service.DB().Read(), r.ID)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && whole.Submission == nil {
+		err = errEdited
+	}
+	if err != nil {
+		return "", err
+	}
+	c.Scopes = whole.scopes // those of the one who gave the submission
+	crawl, err := s.service.Crawls.Submit(ctx, c, *whole.Submission,
 		fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
 	if err != nil {
 		return "", err
@@ -141,7 +150,10 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
 	}
 	r.firing = &firing{Due: due, Generation: crawl.Generation}
-	if err := s.write(ctx, func(tx *service.Tx) error { return put(tx, r) }); err != nil {
+	err = s.write(ctx, func(tx *service.Tx) error {
+		return tx.Change("UPDATE schedule SET firing_json = ? WHERE id = ?", r.firing, r.ID)
+	})
+	if err != nil {
 		return "", err
 	}
 	_, err = s.service.Crawls.Command(ctx, c, crawl.ID, service.CommandRecrawl, r.Recrawl)
@@ -153,21 +165,21 @@ func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) erro
 	data := service.ToJSON(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
 	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl,
 		Actor: service.Actor{System: "schedule"}, Data: []byte(data)}
-	return s.update(ctx, r, func(r *row) { r.LastError = reason }, &event)
+	r.LastError = reason
+	return s.update(ctx, r, &event)
 }
 
-// update changes a row that was due, and computes when it is due next, in one transaction with an event, if there is
+// update records the last run of a row and computes when it is due next, in one transaction with an event, if there is
 // one. What a user has changed meanwhile stays.
-func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event *service.Event) error {
+func (s *Schedules) update(ctx context.Context, r *row, event *service.Event) error {
 	return s.write(ctx, func(tx *service.Tx) error {
-		list, err := query(ctx, tx, "WHERE id = ?", r.ID)
-		if err != nil || len(list) == 0 { // deleted meanwhile
-			r.NextAt = page.Time{}
+		now, err := read(ctx, tx, r.ID)
+		if errors.Is(err, sql.ErrNoRows) { // deleted meanwhile
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		now := &list[0]
-		change(now)
-		now.firing = nil
 		if now.Enabled {
 			when, _, err := now.when()
 			if err != nil {
@@ -175,12 +187,10 @@ func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event
 			}
 			now.setNext(when, time.Now())
 		}
-		if err := put(tx, now); err != nil {
+		err = tx.Change("UPDATE schedule SET last_at = ?, last_crawl = ?, last_error = ?, next_at = ?, "+
+			"firing_json = '' WHERE id = ?", r.LastAt, r.LastCrawl, r.LastError, now.NextAt, r.ID)
+		if err != nil || event == nil {
 			return err
-		}
-		*r = *now
-		if event == nil {
-			return nil
 		}
 		return tx.Record(*event)
 	})

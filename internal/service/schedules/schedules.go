@@ -3,6 +3,7 @@ package schedules
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,8 +44,9 @@ type firing struct {
 	Generation uint32    `json:"generation"` // of the crawl before the command
 }
 
-const columns = "id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, " +
-	"scopes_json, firing_json, created_at, next_at, last_at, last_crawl, last_error"
+// columns are those of a row but for the submission, which may be large.
+const columns = "id, account, name, cron, every, zone, enabled, crawl, recrawl_json, created_by, scopes_json, " +
+	"firing_json, created_at, next_at, last_at, last_crawl, last_error"
 
 // put stores a row.
 func put(tx *service.Tx, r *row) error {
@@ -55,24 +57,30 @@ func put(tx *service.Tx, r *row) error {
 	if r.Recrawl != nil {
 		recrawl = service.ToJSON(r.Recrawl)
 	}
-	return tx.Put("schedule", "id", columns+", input_bytes", r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone,
-		r.Enabled, submission, r.Crawl, recrawl, r.createdBy, r.scopes, r.firing, r.CreatedAt, r.NextAt, r.LastAt,
-		r.LastCrawl, r.LastError, len(submission)+len(recrawl))
+	return tx.Put("schedule", "id", columns+", submission_json, input_bytes", r.ID, r.Account, r.Name, r.Cron,
+		r.Interval, r.Zone, r.Enabled, r.Crawl, recrawl, r.createdBy, r.scopes, r.firing, r.CreatedAt, r.NextAt,
+		r.LastAt, r.LastCrawl, r.LastError, submission, len(submission)+len(recrawl))
 }
 
-// query returns the rows that the condition selects.
-func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]row, error) {
-	rows, err := service.Collect(ctx, q, func(r *row) []any {
-		return []any{&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &r.Submission, &r.Crawl,
-			&r.Recrawl, &r.createdBy, &r.scopes, &r.firing, &r.CreatedAt, &r.NextAt, &r.LastAt, &r.LastCrawl,
-			&r.LastError}
-	}, "SELECT "+columns+" FROM schedule "+where, args...)
-	for i := range rows {
-		if s := rows[i].Submission; s != nil {
-			service.WithoutUserinfo(s.StartURLs)
-		}
+// dest says where the columns go.
+func (r *row) dest() []any {
+	return []any{&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &r.Crawl, &r.Recrawl,
+		&r.createdBy, &r.scopes, &r.firing, &r.CreatedAt, &r.NextAt, &r.LastAt, &r.LastCrawl, &r.LastError}
+}
+
+// read returns a schedule without its submission. The error is [sql.ErrNoRows] if there is none.
+func read(ctx context.Context, q service.Queryer, id string) (row, error) {
+	return service.One(ctx, q, (*row).dest, "SELECT "+columns+" FROM schedule WHERE id = ?", id)
+}
+
+// readWhole returns a schedule with its submission. The error is [sql.ErrNoRows] if there is none.
+func readWhole(ctx context.Context, q service.Queryer, id string) (row, error) {
+	r, err := service.One(ctx, q, func(r *row) []any { return append(r.dest(), &r.Submission) },
+		"SELECT "+columns+", submission_json FROM schedule WHERE id = ?", id)
+	if r.Submission != nil {
+		service.WithoutUserinfo(r.Submission.StartURLs)
 	}
-	return rows, err
+	return r, err
 }
 
 // shown is the schedule without the secrets of its settings: a key that only reads must not get them.
@@ -88,14 +96,14 @@ func (r *row) shown() *service.Schedule {
 
 // get returns a row that the caller may see.
 func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (*row, error) {
-	list, err := query(ctx, q, "WHERE id = ?", id)
+	r, err := readWhole(ctx, q, id)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && r.Account != c.Account.ID && !c.Has(service.ScopeAdmin) {
+		err = &service.Error{Code: service.ErrNotFound, Detail: "there is no such schedule"}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 || list[0].Account != c.Account.ID && !c.Has(service.ScopeAdmin) {
-		return nil, &service.Error{Code: service.ErrNotFound, Detail: "there is no such schedule"}
-	}
-	return &list[0], nil
+	return &r, nil
 }
 
 // List returns a part of the schedules of an account, the oldest first; of all accounts if the account is empty. The
@@ -117,16 +125,17 @@ func (s *Schedules) List(ctx context.Context, account, cursor string,
 			list.NextCursor = found[i-1].id
 			break
 		}
-		rows, err := query(ctx, s.service.DB().Read(), "WHERE id = ?", e.id)
+		r, err := readWhole(ctx, s.service.DB().Read(), e.id)
+		if errors.Is(err, sql.ErrNoRows) { // deleted meanwhile
+			continue
+		}
 		if err != nil {
 			return list, err
 		}
-		for _, r := range rows {
-			if r.Submission != nil {
-				r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
-			}
-			list.Items = append(list.Items, r.Schedule)
+		if r.Submission != nil {
+			r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
 		}
+		list.Items = append(list.Items, r.Schedule)
 	}
 	return list, err
 }

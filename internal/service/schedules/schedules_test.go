@@ -275,6 +275,86 @@ func TestStartedOnce(t *testing.T) {
 	}
 }
 
+// What is submitted is read when a run starts, and not before: it may be large, and there may be many schedules. So a
+// submission that cannot be read holds up nothing but its own run.
+func TestSubmissionsAreReadWhenTheyStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		skipped, later := f.create(daily()), f.create(Input{Cron: text("0 5 1 2 *"), Submission: daily().Submission})
+		f.run(4 * time.Hour) // the first starts and stays queued
+		f.sql("UPDATE schedule SET submission_json = 'no JSON'")
+		other := f.create(Input{Interval: text("1h"), Submission: daily().Submission})
+		f.run(24 * time.Hour)
+		if got := f.get(other.ID); got.LastCrawl == "" {
+			t.Errorf("%+v", got)
+		}
+		if n := len(f.started()); n != 2 {
+			t.Errorf("%d started", n)
+		}
+		r, err := read(t.Context(), f.service.DB().Read(), skipped.ID)
+		if err != nil || !strings.Contains(r.LastError, "not ended") || r.NextAt.Format("02 15") != "03 03" {
+			t.Errorf("%+v, %v", r.Schedule, err)
+		}
+		if r, err = read(t.Context(), f.service.DB().Read(), later.ID); err != nil || !r.LastAt.IsZero() ||
+			!r.NextAt.Equal(later.NextAt.Time) {
+			t.Errorf("%+v, %v", r.Schedule, err)
+		}
+	})
+}
+
+// What a user does with a schedule while its run starts is not undone.
+func TestChangedWhileStarting(t *testing.T) {
+	for what, change := range map[string]func(f *fixture, id string) error{
+		"edited": func(f *fixture, id string) error {
+			_, err := f.Edit(f.t.Context(), f.caller, id, Input{Name: text("other"), Cron: text("0 7 * * *")})
+			return err
+		},
+		"disabled": func(f *fixture, id string) error {
+			_, err := f.Edit(f.t.Context(), f.caller, id, Input{Enabled: new(bool)})
+			return err
+		},
+		"deleted": func(f *fixture, id string) error { return f.Delete(f.t.Context(), f.caller, id) },
+	} {
+		for at := range 2 { // before which transaction of a run
+			t.Run(fmt.Sprint(what, at), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFixture(t)
+					s := f.create(Input{Cron: text("0 3 * * *"), Crawl: text(f.crawl(f.caller))})
+					writes := 0
+					f.write = func(ctx context.Context, fn func(*service.Tx) error) error {
+						if writes++; writes == at+1 {
+							if err := change(f, s.ID); err != nil {
+								t.Error(err)
+							}
+						}
+						return f.service.Write(ctx, fn)
+					}
+					f.run(4 * time.Hour)
+					if n := len(f.started()); n != 2 {
+						t.Errorf("%d started", n-1)
+					}
+					got, err := f.Get(t.Context(), f.caller, s.ID)
+					switch what {
+					case "deleted":
+						if err == nil {
+							t.Errorf("%+v", got)
+						}
+					case "disabled":
+						if err != nil || got.Enabled || !got.NextAt.IsZero() || got.LastAt.IsZero() {
+							t.Errorf("%+v, %v", got, err)
+						}
+					case "edited":
+						if err != nil || got.Name != "other" || got.NextAt.Format("02 15") != "01 07" ||
+							got.LastAt.IsZero() {
+							t.Errorf("%+v, %v", got, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
 // A schedule that was computed by a clock that was far ahead is computed anew. After a small step back nothing runs
 // twice.
 func TestClockSetBack(t *testing.T) {
