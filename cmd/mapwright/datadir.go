@@ -80,7 +80,7 @@ func unusable(dir datadir.Dir, err error) error {
 		return refusal(other)
 	}
 	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, datadir.ErrNotOurs,
-		crawl.ErrNotAgain} {
+		crawl.ErrNotAgain, crawl.ErrLogin} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}

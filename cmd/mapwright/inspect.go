@@ -94,6 +94,9 @@ func (c *command) inspected(s *config.Settings, arg, base string) (*crawl.Inspec
 	if err != nil {
 		return nil, usage("%w", err)
 	}
+	if err := crawl.LogIn(c.Context(), f, s); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
 	in, err := crawl.FetchPage(c.Context(), s, f, start.URL)
 	if err != nil {
 		return nil, &exitError{exitFailed, err}

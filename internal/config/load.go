@@ -302,9 +302,12 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
 		fault("user-agent", "user-agent is blank: servers need a name to ask for less; leave it out for the default")
 	}
-	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "" || s.Cookies) && slices.ContainsFunc(s.PrivateHeaders(),
+	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "" || s.Cookies || s.Login != "") && slices.ContainsFunc(s.PrivateHeaders(),
 		func(name string) bool { return strings.EqualFold(name, "Cookie") }) {
-		fault("cookie", "the header Cookie does not go with cookie, cookie-file or cookies: give its cookies with cookie")
+		fault("cookie", "the header Cookie does not go with cookie, cookie-file, cookies or login: give its cookies with cookie")
+	}
+	if (s.Login == "") != (s.LoginData == "") && !bad["login"] && !bad["login-data"] {
+		fault("login", "login and login-data go together: the page with the form, and the file with its fields")
 	}
 	if !bad["include"] && !bad["exclude"] {
 		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {

@@ -86,6 +86,8 @@ type Settings struct {
 	Cookie     []string
 	CookieFile string
 	Cookies    bool // of answers are kept
+	Login      string
+	LoginData  string
 	Insecure   bool
 
 	// Scope and links.

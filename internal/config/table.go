@@ -213,6 +213,13 @@ func (s *Settings) Table() []Entry {
 				"sent to the hosts and paths that the file says"},
 		{Name: "cookies", Group: Access, Permission: Tenant, Value: boolValue{p: &s.Cookies},
 			Usage: "keep the cookies that answers set, and send them as a browser does, for this run"},
+		{Name: "login", Group: Access, Permission: Operator,
+			Value: stringValue{p: &s.Login, check: checkURL, form: formURL},
+			Usage: "page with a login form, which is filled in and sent before each run; its cookies are kept as " +
+				"with cookies"},
+		{Name: "login-data", Group: Access, Permission: Operator, Local: true,
+			Value: stringValue{p: &s.LoginData, form: formFile},
+			Usage: "file with the fields of the login form, NAME=VALUE on each line"},
 		{Name: "insecure", Group: Access, Permission: Admin, Value: boolValue{p: &s.Insecure},
 			Usage: "do not check the certificates of servers: anyone on the way can read and change what is sent"},
 

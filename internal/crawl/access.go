@@ -62,10 +62,12 @@ func access(o *fetch.Options, s *config.Settings, starts []datadir.Start) error 
 		cookies.File, err = fetch.ReadCookieFile(s.CookieFile)
 		fault("cookie-file", err)
 	}
-	if s.Cookies {
+	fault("login-data", checkLoginData(s))
+	keep := s.Cookies || s.Login != ""
+	if keep {
 		cookies.KeepAnswers()
 	}
-	if len(cookies.Given) > 0 || cookies.File != nil || s.Cookies {
+	if len(cookies.Given) > 0 || cookies.File != nil || keep {
 		o.Cookies = &cookies
 	}
 	o.Insecure = s.Insecure

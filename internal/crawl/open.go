@@ -132,6 +132,9 @@ func (r *run) build(ctx context.Context) (err error) {
 		r.fetcher = denyingFetcher{r.fetcher, r.shared.denied}
 	}
 	r.fetcher = withLog(r.fetcher, r.log)
+	if r.login, err = logIn(ctx, r.fetcher, settings, r.warnings.add); err != nil {
+		return err
+	}
 	counted := store.Counters()
 	r.visits = recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
 		return r.history.IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""

@@ -36,6 +36,8 @@ type served struct {
 	answer recrawl.Answer
 	skips  scope.Skips
 	result frontier.Result
+	// session is that in which the page was asked for, if the run logs in.
+	session int
 }
 
 // pageBuffer is the memory that reading a page needs. A worker has one only while it reads: most workers wait for a
@@ -69,6 +71,9 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 	if ended, err := w.fetch(ctx); ended || err != nil {
+		return err
+	}
+	if ended, err := w.stayLoggedIn(ctx); ended || err != nil {
 		return err
 	}
 	if ended, err := w.read(ctx); ended || err != nil {
@@ -134,6 +139,9 @@ func (w *worker) give(f *frontier.Finish) error {
 // fetch requests the page. If the request fails for a reason that says nothing about the page, the lease ends and the
 // page goes back to the queue.
 func (w *worker) fetch(ctx context.Context) (ended bool, err error) {
+	if w.login != nil {
+		w.session = w.login.number()
+	}
 	w.resp, w.failed = w.fetcher.Do(ctx, fetch.Request{
 		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
 		Archived: w.visit.Archived(),

@@ -50,6 +50,7 @@ type run struct {
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	fetcher  fetch.Fetcher
 	archive  *warc.Writer // nil without --warc
+	login    *login       // nil without one
 	parser   *parser.Parser
 	scope    *scope.Scope
 	history  scope.History // of the rules by which links are left out

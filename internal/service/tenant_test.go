@@ -24,7 +24,7 @@ func probes(t *testing.T, e config.Entry) []any {
 		"extract": "a=h1", "seeding-strategy": "ct",
 		"xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
 		"ca-file": "/ca.pem", "basic-auth": "user:secret@own.test",
-		"cookie": "a=b", "cookie-file": "/cookies.txt", "client-cert": "/client.pem",
+		"cookie": "a=b", "login": "https://own.test/login", "login-data": "/login.txt", "cookie-file": "/cookies.txt", "client-cert": "/client.pem",
 		"scope": "any", "log-format": "json", "log-level": "debug",
 	}
 	if v, ok := other[e.Name]; ok {

@@ -218,7 +218,8 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.opts.Proxy == nil {
+	direct := c.opts.Proxy == nil && r.Form == nil // http1 sends no bodies
+	if direct {
 		res, err := c.route.http1.Do(&call.exchange, http1.Request{Origin: r.URL.Origin(), URI: r.URL.RequestURI(),
 			Head: head, NewConn: r.NewConn})
 		if err != errHTTP2 {
@@ -230,7 +231,7 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if err == nil {
 		proto = res.ProtoMajor
 	}
-	if c.opts.Proxy == nil {
+	if direct {
 		c.route.handedOver(call, dialAddr(r), proto)
 	}
 	return res, err

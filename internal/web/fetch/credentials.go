@@ -70,10 +70,13 @@ func (c *Client) ownHeader(r *Request) http.Header {
 	if c.opts.Cookies != nil {
 		cookies = c.opts.Cookies.header(r.URL)
 	}
-	if auth == nil && cookies == "" {
+	if auth == nil && cookies == "" && r.Form == nil {
 		return r.Header
 	}
 	h := http.Header{}
+	if r.Form != nil {
+		h["Content-Type"] = []string{"application/x-www-form-urlencoded"}
+	}
 	if auth != nil {
 		h["Authorization"] = []string{auth.value()}
 	}

@@ -1,4 +1,4 @@
-// Package fetch makes one bounded, guarded HTTP GET or HEAD at a time.
+// Package fetch makes one bounded, guarded HTTP GET or HEAD at a time, and the POST of a form for a login.
 //
 // A [Client] is made once with its [Options] and shared by all workers. A worker
 // calls [Client.Do] with a [Request] and gets a [Response], which it must close,
@@ -29,7 +29,7 @@
 // byte, when the connection is there. If it refuses, nothing is sent, the connection is kept where that is possible,
 // and the error is of the kind [Canceled].
 //
-// HTTP/2 and everything behind a proxy is left to http.Transport. Whether an https
+// HTTP/2, the POST of a form and everything behind a proxy is left to http.Transport. Whether an https
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,
 // and the origin's further requests go there directly.
 //

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -62,10 +63,12 @@ type Fetcher interface {
 	Do(ctx context.Context, r Request) (*Response, error)
 }
 
-// A Request is one GET, or one HEAD.
+// A Request is one GET, one HEAD, or one POST of a form.
 type Request struct {
 	URL  weburl.URL
 	Mode Mode
+	// Form, when not nil, is sent as the body of a POST.
+	Form url.Values
 	// Timeout is for this request. Zero means the client's.
 	Timeout time.Duration
 	// MaxBody is the limit of the body, after decompression. Zero means the client's, and for a Stream no limit: its
@@ -196,6 +199,11 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 	}
 	if r.Mode == Head {
 		req.Method = http.MethodHead
+	}
+	if r.Form != nil {
+		body := r.Form.Encode()
+		req.Method, req.ContentLength = http.MethodPost, int64(len(body))
+		req.Body = io.NopCloser(strings.NewReader(body))
 	}
 	if host := header["Host"]; len(host) > 0 {
 		req.Host = host[0]

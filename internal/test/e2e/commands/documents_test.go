@@ -44,7 +44,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 	}
 }
 
-// The commands of docs/access.md reach what is behind the password.
+// The commands of docs/access.md reach what is behind the password and behind the form.
 func TestCommandsOfAccess(t *testing.T) {
 	t.Parallel()
 	all, err := documents.Read(filepath.Join("..", "..", "..", ".."))
@@ -53,19 +53,43 @@ func TestCommandsOfAccess(t *testing.T) {
 	}
 	var reached sync.Map
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.Host == "members.example.com" {
+			serveMembers(w, r, &reached)
+			return
+		}
 		if user, password, _ := r.BasicAuth(); user != "ann" || password != "correct horse" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
 		reached.Store(r.Host+r.URL.Path, true)
-		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, `<title>inside</title><a href="/second">second</a>`)
 	}))
 	t.Cleanup(site.Close)
-	e2e.RunScript(t, site.Listener.Addr().String(), all["access.md"].Script("sh"))
-	for _, page := range []string{"example.com/second"} {
+	e2e.RunScript(t, site.Listener.Addr().String(),
+		strings.ReplaceAll(all["access.md"].Script("sh"), "https://members", "http://members"))
+	for _, page := range []string{"example.com/second", "members.example.com/second"} {
 		if _, ok := reached.Load(page); !ok {
 			t.Errorf("%s was not reached", page)
 		}
+	}
+}
+
+// serveMembers serves a site behind a login form.
+func serveMembers(w http.ResponseWriter, r *http.Request, reached *sync.Map) {
+	_, err := r.Cookie("session")
+	switch {
+	case r.URL.Path == "/login" && r.PostFormValue("username") == "ann" &&
+		r.PostFormValue("password") == "correct horse" && r.PostFormValue("token") == "1":
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	case r.URL.Path == "/login":
+		fmt.Fprint(w, `<form method="post"><input type="hidden" name="token" value="1"><input name="username">
+<input type="password" name="password"></form>`)
+	case err != nil:
+		http.Redirect(w, r, "/login", http.StatusFound)
+	default:
+		reached.Store(r.Host+r.URL.Path, true)
+		fmt.Fprint(w, `<title>inside</title><a href="/second">second</a> <a href="/logout">out</a>`)
 	}
 }

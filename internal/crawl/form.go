@@ -1,0 +1,171 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// A form is an HTML form with its controls.
+type form struct {
+	id, action string
+	posts      bool // its fields are sent as the body of a POST, URL encoded
+	controls   []*control
+}
+
+// A control is a field of a form, or a button that sends it.
+type control struct {
+	name, value string
+	sent        bool // by a browser, if the user changes nothing
+	button      bool
+	form        int    // index of the form that is open before it; -1 if none is
+	formID      string // of the form that its attribute names
+}
+
+// fill returns what a browser sends after a user has filled in the fields.
+func (f *form) fill(fields url.Values) url.Values {
+	out := maps.Clone(fields)
+	for _, c := range f.controls {
+		if c.sent && c.name != "" && fields[c.name] == nil {
+			out.Add(c.name, c.value)
+		}
+	}
+	return out
+}
+
+// findForm returns the first form of a page that has all fields. The error names the forms that there are.
+func findForm(body []byte, fields url.Values) (*form, error) {
+	var others []string
+	for _, f := range readForms(body) {
+		var names []string
+		for _, c := range f.controls {
+			if c.name != "" && !slices.Contains(names, c.name) {
+				names = append(names, c.name)
+			}
+		}
+		missing := false
+		for name := range fields {
+			missing = missing || !slices.Contains(names, name)
+		}
+		switch {
+		case missing:
+			others = append(others, strings.Join(names, ", "))
+		case !f.posts:
+			return nil, errors.New("the form is not sent with POST as application/x-www-form-urlencoded, and other " +
+				"ways are not supported")
+		default:
+			return f, nil
+		}
+	}
+	want := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	if len(others) == 0 {
+		return nil, fmt.Errorf("the page has no form (it needs one with the fields %s); forms that scripts make are "+
+			"not seen", want)
+	}
+	return nil, fmt.Errorf("the page has no form with the fields %s; it has forms with %s", want,
+		strings.Join(others, " and with "))
+}
+
+// readForms reads the forms of a page. It follows the tokens and not the tree, because a control belongs to the form
+// that is open before it, wherever the tree puts either.
+func readForms(body []byte) (forms []*form) {
+	var controls []*control
+	var list, text *control // the select and the textarea that are open
+	open := -1              // index of the form that is open
+	z := html.NewTokenizer(bytes.NewReader(body))
+	for kind := z.Next(); kind != html.ErrorToken; kind = z.Next() {
+		t := z.Token()
+		if kind == html.TextToken && text != nil {
+			text.value += strings.TrimPrefix(t.Data, "\n")
+		}
+		if kind == html.EndTagToken {
+			switch t.Data {
+			case "form":
+				open = -1
+			case "select":
+				list = nil
+			case "textarea":
+				text = nil
+			}
+		}
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+			continue
+		}
+		attr := attributes(t)
+		switch t.Data {
+		case "form":
+			if open < 0 { // a form in a form is none
+				open, forms = len(forms), append(forms, newForm(attr))
+			}
+		case "option":
+			_, selected := attr["selected"]
+			if list != nil && (selected || !list.sent) {
+				list.value, list.sent = attr["value"], true
+			}
+		case "input", "button", "select", "textarea":
+			c := newControl(t.Data, attr)
+			c.form = open
+			controls = append(controls, c)
+			if t.Data == "select" {
+				list = c
+			}
+			if t.Data == "textarea" {
+				text = c
+			}
+		}
+	}
+	for _, c := range controls {
+		at := c.form
+		if c.formID != "" {
+			at = slices.IndexFunc(forms, func(f *form) bool { return f.id == c.formID })
+		}
+		if at < 0 {
+			continue
+		}
+		// A browser sends the first button with the form.
+		c.sent = c.sent && !(c.button && slices.ContainsFunc(forms[at].controls, func(c *control) bool { return c.button }))
+		forms[at].controls = append(forms[at].controls, c)
+	}
+	return forms
+}
+
+// attributes are those of a tag; the first of several with one name counts.
+func attributes(t html.Token) map[string]string {
+	attr := map[string]string{}
+	for _, a := range slices.Backward(t.Attr) {
+		attr[a.Key] = a.Val
+	}
+	return attr
+}
+
+func newForm(attr map[string]string) *form {
+	kind := strings.ToLower(attr["enctype"])
+	return &form{id: attr["id"], action: strings.TrimSpace(attr["action"]),
+		posts: strings.EqualFold(attr["method"], "post") && kind != "multipart/form-data" && kind != "text/plain"}
+}
+
+// newControl makes a control of an element of this name.
+func newControl(element string, attr map[string]string) *control {
+	c := &control{name: attr["name"], value: attr["value"], formID: attr["form"]}
+	_, disabled := attr["disabled"]
+	_, checked := attr["checked"]
+	c.sent = !disabled && element != "select" // the first option makes it so
+	switch kind := strings.ToLower(attr["type"]); {
+	case kind == "checkbox" || kind == "radio":
+		c.sent = c.sent && checked
+		if _, has := attr["value"]; !has {
+			c.value = "on"
+		}
+	case kind == "reset" || kind == "button" || kind == "image" || kind == "file":
+		c.sent = false
+	case element == "button" || element == "input" && kind == "submit":
+		c.button = !disabled
+	}
+	return c
+}

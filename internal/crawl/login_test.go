@@ -1,0 +1,107 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/web/fetch"
+)
+
+// A form is filled in as a browser does: hidden fields, checked boxes, chosen options and the first button are sent.
+func TestFillForm(t *testing.T) {
+	const page = `<form action="/search"><input name=q></form>
+<table><form id=in method=POST action=" /session "><tr><td><input type="hidden" name="csrf" value="a&amp;b">
+<input name=user value=old><input type=PASSWORD name=pass><input type=checkbox name=keep checked>
+<input type=checkbox name=news value=yes><input type=radio name=lang value=de><input type=radio name=lang value=en checked>
+<select name=area><option value=1>x<option value=2 selected>y</select><select name=first><option value=a><option value=b></select>
+<textarea name=note>
+text</textarea><input name=off value=1 disabled><input type=file name=file>
+<form action=/nested></table><button name=do value=enter>in</button><input type=submit name=do value=second></form>
+<input name=late value=3 form=in><input name=alone value=4>`
+	fields := url.Values{"user": {"ann"}, "pass": {"a b"}}
+	f, err := findForm([]byte(page), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "area=2&csrf=a%26b&do=enter&first=a&keep=on&lang=en&late=3&note=text&pass=a+b&user=ann"
+	if got := f.fill(fields).Encode(); got != want || f.action != "/session" {
+		t.Errorf("%s to %s\nwant %s", got, f.action, want)
+	}
+	if f.fill(fields)["user"][0] != "ann" || len(fields) != 2 {
+		t.Errorf("the fields of the user were changed: %v", fields)
+	}
+}
+
+// A page without the form says which forms it has.
+func TestFindFormRefuses(t *testing.T) {
+	fields := url.Values{"user": {"x"}, "pass": {"s3cret"}}
+	for page, want := range map[string]string{
+		"<p>none": "no form (it needs one with the fields pass, user)",
+		"<form method=post><input name=user></form>":                                              "no form with the fields pass, user; it has forms with user",
+		"<form><input name=user><input name=pass>":                                                "POST",
+		"<input name=user><input name=pass>":                                                      "no form",
+		`<form method=post enctype=multipart/form-data><input name=user><input name=pass></form>`: "POST",
+	} {
+		if _, err := findForm([]byte(page), fields); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", page, err, want)
+		}
+	}
+}
+
+// However often a site forgets the session, a run logs in a bounded number of times, says so once, and goes on. A page
+// that leads to another login is asked for again once.
+func TestLoginsAreBounded(t *testing.T) {
+	logins := 0
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.Method == http.MethodPost {
+			logins++
+			fmt.Fprint(w, "<p>in")
+			return
+		}
+		fmt.Fprint(w, "<form method=post><input name=user></form>")
+	}))
+	defer site.Close()
+	data := filepath.Join(t.TempDir(), "login")
+	if err := os.WriteFile(data, []byte("user=ann\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fetch.New(fetch.Options{AllowPrivate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var warned []string
+	l, err := logIn(t.Context(), f, &config.Settings{Login: site.URL + "/login", LoginData: data},
+		func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxLogins {
+		page, err := weburl.Parse(fmt.Sprintf("%s/%d", site.URL, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		session := l.number()
+		if again := l.renew(t.Context(), page, session); again != (i < maxLogins) {
+			t.Errorf("page %d is asked for again: %v", i, again)
+		}
+		if i < maxLogins && !l.renew(t.Context(), page, session) {
+			t.Errorf("page %d of an older session is not asked for again", i)
+		}
+		if l.renew(t.Context(), page, l.number()) {
+			t.Errorf("page %d is asked for a third time", i)
+		}
+	}
+	if logins != 1+maxLogins || len(warned) != 2 {
+		t.Errorf("%d logins, want %d; warnings %q", logins, 1+maxLogins, warned)
+	}
+}
