@@ -122,6 +122,7 @@ func (l *login) get(ctx context.Context, r fetch.Request) (at weburl.URL, body [
 	var site fetch.Audience
 	site.AddURL(r.URL)
 	for range scope.MaxHops {
+		r.NoArchive = true // the answers have the session
 		resp, err := l.fetcher.Do(ctx, r)
 		if err != nil {
 			resp.Close()
