@@ -2,12 +2,17 @@ package serve_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -275,4 +280,70 @@ func TestPartsAreBounded(t *testing.T) {
 	f.until(c, id, 0, service.CrawlFinished)
 	read("ended", "")
 	read("sorted", "&sort=-content_length")
+}
+
+// Few answers are compressed at the same time, however many clients take files and read nothing of them. Others get the
+// same as it is.
+func TestCompressionIsBounded(t *testing.T) {
+	f := newFixture(t, nil)
+	key := f.key("one", service.ScopeAdmin)
+	c := f.client(key)
+	id := f.submit(c, f.submission(0, nil))
+	f.until(c, id, 0, service.CrawlFinished)
+	file := make([]byte, 8<<20) // more than the buffers of a connection hold
+	_, _ = rand.NewChaCha8([32]byte{}).Read(file)
+	if err := os.WriteFile(filepath.Join(string(f.svc.Crawls.DataDir(id)), "sitemap.csv"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network,
+		address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+	}}
+	defer transport.CloseIdleConnections()
+	get := func() *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", f.url+"/v1/crawls/"+id+"/sitemap.csv", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Accept-Encoding", "gzip")
+		res, err := transport.RoundTrip(req)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res, err)
+		}
+		return res
+	}
+	var open []*http.Response
+	compressed := 0
+	for range 12 {
+		res := get()
+		open = append(open, res)
+		if res.Header.Get("Content-Encoding") == "gzip" {
+			compressed++
+		}
+	}
+	if compressed != 8 {
+		t.Errorf("%d answers of 12 are compressed at the same time", compressed)
+	}
+	last := get()
+	got, err := io.ReadAll(last.Body)
+	if err != nil || last.Header.Get("Content-Encoding") != "" || !bytes.Equal(got, file) {
+		t.Errorf("%d bytes, %v, %v", len(got), last.Header, err)
+	}
+	for _, res := range append(open, last) {
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for again := false; !again; { // when the server has seen that the clients have gone
+		res := get()
+		again = res.Header.Get("Content-Encoding") == "gzip"
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -139,7 +139,8 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the
 		// same.
 		plain := c.r.Header.Get("Range") != "" || strings.Contains(c.r.Header.Get("If-None-Match"), h.Get("ETag"))
-		if takesGzip(c.r) && !plain {
+		if !plain && c.beginCompressing() {
+			defer c.endCompressing()
 			h.Set("ETag", fmt.Sprintf(`"%x-%x-gzip"`, info.ModTime().UnixNano(), info.Size()))
 			h.Set("Content-Encoding", "gzip")
 			h.Del("Content-Length")

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strconv"
@@ -28,6 +29,26 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
+// mostCompressed is how many answers are compressed at the same time, over all accounts. Further ones are sent as they
+// are. Clients that take many files could otherwise have all processors, and memory for the state of each compression.
+const mostCompressed = 8
+
+// beginCompressing says whether an answer is compressed: the client takes that, and few others are compressed now. If
+// so, endCompressing must be called.
+func (c *call) beginCompressing() bool {
+	if !takesGzip(c.r) {
+		return false
+	}
+	select {
+	case c.compressed <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *call) endCompressing() { <-c.compressed }
+
 // newGzip makes a writer that compresses as fast as it can.
 func newGzip(to io.Writer) *gzip.Writer {
 	w, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
@@ -46,14 +67,15 @@ func (c *call) send(status int, body []byte) {
 	if len(body) >= gzipFrom {
 		c.w.Header().Add("Vary", "Accept-Encoding")
 	}
-	if len(body) < gzipFrom || !takesGzip(c.r) {
-		c.w.WriteHeader(status)
-		_, _ = c.w.Write(body) // a client that has gone
-		return
+	if len(body) >= gzipFrom && c.beginCompressing() {
+		var short bytes.Buffer
+		w := newGzip(&short)
+		_, _ = w.Write(body) // a buffer takes all
+		_ = w.Close()
+		c.endCompressing()
+		c.w.Header().Set("Content-Encoding", "gzip")
+		body = short.Bytes()
 	}
-	c.w.Header().Set("Content-Encoding", "gzip")
 	c.w.WriteHeader(status)
-	w := newGzip(c.w)
-	_, _ = w.Write(body) // a client that has gone
-	_ = w.Close()
+	_, _ = c.w.Write(body) // a client that has gone
 }

@@ -71,6 +71,8 @@ type Server struct {
 	metrics  http.Handler
 	document func() ([]byte, error) // makes the OpenAPI document at the first call
 	indexes  pageindex.Cache
+	// has one for each answer that is being compressed
+	compressed chan struct{}
 
 	api       *http.ServeMux     // the routes of openapi.yaml
 	pages     http.Handler       // a mux of the other routes
@@ -90,7 +92,7 @@ func New(o Options) (*Server, error) {
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
 	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey),
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
-		assets: newAssets()}
+		assets: newAssets(), compressed: make(chan struct{}, mostCompressed)}
 	s.limits.underway.waiting = o.Connections / shareOfClient
 	if u := o.PublicURL; u != nil {
 		s.names = append(s.names, u.Hostname())
