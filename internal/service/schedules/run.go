@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
@@ -93,8 +94,7 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 		r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: time.Now().UTC()}, id, ""
 		return s.update(ctx, r, nil)
 	case ok && refused.Code != service.ErrUnavailable:
-		s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
-		return s.skip(ctx, r, id, refused.Error())
+		return s.skip(ctx, r, id, refused)
 	}
 	return err
 }
@@ -160,12 +160,18 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 	return crawl.ID, err
 }
 
-// skip notes that a run is not started.
-func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) error {
+// skip notes that a run is not started. It is an event, and a line of the log, unless the run before was skipped for
+// the same reason: a schedule may be due every minute for ever. Another state of an unfinished crawl is no other reason.
+func (s *Schedules) skip(ctx context.Context, r *row, crawl string, refused *service.Error) error {
+	reason, before := refused.Error(), r.LastError
+	r.LastError = reason
+	if before != "" && strings.HasPrefix(before, strings.TrimSuffix(reason, string(refused.State))) {
+		return s.update(ctx, r, nil)
+	}
+	s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", reason)
 	data := service.ToJSON(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
 	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl,
 		Actor: service.Actor{System: "schedule"}, Data: []byte(data)}
-	r.LastError = reason
 	return s.update(ctx, r, &event)
 }
 

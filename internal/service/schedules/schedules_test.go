@@ -1,10 +1,12 @@
 package schedules
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -273,6 +275,46 @@ func TestStartedOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Runs that are skipped one after the other for the same reason are one event and one line of the log, whatever the
+// crawl does meanwhile. Another reason, and the next time after a run, are events again.
+func TestSkippedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		var log bytes.Buffer
+		f.log = slog.New(slog.NewTextHandler(&log, nil))
+		crawl := f.crawl(f.caller)
+		visit := f.create(Input{Interval: text("1m"), Crawl: &crawl})
+		start := f.create(Input{Interval: text("2m"), Submission: daily().Submission})
+		want := func(what string, n int, states ...string) {
+			t.Helper()
+			if got := len(f.events(service.ScheduleSkipped)); got != n {
+				t.Errorf("%s: %d events, want %d", what, got, n)
+			}
+			if got := strings.Count(log.String(), "is skipped"); got != n {
+				t.Errorf("%s: %d lines of the log, want %d", what, got, n)
+			}
+			for i, s := range []*service.Schedule{visit, start} {
+				if got := f.get(s.ID); !strings.Contains(got.LastError, states[i]) || got.NextAt.Before(time.Now()) {
+					t.Errorf("%s: %+v", what, got)
+				}
+			}
+		}
+		f.run(10 * time.Minute)
+		want("both are queued", 2, "is queued", "is queued")
+		f.sql("UPDATE crawl SET state = 'running'")
+		f.run(10 * time.Minute)
+		f.sql("UPDATE crawl SET state = 'paused'")
+		f.run(10 * time.Minute)
+		want("both are paused", 2, "is paused", "is paused")
+		f.endAll()
+		f.run(10 * time.Minute)
+		want("both have run again", 4, "is queued", "is queued")
+		f.sql("DELETE FROM crawl WHERE id = ?", crawl)
+		f.run(10 * time.Minute)
+		want("one is deleted", 5, "no crawl", "is queued")
+	})
 }
 
 // What is submitted is read when a run starts, and not before: it may be large, and there may be many schedules. So a
