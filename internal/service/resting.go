@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -55,7 +56,11 @@ func (c *Crawls) MakeIndex(ctx context.Context, dir string) error {
 	if c.dispatch.runner(id) != nil {
 		return pageindex.ErrBusy
 	}
-	err := c.dispatch.resting.read(ctx, id, datadir.Dir(dir).State(),
+	account, err := One(ctx, c.s.db.Read(), Column[string], "SELECT account FROM crawl WHERE id = ?", id)
+	if err != nil {
+		return err
+	}
+	err = c.dispatch.resting.read(ctx, account, id, datadir.Dir(dir).State(),
 		func(ctx context.Context, s *state.Store) error { return report.Rewrite(ctx, s, datadir.Dir(dir)) })
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return pageindex.ErrBusy
@@ -97,7 +102,7 @@ func (c *Crawls) readResting(ctx context.Context, id string, see func(*state.Sto
 	if err != nil {
 		return err
 	}
-	err = c.dispatch.resting.read(ctx, id, c.DataDir(id).State(),
+	err = c.dispatch.resting.read(ctx, row.Account, id, c.DataDir(id).State(),
 		func(_ context.Context, s *state.Store) error { return see(s, row.stored["xml-types"]) })
 	switch {
 	case errors.Is(err, state.ErrNotExist):
@@ -111,7 +116,8 @@ func (c *Crawls) readResting(ctx context.Context, id string, see func(*state.Sto
 }
 
 const (
-	mostResting = 4                // stores that are open at once
+	mostRead    = 8                // stores that are read at once
+	mostResting = 4                // stores that are open at once, if not more are read
 	restingFor  = 10 * time.Second // how long a store stays open after its last use
 )
 
@@ -126,12 +132,13 @@ type restingStores struct {
 
 // restingStore is the store of one crawl.
 type restingStore struct {
-	use    sync.RWMutex    // held for reading while the store is read, for writing while it is opened or closed
-	store  *state.Store    // guarded by use; nil if it is closed
-	barred bool            // guarded by use; it must not be opened any more
-	last   atomic.Int64    // when it was last used, in milliseconds; written by those who hold use
-	ctx    context.Context // ends when the store is to be barred, so that a long reader ends
-	end    func()          // ends ctx
+	account string          // of the crawl
+	use     sync.RWMutex    // held for reading while the store is read, for writing while it is opened or closed
+	store   *state.Store    // guarded by use; nil if it is closed
+	barred  bool            // guarded by use; it must not be opened any more
+	last    atomic.Int64    // when it was last used, in milliseconds; written by those who hold use
+	ctx     context.Context // ends when the store is to be barred, so that a long reader ends
+	end     func()          // ends ctx
 }
 
 func newRestingStores() restingStores {
@@ -147,9 +154,9 @@ func (r *restingStores) open() {
 
 // read calls see with the store of a crawl, which it opens if need be. The context of see ends when the store is to be
 // barred.
-func (r *restingStores) read(ctx context.Context, id, dir string,
+func (r *restingStores) read(ctx context.Context, account, id, dir string,
 	see func(context.Context, *state.Store) error) error {
-	one, err := r.get(id)
+	one, err := r.get(account, id)
 	if err != nil {
 		return err
 	}
@@ -173,28 +180,28 @@ func (r *restingStores) read(ctx context.Context, id, dir string,
 	return see(ctx, one.store)
 }
 
-func (r *restingStores) get(id string) (*restingStore, error) {
+func (r *restingStores) get(account, id string) (*restingStore, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.opened || r.barred[id] {
 		return nil, crawl.ErrNotRunning
 	}
 	if r.all[id] == nil {
-		one := &restingStore{}
+		one := &restingStore{account: account}
 		one.ctx, one.end = context.WithCancel(context.Background())
 		r.all[id] = one
 	}
 	return r.all[id], nil
 }
 
-// openStore opens a store, unless it is open or barred. If too many are open, one that is not being read is closed.
+// openStore opens a store, unless it is open or barred. If too many are open, those that are not being read are closed.
 func (r *restingStores) openStore(one *restingStore, dir string) error {
 	one.use.Lock()
 	defer one.use.Unlock()
 	if one.store != nil || one.barred {
 		return nil
 	}
-	if err := r.makeRoom(); err != nil {
+	if err := r.makeRoom(one); err != nil {
 		return err
 	}
 	store, err := state.Open(dir, state.Options{Mode: state.ExistingOnly, GCInterval: state.Off})
@@ -205,29 +212,61 @@ func (r *restingStores) openStore(one *restingStore, dir string) error {
 	return err
 }
 
-// makeRoom closes stores that are not being read until another one may be opened.
-func (r *restingStores) makeRoom() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	open := 0
-	for _, other := range r.all {
-		if !other.use.TryLock() {
-			open++ // it is being read, opened or closed
-			continue
+// makeRoom closes stores that are not being read, until there is room for one that its caller opens. An account may
+// read as many stores as it leaves for others.
+func (r *restingStores) makeRoom(one *restingStore) error {
+	busy, own := 0, 0 // other stores that are being read, opened or closed, and those of the account
+	idle := r.lock(func(other *restingStore) bool { return other.store != nil }, func(other *restingStore) {
+		if other == one {
+			return
 		}
-		if other.store != nil {
-			if open++; open >= mostResting {
-				open--
-				_ = other.closeLocked() // what it recorded was durable before it was opened
-			}
+		busy++
+		if other.account == one.account {
+			own++
 		}
-		other.use.Unlock()
-	}
-	if open > mostResting { // this one is counted too
+	})
+	if own >= mostRead-busy {
+		unlockAll(idle)
 		return &Error{Code: ErrUnavailable,
 			Detail: "the pages of too many crawls that do not run are being read: try again"}
 	}
+	slices.SortFunc(idle, func(a, b *restingStore) int { return cmp.Compare(a.last.Load(), b.last.Load()) })
+	closing := min(len(idle), max(0, busy+1+len(idle)-mostResting))
+	unlockAll(idle[closing:])
+	closeAll(idle[:closing])
 	return nil
+}
+
+// lock locks the stores that are not used and that want selects, and tells busy of those that are used.
+func (r *restingStores) lock(want func(*restingStore) bool, busy func(*restingStore)) (locked []*restingStore) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		switch {
+		case !one.use.TryLock():
+			busy(one)
+		case want(one):
+			locked = append(locked, one)
+		default:
+			one.use.Unlock()
+		}
+	}
+	return locked
+}
+
+func unlockAll(locked []*restingStore) {
+	for _, one := range locked {
+		one.use.Unlock()
+	}
+}
+
+// closeAll closes and unlocks stores. The caller does not hold the lock of the restingStores, which the dispatcher
+// needs: closing a store can take long.
+func closeAll(locked []*restingStore) {
+	for _, one := range locked {
+		_ = one.closeLocked() // what it recorded was durable before it was opened
+	}
+	unlockAll(locked)
 }
 
 func (o *restingStore) closeLocked() error {
@@ -241,14 +280,9 @@ func (o *restingStore) closeLocked() error {
 
 // sweep closes stores that were not read for a while.
 func (r *restingStores) sweep(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, one := range r.all {
-		if now.UnixMilli()-one.last.Load() >= restingFor.Milliseconds() && one.use.TryLock() {
-			_ = one.closeLocked() // as above
-			one.use.Unlock()
-		}
-	}
+	closeAll(r.lock(func(one *restingStore) bool {
+		return one.store != nil && now.UnixMilli()-one.last.Load() >= restingFor.Milliseconds()
+	}, func(*restingStore) {}))
 }
 
 // bar closes the store of a crawl, waits for its readers, and refuses readers until allow.

@@ -1,11 +1,14 @@
 package service
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
+	"github.com/mapwright/mapwright/state"
 )
 
 // recorded counts the pages that a crawl has recorded, each once.
@@ -165,7 +169,7 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 			defer resting.mu.Unlock()
 			open = 0
 			for _, one := range resting.all {
-				if one.store != nil { // only this reader opens one, and nothing closes one without the lock
+				if one.store != nil { // this reader alone opens and closes them
 					open++
 				}
 			}
@@ -180,6 +184,79 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 		if err != nil || len(lines) != 2 || open == 0 || open > mostResting {
 			t.Errorf("%d pages, %d stores are open, %v", len(lines), open, err)
 		}
+	}
+}
+
+// An account that reads as many of its crawls as it can leaves stores for others, one by one, and has its own share
+// again when its readers have ended.
+func TestRestingStoresOfAccounts(t *testing.T) {
+	r := newRestingStores()
+	r.open()
+	release := make(chan struct{})
+	var readers sync.WaitGroup
+	dirs := map[string]string{}
+	// hold reads a store of an account until the test releases it, and says whether it could.
+	hold := func(account string, n int) error {
+		id := fmt.Sprint(account, n)
+		if dirs[id] == "" {
+			dirs[id] = t.TempDir()
+			s, err := state.Open(dirs[id], state.Options{GCInterval: state.Off, MinFree: state.Off})
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := make(chan error, 1)
+		readers.Go(func() {
+			began <- r.read(t.Context(), account, id, dirs[id], func(context.Context, *state.Store) error {
+				began <- nil
+				<-release
+				return nil
+			})
+		})
+		return <-began
+	}
+	greedy := 0
+	for n := range mostRead {
+		if err := hold("greedy", n); err == nil {
+			greedy++
+		} else if !isUnavailable(err) {
+			t.Fatal(err)
+		}
+	}
+	if greedy != mostRead/2 {
+		t.Errorf("an account reads %d stores, want %d", greedy, mostRead/2)
+	}
+	for _, account := range []string{"b", "c", "d"} {
+		if err := hold(account, 0); err != nil {
+			t.Errorf("account %s: %v", account, err)
+		}
+	}
+	if err := hold("greedy", mostRead); !isUnavailable(err) {
+		t.Errorf("a store more for the first account: %v", err)
+	}
+	close(release)
+	readers.Wait()
+	if err := hold("greedy", mostRead); err != nil {
+		t.Errorf("after the others have ended: %v", err)
+	}
+	readers.Wait()
+	open := 0
+	for _, one := range r.all {
+		if one.store != nil {
+			open++
+		}
+	}
+	if open != mostResting {
+		t.Errorf("%d stores stay open, want %d", open, mostResting)
+	}
+	r.sweep(time.Now().Add(restingFor))
+	for id, one := range r.all {
+		if one.store != nil {
+			t.Errorf("the store of %s is open", id)
+		}
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
 	}
 }
 
