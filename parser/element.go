@@ -12,6 +12,9 @@ func (w *walker) element(html bool) {
 			w.addID(attrNamed)
 		}
 	}
+	if w.parser.opts.Assets && html {
+		w.assets()
+	}
 	switch {
 	case t.elem == elemA:
 		w.closeAnchor()
@@ -142,10 +145,14 @@ func (w *walker) related(kind Kind, href, rel, hreflang []byte) {
 	}
 }
 
-// image records an image: its src, or the largest of its srcset if it has none.
+// image records an image: its src; without one its data-src, from which scripts load it later; else the largest of its
+// srcset.
 func (w *walker) image() {
 	src := w.value(attrSrc)
-	if len(trimSpace(src)) == 0 || hasScheme(src, "data") {
+	if !isFile(src) {
+		src = w.value(attrData)
+	}
+	if !isFile(src) {
 		src = largestSource(w.value(attrSrcset))
 	}
 	if len(src) == 0 {
@@ -155,6 +162,30 @@ func (w *walker) image() {
 		w.passing.begin(maxText)
 		w.passing.addDecoded(w.value(attrAlt))
 		w.setText(i, w.passing.end())
+	}
+}
+
+// isFile reports whether an attribute has the address of a file, and not the file itself.
+func isFile(address []byte) bool { return len(trimSpace(address)) > 0 && !hasScheme(address, "data") }
+
+// assets records the files that an element loads.
+func (w *walker) assets() {
+	add := func(address []byte) {
+		if isFile(address) {
+			w.addLink(KindAsset, address, nil)
+		}
+	}
+	switch rel := w.value(attrRel); w.tag.elem {
+	case elemImg, elemMedia:
+		add(w.value(attrSrc))
+		add(w.value(attrData))
+		eachSource(w.value(attrSrcset), func(url, _ []byte) { add(url) })
+	case elemScript:
+		add(w.value(attrSrc))
+	case elemLink:
+		if hasToken(rel, "stylesheet") || hasToken(rel, "icon") {
+			add(w.value(attrHref))
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ const (
 	KindRefresh             // a meta refresh
 	KindHeader              // a Link or Location header field
 	KindImage               // an img element
+	KindAsset               // a file that the page loads: image, sound, film, script, style sheet, icon
 )
 
 // String returns the kind's name in records.
@@ -55,6 +56,8 @@ func (k Kind) String() string {
 		return "header"
 	case KindImage:
 		return "image"
+	case KindAsset:
+		return "asset"
 	}
 	return "unknown"
 }

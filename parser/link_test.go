@@ -95,6 +95,7 @@ func TestImages(t *testing.T) {
 		{"<img srcset='a.png, b.png 640w, ,c.png 320w'>", "image b.png https://example.com/dir/b.png"},
 		{"<img srcset='a.png future(1, 2) 640w, c.png 320w'>", "image c.png https://example.com/dir/c.png"},
 		{"<img srcset=' a.png,'>", "image a.png https://example.com/dir/a.png"},
+		{"<img src=data:image/gif;base64,xx data-src=lazy.png srcset=a.png>", "image lazy.png https://example.com/dir/lazy.png"},
 	} {
 		pg := read(t, Options{Images: true}, tt.html)
 		var got []string
@@ -164,13 +165,13 @@ func TestBuffersShrink(t *testing.T) {
 
 func TestKindNames(t *testing.T) {
 	var kinds, faults []string
-	for k := KindA; k <= KindImage+1; k++ {
+	for k := KindA; k <= KindAsset+1; k++ {
 		kinds = append(kinds, k.String())
 	}
 	for f := FaultNone; f <= FaultTooLong+1; f++ {
 		faults = append(faults, f.String())
 	}
-	if got := strings.Join(kinds, " "); got != "a area link iframe frame refresh header image unknown" {
+	if got := strings.Join(kinds, " "); got != "a area link iframe frame refresh header image asset unknown" {
 		t.Errorf("kinds are %s", got)
 	}
 	if got := strings.Join(faults, " "); got != " scheme invalid too_long unknown" {

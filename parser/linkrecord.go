@@ -18,7 +18,7 @@ type linkRecord struct {
 
 // addLink records a link. It returns its index, or -1 if the page has too many.
 func (w *walker) addLink(kind Kind, href, rel []byte) int {
-	if kind != KindImage {
+	if kind < KindImage {
 		w.linkCount++
 	}
 	if len(w.links) >= w.parser.opts.MaxLinks {
@@ -81,7 +81,7 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	out, outline, err := base.AppendResolve(w.arena, href)
 	switch {
 	case err == nil:
-		if p := w.parser.opts.Params; p != nil && r.kind != KindImage {
+		if p := w.parser.opts.Params; p != nil && r.kind < KindImage {
 			out = out[:before+len(p.TrimBytes(out[before:], outline))]
 		}
 		w.arena, r.fault, r.outline = out, FaultNone, outline

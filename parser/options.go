@@ -25,6 +25,10 @@ type Options struct {
 	// Images makes images count as links of their own kind.
 	Images bool
 
+	// Assets makes the files that a page loads count as links of their own kind: images, all of a srcset among them,
+	// sounds, films, embedded objects, scripts, style sheets and icons.
+	Assets bool
+
 	// NoLinkText leaves Link.Text empty for links that are not images: what the caller never
 	// reads need not be gathered.
 	NoLinkText bool

@@ -7,7 +7,7 @@ import (
 
 // Version changes whenever the same page may give other facts, among them its hashes, or
 // other links. What was read by another version cannot be compared.
-const Version = 3
+const Version = 4
 
 // A Page is what Parse found. The zero value is ready for use; one that was used
 // must not be copied. See the package documentation for how long its parts are

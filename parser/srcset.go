@@ -10,13 +10,23 @@ import (
 func largestSource(srcset []byte) []byte {
 	var best []byte
 	size := -1.0
+	eachSource(srcset, func(url, descriptor []byte) {
+		if s := descriptorSize(descriptor); s > size {
+			best, size = url, s
+		}
+	})
+	return best
+}
+
+// eachSource calls fn with the address and the descriptors of each source in a srcset attribute.
+func eachSource(srcset []byte, fn func(url, descriptor []byte)) {
 	for {
 		for len(srcset) > 0 && (isSpace(srcset[0]) || srcset[0] == ',') {
 			srcset = srcset[1:]
 		}
 		url, rest := cutToken(srcset)
 		if len(url) == 0 {
-			return best
+			return
 		}
 		descriptor := []byte(nil)
 		if trimmed := bytes.TrimRight(url, ","); len(trimmed) < len(url) {
@@ -24,9 +34,7 @@ func largestSource(srcset []byte) []byte {
 		} else {
 			descriptor, srcset = cutDescriptor(rest)
 		}
-		if s := descriptorSize(descriptor); s > size {
-			best, size = url, s
-		}
+		fn(url, descriptor)
 	}
 }
 

@@ -117,6 +117,8 @@ type Settings struct {
 	// CheckExternal asks for the targets of links that are out of scope. MaxChecks is how many of them at most.
 	CheckExternal bool
 	MaxChecks     int
+	// CheckAssets asks for the files that pages load.
+	CheckAssets bool
 	// CheckFragments looks whether fragments of links lead to an element of the page.
 	CheckFragments bool
 	// CheckSoft404 asks each origin with pages for one that does not exist.
@@ -160,9 +162,12 @@ func (s *Settings) ExtractNames() (names []string) {
 	return names
 }
 
+// Checks reports whether URLs are only checked, beside the pages of the crawl.
+func (s *Settings) Checks() bool { return s.CheckExternal || s.CheckAssets }
+
 // RecordsLinks reports whether the links of pages are recorded: on demand, and if their targets are checked.
 func (s *Settings) RecordsLinks() bool {
-	return s.Links || s.CheckExternal || s.CheckFragments
+	return s.Links || s.Checks() || s.CheckFragments
 }
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.

@@ -287,6 +287,9 @@ func (s *Settings) Table() []Entry {
 		{Name: "check-external", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CheckExternal},
 			Usage: "ask for each link that the scope leaves out whether it works, with one HEAD request per target, " +
 				"and report broken ones; implies --links"},
+		{Name: "check-assets", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CheckAssets},
+			Usage: "ask for each image, script and other file that pages load, and each link that --skip-extensions " +
+				"leaves out, with one HEAD request, and report broken and large ones; implies --links"},
 		{Name: "check-fragments", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CheckFragments},
 			Usage: "report links such as /page#part whose page has no element of that name; implies --links"},
 		{Name: "max-checks", Group: Output, Permission: Admin, Value: number(&s.MaxChecks, 100_000, 1, 1_000_000),

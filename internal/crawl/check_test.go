@@ -271,3 +271,54 @@ func TestFragmentsAreChecked(t *testing.T) {
 		t.Errorf("links.jsonl has no %s:\n%s", want, edges)
 	}
 }
+
+// Files that pages load are checked in and out of scope, each once.
+func TestAssetsAreChecked(t *testing.T) {
+	t.Parallel()
+	sized := func(kind string, size int) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Length", fmt.Sprint(size))
+		}
+	}
+	s := newLinkSite(t, map[string]string{
+		"/": `<link rel=stylesheet href="/lost.css"><script src="http://cdn.test/a.js"></script><img src="/big.png" alt=x>
+			<img src="data:image/gif;base64,R0" data-src="/lazy.png" srcset="/s1.png 1x, /s2.png 2x">
+			<picture><source srcset="/p.webp 800w"><img src="/big.png"></picture><video src="/film.mp4"></video>
+			<a href="/manual.pdf">manual</a><a href="/2">2</a><img src="/secret/x.png"><a href="http://cdn.test/no">no</a>`,
+		"/2": `<img src="/big.png"><link rel=icon href="/lost.ico"><link rel=alternate href="/feed">`,
+	}, map[string]any{"a.test/lost.css": 404, "cdn.test/a.js": 500, "a.test/big.png": sized("image/png", 600<<10),
+		"a.test/lazy.png": sized("image/png", 100), "a.test/s1.png": 200, "a.test/s2.png": 404, "a.test/p.webp": 410,
+		"a.test/film.mp4": sized("video/mp4", 11<<20), "a.test/manual.pdf": sized("application/pdf", 600<<10),
+		"a.test/lost.ico": "/gone.ico", "a.test/feed": 200})
+	dir := datadir.Dir(t.TempDir() + "/data")
+	rep, lines := s.crawl(dir, checking(func(o *config.Settings) {
+		o.CheckExternal, o.CheckAssets, o.MaxRetries, o.SkipExtensions = false, true, 0, []string{"pdf"}
+		o.Exclude = []string{"/secret/"}
+	}), "http://a.test/")
+	wantURLs(t, "pages", slices.Sorted(maps.Keys(lines)), "http://a.test/", "http://a.test/2", "http://a.test/feed")
+	if want, got := (map[string]string{
+		"http://a.test/lost.css": "404[http://a.test/][]", "http://cdn.test/a.js": "500[http://a.test/][]",
+		"http://a.test/s2.png": "404[http://a.test/][]", "http://a.test/p.webp": "410[http://a.test/][]",
+		"http://a.test/lost.ico": "404[http://a.test/2][]",
+	}), found(t, rep, problems.BrokenAsset); !maps.Equal(got, want) {
+		t.Errorf("broken:\n got %v\nwant %v", got, want)
+	}
+	if want, got := (map[string]string{
+		"http://a.test/big.png":  "614400[http://a.test/ http://a.test/2][ ]",
+		"http://a.test/film.mp4": "11534336[http://a.test/][]",
+	}), found(t, rep, problems.LargeAsset); !maps.Equal(got, want) {
+		t.Errorf("large:\n got %v\nwant %v", got, want)
+	}
+	for url, want := range map[string]string{"a.test/big.png": "HEAD", "a.test/manual.pdf": "HEAD",
+		"a.test/secret/x.png": "", "cdn.test/no": "", "a.test/feed": "GET", "a.test/s2.png": "HEAD GET"} {
+		if got := s.methodsOf(url); got != want {
+			t.Errorf("%s was asked for by %q, want %q", url, got, want)
+		}
+	}
+	edges, err := os.ReadFile(string(dir) + "/links.jsonl")
+	if want := `{"from":"http://a.test/2","to":"http://a.test/big.png","nofollow":false,"asset":true,"outcome":"ok",` +
+		`"status_code":200,"content_length":614400}`; err != nil || !strings.Contains(string(edges), want) {
+		t.Errorf("links.jsonl has no %s:\n%s", want, edges)
+	}
+}

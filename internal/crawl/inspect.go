@@ -198,8 +198,8 @@ func (in *Inspected) judge(s *config.Settings, within *scope.Page, known *traps.
 		out.URL = &text
 	}
 	switch why := judgeLink(s, within, l, nofollow, false); {
-	case l.Kind == parser.KindImage:
-		out.Reason = "image"
+	case l.Kind >= parser.KindImage:
+		out.Reason = l.Kind.String()
 	case why != scope.InScope:
 		out.Reason = why.String()
 	default:

@@ -182,7 +182,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if generation > 0 || !swept {
 		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
 			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
-			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.CheckExternal, Log: r.log,
+			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.Checks(), Log: r.log,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -220,6 +220,9 @@ func readerOf(s *config.Settings) string {
 	for _, is := range []bool{s.RecordsLinks(), s.Images, s.StructuredLinks} {
 		how = append(how, strconv.FormatBool(is))
 	}
+	if s.CheckAssets {
+		how = append(how, "assets")
+	}
 	if s.CheckFragments {
 		how = append(how, "fragments")
 	}
@@ -234,7 +237,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
+		Images: s.Images, Assets: s.CheckAssets, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
 		IDs: s.CheckFragments, Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 		MaxLinkBytes: linkBytes(s),
 	})

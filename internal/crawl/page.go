@@ -502,7 +502,7 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 			return ctx.Err()
 		}
 		why := scope.InScope
-		if l.Kind != parser.KindImage {
+		if l.Kind < parser.KindImage {
 			why = judgeLink(w.settings, &within, l, l.NoFollow || w.page.NoFollow, tooDeep)
 		}
 		w.reasons = append(w.reasons, why)
@@ -517,12 +517,20 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 	host, name := w.link.Key.Host, w.link.URL.Host()
 	found = w.found[:0]
 	within := w.scope.OfPage(w.link.URL)
-	var images []string
+	var images, assets []string
 	for i := range pg.Links {
 		l := &pg.Links[i]
-		if l.Kind == parser.KindImage {
-			if !l.URL.IsZero() {
-				images = append(images, l.URL.String())
+		switch {
+		case l.Kind < parser.KindImage:
+		case l.URL.IsZero():
+			continue
+		case l.Kind == parser.KindImage:
+			images = append(images, l.URL.String())
+			continue
+		default:
+			assets = append(assets, l.URL.String())
+			if w.mayCheck(l.URL) {
+				checks = append(checks, newCheck(l.URL, w.link.URL, 0, f.At))
 			}
 			continue
 		}
@@ -536,12 +544,15 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 		if why := w.reasons[i]; why != scope.InScope {
 			w.skips.Add(why)
 			checks = w.appendCheck(checks, &within, l, why)
+			if why == scope.ByExtension && w.settings.CheckAssets {
+				assets = append(assets, l.URL.String())
+			}
 			continue
 		}
 		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, name)})
 	}
 	w.found = found
-	f.Facts.Images = distinct(images)
+	f.Facts.Images, f.Facts.Assets = distinct(images), distinct(assets)
 	return found, checks
 }
 

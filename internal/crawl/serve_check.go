@@ -16,20 +16,21 @@ import (
 	"github.com/mapwright/mapwright/parser"
 )
 
-// appendCheck appends the check of a link that is not followed, for the given reason, if the scope leaves its URL out
-// and --check-external wants to know what is there. Neither nofollow nor the depth limit matters: a check leads to no
-// further pages.
+// appendCheck appends the check of a link that is not followed, for the given reason: if the scope leaves its URL out,
+// for --check-external, and if it is left out as a file, for --check-assets. Neither nofollow nor the depth limit
+// matters: a check leads to no further pages.
 func (w *worker) appendCheck(list []frontier.Link, within *scope.Page, l *parser.Link, why scope.Reason) []frontier.Link {
-	if !w.settings.CheckExternal {
+	if !w.settings.Checks() {
 		return list
 	}
 	if why == scope.NotFollowed || why == scope.TooDeep {
 		why = within.Check(l.URL)
 	}
-	if why != scope.OutOfScope || !w.scope.Permits(l.URL) {
-		return list
+	if why == scope.OutOfScope && w.settings.CheckExternal && w.scope.Permits(l.URL) ||
+		why == scope.ByExtension && w.settings.CheckAssets {
+		list = append(list, newCheck(l.URL, w.link.URL, 0, w.answer.At))
 	}
-	return append(list, newCheck(l.URL, w.link.URL, 0, w.answer.At))
+	return list
 }
 
 func newCheck(u, parent weburl.URL, hops uint8, at time.Time) frontier.Link {
@@ -44,16 +45,19 @@ func (r *run) admitCheck(l *frontier.Link) {
 	}
 	l.Skip = uint8(scope.CheckLimit)
 	r.checksCut.Do(func() {
-		r.warnings.add("%s and all further links to other sites are not checked: the limit is %d (--max-checks)", l.URL,
+		r.warnings.add("%s and all further URLs are not checked: the limit is %d (--max-checks)", l.URL,
 			r.settings.MaxChecks)
 	})
 }
 
 // mayCheck reports whether the settings of this run allow the check of a URL. They leave out what --only-hosts does not
-// name, and what the filters leave out of the crawl itself.
+// name, and what --exclude names.
 func (w *worker) mayCheck(u weburl.URL) bool {
+	if !w.settings.Checks() || !w.scope.Permits(u) {
+		return false
+	}
 	why := w.scope.Check(u)
-	return w.settings.CheckExternal && (why == scope.InScope || why == scope.OutOfScope) && w.scope.Permits(u)
+	return why != scope.Excluded && why != scope.TooLong
 }
 
 // serveCheck asks what there is at a URL, and reads nothing of it: by HEAD, or by GET if HEAD was refused or failed. The
@@ -75,11 +79,12 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 	if w.resumed && !w.mayCheck(u) {
 		return none(page.Excluded, "not checked: the settings were changed after it was queued")
 	}
-	rules, err := w.originRobots(ctx, u) // --ignore-robots is for the user's own site
+	rules, err := w.originRobots(ctx, u)
 	if err != nil {
 		return err
 	}
-	if !rules.Allowed {
+	// --ignore-robots is for the user's own site.
+	if ignored := w.settings.IgnoreRobots && w.isOwn(u); !rules.Allowed && !ignored {
 		return none(page.BlockedByRobots, "")
 	}
 	mode := fetch.Head
@@ -112,6 +117,9 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 	}
 	return end(f, r)
 }
+
+// isOwn reports whether a URL is on a host of the crawl.
+func (w *run) isOwn(u weburl.URL) bool { return w.startHosts[u.Host()] || w.scope.Contains(u) }
 
 // refusesHead reports whether a GET may be answered otherwise than a HEAD with this status. Many servers answer HEAD
 // with 405, 501, 403, 404 or 500 for what they deliver. A link is broken only if a GET says so.

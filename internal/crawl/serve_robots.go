@@ -118,7 +118,7 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 // foreignDelay is the delay between the requests of a host that is not the user's own, in a crawl whose pace is that of
 // an own site. Such hosts are asked only by checks.
 func (w *run) foreignDelay(u weburl.URL) time.Duration {
-	if w.settings.Profile != config.OwnSite || !w.settings.CheckExternal || w.startHosts[u.Host()] || w.scope.Contains(u) {
+	if w.settings.Profile != config.OwnSite || !w.settings.Checks() || w.isOwn(u) {
 		return 0
 	}
 	return pace.Polite().MaxDelay

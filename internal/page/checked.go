@@ -4,6 +4,8 @@ package page
 type Checked struct {
 	Outcome    Outcome
 	StatusCode int    // 0 if there was no answer
+	Size       int64  // of the body in bytes, as a Content-Length says; -1 if it is not known
+	IsImage    bool   // it is of a type such as image/png
 	RedirectTo string // where redirects lead in the end; empty if there are none. The other fields are of that URL
 }
 

@@ -94,6 +94,9 @@ type Facts struct {
 	// IDs are the hashes of parser.Page.IDs, each as the difference to the one before, after a 1; nil if they are not
 	// known.
 	IDs []uint64 `json:"-"`
+	// the files that the page loads, and those that it links to and --skip-extensions leaves out, each once, if they are
+	// checked
+	Assets []string `json:"-"`
 	// visits in a row that found a text that differs in little from the one before; nil means 0
 	SmallChanges *int `json:"-"`
 }
@@ -139,7 +142,7 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [37]any {
+func (f *Facts) byTag() [38]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime,
 		7: &f.Title, 8: &f.Description, 9: &f.H1,
@@ -149,7 +152,7 @@ func (f *Facts) byTag() [37]any {
 		24: &f.Links, 25: &f.Trap,
 		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash,
 		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut, 35: &f.Archived,
-		36: &f.IDs,
+		36: &f.IDs, 37: &f.Assets,
 	}
 }
 

@@ -28,7 +28,7 @@ func full() *Facts {
 			Low: true, CheckedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
 		Extracted: Extracted{"price": []string{"1", "2"}, "sku": "z"}, Images: []string{"https://x.test/i.png"},
 		Links: []Link{{To: "https://x.test/a", Rel: "nofollow", Text: "a", NoFollow: true},
-			{To: "https://x.test/b", Fragment: "part"}}, IDs: []uint64{1, 7, 1 << 31}, Trap: "calendar",
+			{To: "https://x.test/b", Fragment: "part"}}, IDs: []uint64{1, 7, 1 << 31}, Assets: []string{"https://x.test/i.png"}, Trap: "calendar",
 		TextHash: new(Hash(7)), LastModifiedHeader: "Fri, 02 Jan 2026 03:04:05 GMT", NotLastMod: true,
 		HeaderRules: "X-Robots-Tag: noarchive", SimHash: new(Hash(9)), SmallChanges: new(2),
 		LeftOut: []uint64{1, 5, 300},

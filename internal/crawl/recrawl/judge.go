@@ -120,7 +120,7 @@ const maxFacts = state.MaxRecordSize - 1<<20
 func (a *Answer) Record() *frontier.Finish {
 	facts := a.Facts.Append(make([]byte, 0, 512))
 	if len(facts) > maxFacts {
-		a.Facts.Links, a.Facts.Images, a.Facts.Extracted = nil, nil, nil
+		a.Facts.Links, a.Facts.Images, a.Facts.Extracted, a.Facts.Assets = nil, nil, nil, nil
 		a.Facts.Error = fmt.Sprintf("its links, images and extracted values are not recorded: together they have %d "+
 			"bytes, and the limit is %d", len(facts), maxFacts)
 		facts = a.Facts.Append(facts[:0])

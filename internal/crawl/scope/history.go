@@ -21,6 +21,7 @@ type Rules struct {
 	MaxDepth       int      `json:"max_depth"`
 	FollowNofollow bool     `json:"follow_nofollow,omitempty"`
 	CheckExternal  bool     `json:"check_external,omitempty"` // links out of scope are checked
+	CheckAssets    bool     `json:"check_assets,omitempty"`   // files are checked
 	Since          string   `json:"since,omitempty"`
 	Sitemaps       bool     `json:"sitemaps,omitempty"` // they are read
 }
@@ -30,7 +31,7 @@ func RulesOf(s *config.Settings) Rules {
 	return Rules{
 		Scope: s.Scope, OnlyHosts: s.OnlyHosts, Include: s.Include, Exclude: s.Exclude,
 		SkipExtensions: s.SkipExtensions, MaxDepth: s.MaxDepth,
-		FollowNofollow: s.FollowNofollow, CheckExternal: s.CheckExternal, Since: s.Since,
+		FollowNofollow: s.FollowNofollow, CheckExternal: s.CheckExternal, CheckAssets: s.CheckAssets, Since: s.Since,
 		Sitemaps: s.Seeds("sitemap"),
 	}
 }
@@ -48,7 +49,7 @@ func (r *Rules) Wider(before *Rules) []Reason {
 	add(OutOfScope, checks || reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
 	add(Excluded, !containsAll(r.Exclude, before.Exclude))
 	add(NotIncluded, admitsMore(r.Include, before.Include))
-	add(ByExtension, !containsAll(r.SkipExtensions, before.SkipExtensions))
+	add(ByExtension, r.CheckAssets && !before.CheckAssets || !containsAll(r.SkipExtensions, before.SkipExtensions))
 	add(TooDeep, checks || before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
 	add(NotFollowed, checks || r.FollowNofollow && !before.FollowNofollow)
 	add(OlderThan, before.Since != "" && isEarlier(r.Since, before.Since))

@@ -265,6 +265,9 @@ func (e *exporter) page(l *page.Line) error {
 		for i := range l.Links {
 			e.edges = e.appendEdge(e.edges, l.URL.String(), &l.Links[i])
 		}
+		for _, file := range l.Assets {
+			e.edges = e.appendAsset(e.edges, l.URL.String(), file)
+		}
 		if _, err := e.graph.Write(e.edges); err != nil {
 			return err
 		}
@@ -320,6 +323,17 @@ func (e *exporter) appendEdge(b []byte, from string, l *page.Link) []byte {
 	return append(b, '}', '\n')
 }
 
+// appendAsset appends a line of links.jsonl for a file that a page uses.
+func (e *exporter) appendAsset(b []byte, from, to string) []byte {
+	b = page.AppendQuoted(append(b, `{"from":`...), from)
+	b = page.AppendQuoted(append(b, `,"to":`...), to)
+	b = append(b, `,"nofollow":false,"asset":true`...)
+	if e.o.Checked != nil {
+		b = e.appendChecked(b, to)
+	}
+	return append(b, '}', '\n')
+}
+
 // appendChecked appends what a check found at the target of a link.
 func (e *exporter) appendChecked(b []byte, to string) []byte {
 	found, ok := e.o.Checked(to)
@@ -329,6 +343,9 @@ func (e *exporter) appendChecked(b []byte, to string) []byte {
 	b = page.AppendQuoted(append(b, `,"outcome":`...), found.Outcome.String())
 	if found.StatusCode > 0 {
 		b = strconv.AppendInt(append(b, `,"status_code":`...), int64(found.StatusCode), 10)
+	}
+	if found.Size >= 0 {
+		b = strconv.AppendInt(append(b, `,"content_length":`...), found.Size, 10)
 	}
 	if found.RedirectTo != "" {
 		b = page.AppendQuoted(append(b, `,"redirect_to":`...), found.RedirectTo)

@@ -98,6 +98,7 @@ func (f *Finder) relate(v *view) {
 	if f.o.Links {
 		f.relateLinks(v)
 	}
+	f.judgeAssets(v)
 	if s := f.subject(v, self); isSettled(v.Line) && f.err == nil {
 		f.err = f.subjects.Add(s)
 	}
@@ -145,19 +146,44 @@ func (f *Finder) judgeOutside(v *view, to, text string) {
 	default:
 		return
 	}
-	if !f.looks(code) {
-		return
+	if !f.looks(code) || slices.Contains(v.Assets, to) {
+		return // a file is judged as such
 	}
 	hash := hashOf(to)
 	if last, known := f.outside[hash]; known && last == v.number {
 		return // a page counts once, with the text of its first link
 	}
 	f.outside[hash] = v.number
-	value := found.Outcome.String()
+	f.addOutside(code, to, checkedAnswer(&found), v.URL, v.number, text)
+}
+
+// checkedAnswer is the status code that a check found, or the outcome if that says more.
+func checkedAnswer(found *page.Checked) string {
 	if found.Outcome == page.HTTPError || found.Outcome == page.Throttled {
-		value = strconv.Itoa(found.StatusCode)
+		return strconv.Itoa(found.StatusCode)
 	}
-	f.addOutside(code, to, value, v.URL, v.number, text)
+	return found.Outcome.String()
+}
+
+// judgeAssets looks whether the files that a page uses have problems.
+func (f *Finder) judgeAssets(v *view) {
+	if f.o.Checked == nil {
+		return
+	}
+	for _, file := range v.Assets {
+		found, checked := f.o.Checked(file)
+		most := int64(MaxFile)
+		if found.IsImage {
+			most = MaxImage
+		}
+		switch {
+		case !checked:
+		case found.IsBroken() && f.looks(BrokenAsset):
+			f.addOutside(BrokenAsset, file, checkedAnswer(&found), v.URL, v.number, "")
+		case found.Size > most && f.looks(LargeAsset):
+			f.addOutside(LargeAsset, file, strconv.FormatInt(found.Size, 10), v.URL, v.number, "")
+		}
+	}
 }
 
 // subject describes a page for the join with its mentions.

@@ -34,6 +34,8 @@ const (
 	BrokenExternal
 	ExternalUnchecked
 	BrokenFragment
+	BrokenAsset
+	LargeAsset
 	numCodes
 )
 
@@ -68,11 +70,9 @@ func (c Code) Definition() (Definition, bool) {
 	return Definition{}, false
 }
 
-// IsOutside reports whether the URLs that have the problem are not pages of the crawl: they are of other sites, or have
-// a fragment. The pages that are marked with it are those that link to them.
-func (c Code) IsOutside() bool {
-	return c == BrokenExternal || c == ExternalUnchecked || c == BrokenFragment
-}
+// IsOutside reports whether the URLs that have the problem are not pages of the crawl: they are of other sites, have a
+// fragment, or are files. The pages that are marked with it are those that link to them.
+func (c Code) IsOutside() bool { return c >= BrokenExternal && c <= LargeAsset }
 
 // Parse finds a code by its name.
 func Parse(name string) (Code, bool) {
@@ -94,6 +94,8 @@ const (
 	ExactWords     = 20  // pages with fewer words are not compared
 	NearWords      = 100 // likewise
 	NearDistance   = 3   // of 64 bits
+	MaxImage       = 500 << 10
+	MaxFile        = 10 << 20
 )
 
 // Table are all problems, in the order in which they are shown. In rules, P is a page with outcome ok, status 200, of
@@ -265,5 +267,18 @@ func Table() []Definition {
 			"URLs with a fragment that a page links to, whose page is P and has no element with this id and no a " +
 				"element with this name",
 			"", "pages that link to it"},
+		{BrokenAsset, "broken_asset", "Broken images and files", Error,
+			"Pages load these images, scripts, style sheets or other files, or link to them as documents, and there is " +
+				"nothing. Readers see a gap, a page without its layout, or an error.",
+			"Put the file where the pages expect it, or correct its address in the pages.",
+			"files that a page loads, or links to and --skip-extensions leaves out, whose check ended as that of a " +
+				"broken_external", "status code, or outcome", "pages that use it"},
+		{LargeAsset, "large_asset", "Large images and files", Warning,
+			"These images have more than 500 KiB, or these other files more than 10 MiB. Pages with them load slowly, " +
+				"most of all on mobile connections.",
+			"Save images in the size in which they are shown, and in a format such as WebP or AVIF. Compress other " +
+				"files, or load them only on demand.",
+			"files that a page loads, or links to and --skip-extensions leaves out, whose Content-Length is more than " +
+				"500 KiB for an image and 10 MiB for others", "bytes", "pages that use it"},
 	}
 }

@@ -3,7 +3,9 @@ package report
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -12,7 +14,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// checks has what the checks of a crawl found, by URL: 16 bytes for each, of which --max-checks bounds the number.
+// checks has what the checks of a crawl found, by URL: 24 bytes for each, of which --max-checks bounds the number.
 type checks struct {
 	list      []check           // in the order of hashes
 	redirects map[uint64]string // targets of those that redirect
@@ -20,8 +22,10 @@ type checks struct {
 
 type check struct {
 	hash    uint64 // of the URL
+	size    int64  // as page.Checked.Size
 	status  uint16
 	outcome page.Outcome
+	isImage bool
 }
 
 // readChecks reads the checks from the store.
@@ -38,9 +42,17 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 		if !m.Link.Check {
 			continue
 		}
-		found := check{hash: xxhash.Sum64String(m.Link.URL.String())}
+		found := check{hash: xxhash.Sum64String(m.Link.URL.String()), size: -1}
 		if f := m.Finish; f != nil {
 			found.outcome, found.status = page.Outcome(f.Outcome), f.Status
+			facts, err := page.Decode(f.Facts)
+			if err != nil {
+				return nil, fmt.Errorf("read what is known of %s: %w", m.Link.URL, err)
+			}
+			if facts.ContentLength != nil && found.outcome == page.OK {
+				found.size = *facts.ContentLength
+			}
+			found.isImage = strings.HasPrefix(facts.ContentType, "image/")
 			if f.RedirectTo != "" && found.outcome == page.Redirect {
 				c.redirects[found.hash] = f.RedirectTo
 			}
@@ -66,7 +78,8 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 		if !known {
 			return found, ok // the target of a redirect that was not checked
 		}
-		found.Outcome, found.StatusCode, ok = c.list[at].outcome, int(c.list[at].status), true
+		e := &c.list[at]
+		found.Outcome, found.StatusCode, found.Size, found.IsImage, ok = e.outcome, int(e.status), e.size, e.isImage, true
 		to, moved := c.redirects[hash]
 		if !moved {
 			return found, true

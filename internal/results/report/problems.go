@@ -64,6 +64,11 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 			not[code] = "links to other sites were not checked (--check-external)"
 		}
 	}
+	if !s.CheckAssets {
+		for _, code := range []problems.Code{problems.BrokenAsset, problems.LargeAsset} {
+			not[code] = "files that pages load were not checked (--check-assets)"
+		}
+	}
 	if !s.CheckFragments {
 		not[problems.BrokenFragment] = "fragments of links were not checked (--check-fragments)"
 	}
