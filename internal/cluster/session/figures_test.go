@@ -45,3 +45,45 @@ func TestTally(t *testing.T) {
 		}
 	})
 }
+
+// A session counts the machines that are alive, and divides the limits of addresses by their number: a machine that
+// joins or leaves counts with the next beat.
+func TestLivingMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, row := memory.New(), cluster.Crawl{ID: cluster.NewID(), Name: "test", Identity: weburl.Identity()}
+		if err := e.Create(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		join := func() *Session {
+			s, err := Join(t.Context(), Options{
+				Engine: e, Crawl: row.ID, Machine: cluster.NewID(),
+				Clock: func() time.Duration { return time.Duration(time.Now().UnixNano()) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		want := func(n int, sessions ...*Session) {
+			t.Helper()
+			time.Sleep(cluster.BeatEvery + time.Millisecond)
+			synctest.Wait()
+			for _, s := range sessions {
+				if got := s.Machines(); got != n {
+					t.Errorf("%d machines, want %d", got, n)
+				}
+			}
+		}
+		first := join()
+		defer first.Close()
+		want(1, first)
+		second, third := join(), join()
+		defer third.Close()
+		want(3, first, second, third)
+		if err := e.Leave(t.Context(), second.id); err != nil {
+			t.Fatal(err)
+		}
+		want(2, first, third)
+		second.Close()
+	})
+}
