@@ -35,10 +35,11 @@ const (
 // ChangesName is the file that lists what a recrawl found changed.
 const ChangesName = "changes.jsonl"
 
-// ParquetName is the table of pages for databases. It begins with parquetMark.
+// ParquetName and LinksParquetName are the tables of pages and links for databases. They begin with parquetMark.
 const (
-	ParquetName = "pages.parquet"
-	parquetMark = "PAR1"
+	ParquetName      = "pages.parquet"
+	LinksParquetName = "links.parquet"
+	parquetMark      = "PAR1"
 )
 
 // ProblemsName is the file with the problems of the site.
@@ -122,7 +123,7 @@ func Ours(dir, name string) bool {
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
 		mark = strings.Join(page.NewTable().Columns(), ",") // perhaps with columns of --extract after them
-	case name == ParquetName:
+	case name == ParquetName, name == LinksParquetName:
 		mark = parquetMark
 	case name == ProblemsName:
 		mark = `{"code":`

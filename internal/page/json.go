@@ -265,7 +265,8 @@ func kindOf(field any) Kind {
 	return JSON
 }
 
-// AppendValues appends the values of the fields that Typed names, in the same order. They are nil if they are not known.
+// AppendValues appends the values of the fields that Typed names, in the same order. They are nil if they are not
+// known.
 func (t *Table) AppendValues(values []any, l *Line) []any {
 	t.line = *l
 	for _, c := range t.typed() {

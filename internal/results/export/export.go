@@ -110,18 +110,19 @@ type exporter struct {
 	o   Options
 	res *Result
 
-	fields  *page.Table
-	jsonl   *datadir.File
-	line    []byte // the last of jsonl
-	table   *datadir.File
-	csv     *csv.Writer
-	columns *datadir.File
-	parquet *parquet.Writer
-	values  []any // the last row of parquet
-	graph   *datadir.File
-	edges   []byte // the last lines of graph
-	changes *datadir.File
-	xml     *xmlFiles
+	fields *page.Table
+	jsonl  *datadir.File
+	line   []byte // the last of jsonl
+	table  *datadir.File
+	csv    *csv.Writer
+	// pages.parquet and links.parquet
+	pagesFile, linksFile *datadir.File
+	pages, links         *parquet.Writer
+	values               []any // the last row of one of them
+	graph                *datadir.File
+	edges                []byte // the last lines of graph
+	changes              *datadir.File
+	xml                  *xmlFiles
 
 	exclude                 []*regexp.Regexp
 	frequencies, priorities []sitemap.Rule
@@ -155,7 +156,9 @@ type output struct {
 func (e *exporter) outputs() []output {
 	return []output{{"sitemap.jsonl", e.wants("jsonl"), &e.jsonl},
 		{"sitemap.csv", e.o.CSV && e.wants("csv"), &e.table},
-		{datadir.ParquetName, e.o.Parquet && e.wants("parquet"), &e.columns}, {"links.jsonl", e.o.Links && e.wants("links"), &e.graph},
+		{datadir.ParquetName, e.o.Parquet && e.wants("parquet"), &e.pagesFile},
+		{"links.jsonl", e.o.Links && e.wants("links"), &e.graph},
+		{datadir.LinksParquetName, e.o.Parquet && e.o.Links && e.wants("parquet"), &e.linksFile},
 		{datadir.ChangesName, e.o.Changes != nil && e.wants("changes"), &e.changes}}
 }
 
@@ -188,8 +191,13 @@ func (e *exporter) open() error {
 	if err := e.parseRules(); err != nil {
 		return err
 	}
-	if e.columns != nil {
-		if e.parquet, err = parquet.New(e.columns, "Mapwright", e.parquetColumns()); err != nil {
+	if e.pagesFile != nil {
+		if e.pages, err = parquet.New(e.pagesFile, "Mapwright", e.pageColumns()); err != nil {
+			return err
+		}
+	}
+	if e.linksFile != nil {
+		if e.links, err = parquet.New(e.linksFile, "Mapwright", linkColumns()); err != nil {
 			return err
 		}
 	}
@@ -247,18 +255,8 @@ func (e *exporter) page(l *page.Line) error {
 			return err
 		}
 	}
-	if e.parquet != nil {
-		e.values = e.fields.AppendValues(e.values[:0], l)
-		for _, name := range e.o.Extract {
-			var found any
-			if texts := l.Extracted.Values(name); texts != nil {
-				found = texts
-			}
-			e.values = append(e.values, found)
-		}
-		if err := e.parquet.Add(e.values); err != nil {
-			return err
-		}
+	if err := e.addToTables(l); err != nil {
+		return err
 	}
 	if e.graph != nil {
 		e.edges = e.edges[:0]
@@ -383,8 +381,8 @@ func lastMod(l *page.Line) time.Time {
 	return l.ChangedAt.Time
 }
 
-// parquetColumns are the columns of pages.parquet: the fields of sitemap.jsonl, and the extracted fields.
-func (e *exporter) parquetColumns() (columns []parquet.Column) {
+// pageColumns are the columns of pages.parquet: the fields of sitemap.jsonl, and the extracted fields.
+func (e *exporter) pageColumns() (columns []parquet.Column) {
 	kinds := map[page.Kind]parquet.Kind{page.Text: parquet.Text, page.JSON: parquet.JSON, page.Number: parquet.Integer,
 		page.Truth: parquet.Boolean, page.Moment: parquet.Timestamp, page.Texts: parquet.Texts}
 	e.fields.Typed(func(name string, kind page.Kind) {
@@ -396,6 +394,60 @@ func (e *exporter) parquetColumns() (columns []parquet.Column) {
 	return columns
 }
 
+// linkColumns are the columns of links.parquet: the fields of links.jsonl.
+func linkColumns() []parquet.Column {
+	return []parquet.Column{{Name: "from", Kind: parquet.Text}, {Name: "to", Kind: parquet.Text},
+		{Name: "fragment", Kind: parquet.Text}, {Name: "rel", Kind: parquet.Text}, {Name: "text", Kind: parquet.Text},
+		{Name: "nofollow", Kind: parquet.Boolean}, {Name: "outcome", Kind: parquet.Text},
+		{Name: "status_code", Kind: parquet.Integer}, {Name: "redirect_to", Kind: parquet.Text}}
+}
+
+// addToTables adds a page to pages.parquet, and its links to links.parquet.
+func (e *exporter) addToTables(l *page.Line) error {
+	if e.pages != nil {
+		e.values = e.fields.AppendValues(e.values[:0], l)
+		for _, name := range e.o.Extract {
+			var found any
+			if texts := l.Extracted.Values(name); texts != nil {
+				found = texts
+			}
+			e.values = append(e.values, found)
+		}
+		if err := e.pages.Add(e.values); err != nil {
+			return err
+		}
+	}
+	if e.links == nil {
+		return nil
+	}
+	for i := range l.Links {
+		link := &l.Links[i]
+		e.values = append(e.values[:0], l.URL.String(), link.To, known(link.Fragment), known(link.Rel),
+			known(link.Text), link.NoFollow, nil, nil, nil)
+		if e.o.Checked != nil {
+			if found, ok := e.o.Checked(link.To); ok {
+				checked := e.values[len(e.values)-3:]
+				checked[0], checked[2] = found.Outcome.String(), known(found.RedirectTo)
+				if found.StatusCode > 0 {
+					checked[1] = int64(found.StatusCode)
+				}
+			}
+		}
+		if err := e.links.Add(e.values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known is a text, or nil if it is empty.
+func known(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 // close publishes all files, sitemap.jsonl first, when all are durable.
 func (e *exporter) close() error {
 	if e.csv != nil {
@@ -404,9 +456,11 @@ func (e *exporter) close() error {
 			return err
 		}
 	}
-	if e.parquet != nil {
-		if err := e.parquet.Close(); err != nil {
-			return err
+	for _, table := range []*parquet.Writer{e.pages, e.links} {
+		if table != nil {
+			if err := table.Close(); err != nil {
+				return err
+			}
 		}
 	}
 	for _, out := range e.outputs() {

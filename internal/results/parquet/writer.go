@@ -2,8 +2,8 @@
 // lists of texts. It writes what readers of every kind understand: data pages of version 1, values in the encoding
 // PLAIN, levels in RLE, compressed with zstd.
 //
-// [New] makes a [Writer]. [Writer.Add] adds a row, [Writer.Close] writes the end of the file. Memory is bounded: a group
-// of rows is written when it has groupRows rows or groupBytes bytes.
+// [New] makes a [Writer]. [Writer.Add] adds a row, [Writer.Close] writes the end of the file. Memory is bounded: a
+// group of rows is written when it has groupRows rows or groupBytes bytes.
 package parquet
 
 import (
@@ -118,8 +118,8 @@ func (w *Writer) Add(row []any) error {
 	return nil
 }
 
-// add adds a value. Its definition level says whether it is null: the highest level is a value, and level 1 of a list is
-// an empty list. Its repetition level is 0 for the first value of a row.
+// add adds a value. Its definition level says whether it is null: the highest level is a value, and level 1 of a list
+// is an empty list. Its repetition level is 0 for the first value of a row.
 func (c *column) add(value any) error {
 	if !c.Kind.takes(value) {
 		return fmt.Errorf("a value of the type %T", value)

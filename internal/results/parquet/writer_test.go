@@ -219,7 +219,8 @@ func TestWrongValues(t *testing.T) {
 			t.Errorf("%v is taken", row)
 		}
 	}
-	if err := w.Add([]any{"not \xff UTF-8"}); err != nil || !bytes.Contains(w.columns[0].values, []byte("not \uFFFD UTF-8")) {
+	if err := w.Add([]any{"not \xff UTF-8"}); err != nil ||
+		!bytes.Contains(w.columns[0].values, []byte("not \uFFFD UTF-8")) {
 		t.Errorf("%q, %v", w.columns[0].values, err)
 	}
 }

@@ -254,7 +254,8 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	v.Charts = ui.Charts(rep)
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"},
 		{"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
-		{"sitemap.csv", "/sitemap.csv"}, {datadir.ParquetName, "/pages.parquet"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
+		{"sitemap.csv", "/sitemap.csv"}, {datadir.ParquetName, "/pages.parquet"},
+		{datadir.LinksParquetName, "/links.parquet"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
 		{"changes.jsonl", "/changes"}, {"log", "/log"}} {
 		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) ||
 			f.name == "report.html" && exists(dir.ReportHTML()) {

@@ -92,7 +92,7 @@ func mediaTypeOf(name string) string {
 		return jsonKind
 	case "sitemap.csv":
 		return csvKind
-	case datadir.ParquetName:
+	case datadir.ParquetName, datadir.LinksParquetName:
 		return parquetKind
 	}
 	switch {

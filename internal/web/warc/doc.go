@@ -1,5 +1,5 @@
-// Package warc writes the exchanges of a crawl as WARC 1.1 files (ISO 28500): a warcinfo record at the beginning of each
-// file, then for each exchange a response or revisit record and a request record. Every record is a gzip member.
+// Package warc writes the exchanges of a crawl as WARC 1.1 files (ISO 28500): a warcinfo record at the beginning of
+// each file, then for each exchange a response or revisit record and a request record. Every record is a gzip member.
 //
 // [Open] makes a [Writer], which is an Archive of internal/web/fetch: any number of goroutines call Keep and Spool.
 // [Writer.Close] ends it. After an error of a file nothing more is written, and [Writer.Err] returns the error.
@@ -7,9 +7,9 @@
 // # Files
 //
 // A file that is being written ends with ".open". It gets its name when it has its full size, or when the Writer is
-// closed. A record is handed to the operating system before Keep returns, so a process that is killed leaves at most one
-// incomplete record, at the end of a file that is open. Open cuts such a record off and names the file. It reads the
-// whole file for that.
+// closed. A record is handed to the operating system before Keep returns, so a process that is killed leaves at most
+// one incomplete record, at the end of a file that is open. Open cuts such a record off and names the file. It reads
+// the whole file for that.
 //
 // # Form of the records
 //

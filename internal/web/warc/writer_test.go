@@ -120,7 +120,8 @@ func TestRecords(t *testing.T) {
 		}
 		date, digest, _ := strings.Cut(first, " ")
 		if r.Header.Get("WARC-Refers-To-Target-URI") != "https://x.test/" || len(r.Body) > 0 ||
-			(len(r.Block) == 0) != (want.profile == notModified) || r.Header.Get("WARC-Refers-To-Date") != date || r.Header.Get("WARC-Payload-Digest") != digest {
+			(len(r.Block) == 0) != (want.profile == notModified) || r.Header.Get("WARC-Refers-To-Date") != date ||
+			r.Header.Get("WARC-Payload-Digest") != digest {
 			t.Errorf("revisit %d: %+v", i, r.Header)
 		}
 	}

@@ -42,7 +42,9 @@ func TestArchive(t *testing.T) {
 	if !strings.Contains(got.Stdout, "warc (2 files)") {
 		t.Errorf("the files of the archive are not in the table:\n%s", got.Stdout)
 	}
-	files := slices.DeleteFunc(slices.Clone(rep.Files), func(name string) bool { return !strings.HasPrefix(name, "warc/") })
+	files := slices.DeleteFunc(slices.Clone(rep.Files), func(name string) bool {
+		return !strings.HasPrefix(name, "warc/")
+	})
 	if len(files) != 2 || !e2e.Exists(t, dir, files[0]) {
 		t.Errorf("files of the report: %q", rep.Files)
 	}

@@ -137,7 +137,8 @@ func TestFormatWARC(t *testing.T) {
 	}
 }
 
-// compare holds each row of pages.parquet, as DuckDB reads it, against the line of sitemap.jsonl.
+// compare holds each row of pages.parquet, as DuckDB reads it, against the line of sitemap.jsonl, and each row of
+// links.parquet against links.jsonl.
 const compare = `
 import duckdb, json, sys, time
 lines = [json.loads(l) for l in open(sys.argv[1] + "/sitemap.jsonl", encoding="utf-8")]
@@ -161,6 +162,10 @@ for line, row in zip(lines, rows):
             got[name] = value
     assert got == line, (got, line)
 print(json.dumps(dict(zip(names, kinds))))
+links = [json.loads(l) for l in open(sys.argv[1] + "/links.jsonl", encoding="utf-8")]
+table = duckdb.sql("SELECT * FROM '" + sys.argv[1] + "/links.parquet'")
+rows = [{n: v for n, v in zip(table.columns, row) if v is not None} for row in table.fetchall()]
+assert rows == links and len(rows) > 0, (rows, links)
 print(duckdb.sql("SELECT count(*), sum(n), count(t), max(len(l)) FROM '" + sys.argv[2] + "'").fetchall()[0])
 `
 
@@ -171,7 +176,7 @@ func TestFormatParquet(t *testing.T) {
 <script type=application/ld+json>[{"@type":"A"},{"@type":"B"}]</script><img src=/i.png><b>1</b><b>2</b><a href=/a>a</a><a href=/b>b</a>`,
 		"/a": `<title>A</title><b>only one</b><i>x</i>`,
 	}, nil)
-	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--images", "--extract", "bold=b", "--extract", "it=i")
+	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--links", "--images", "--extract", "bold=b", "--extract", "it=i")
 	if !strings.Contains(got.Stdout, "pages.parquet") {
 		t.Errorf("the file is not in the table:\n%s", got.Stdout)
 	}

@@ -30,7 +30,7 @@ func TestOutputs(t *testing.T) {
 	lines := e2e.ReadLines(t, dir)
 	e2e.FoundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
 	// Each host has a sitemap of its own, and sitemap.xml.gz is an index over them.
-	want := []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "sitemap.xml.gz", "report.json", "report.html",
+	want := []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "links.parquet", "sitemap.xml.gz", "report.json", "report.html",
 		"problems.jsonl"}
 	for i := range 3 {
 		want = append(want, "sitemap-"+web.HostName(i)+".xml.gz")
@@ -87,7 +87,8 @@ func TestOutputs(t *testing.T) {
 
 	again := filepath.Join(t.TempDir(), "again")
 	e2e.Succeeded(t, e2e.Run(t, "export", "--data-dir", dir, "--output", again))
-	for _, name := range []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "sitemap.xml.gz"} {
+	for _, name := range []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "links.parquet",
+		"sitemap.xml.gz"} {
 		a, b := e2e.Read(t, dir, name), e2e.Read(t, again, name)
 		if a != b {
 			t.Errorf("%s is another one when it is exported again", name)
