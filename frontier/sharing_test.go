@@ -324,6 +324,23 @@ func TestStricterCrawlJoins(t *testing.T) {
 	})
 }
 
+// A host has one pace for all crawls, also if one of them knows it by its name with a dot at the end.
+func TestDotAtTheEndIsTheSameHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := sharedPair(t, Options{Pace: fast(1)}, Options{Pace: fast(1)}, 0)
+		add(t, a, seeds("http://a.example/")...)
+		add(t, b, seeds("http://a.example./")...)
+		synctest.Wait()
+		l := next(t, a)
+		startLease(t, l)
+		begin := time.Now()
+		done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: &Finish{}})
+		l = next(t, b)
+		wasServedAfter(t, begin, time.Minute)
+		done(t, l, Result{})
+	})
+}
+
 // What a host says to one crawl holds for all: a rest, a learned delay, a backoff. But a block is the crawl's own.
 func TestFactsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
