@@ -15,6 +15,8 @@ const (
 	SessionTime = 24 * time.Hour
 	// loginTime is how long a login link can be used.
 	loginTime = 24 * time.Hour
+	// maxSessions is how many sessions a key has at once. If it begins another, the oldest ends.
+	maxSessions = 100
 )
 
 // A session of a browser has a key: the key that began it, or one that a login link made for it. It ends with that key.
@@ -86,6 +88,8 @@ func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) 
 			}
 		}
 		return errors.Join(
+			tx.Change("DELETE FROM session WHERE api_key = ? AND hash NOT IN (SELECT hash FROM session WHERE api_key = ? "+
+				"ORDER BY created_at DESC LIMIT ?)", caller.Key, caller.Key, maxSessions-1),
 			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), caller.Key, rand.Text(),
 				tx.now, ends),
 			tx.Audit(caller, "session.begin", caller.Key, nil))

@@ -59,21 +59,40 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 	}
 	if err != nil {
 		if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
-			if wait, ok := s.limits.failures.take(remote); !ok {
+			if wait, ok := s.limits.failures.take(networkOf(remote)); !ok {
 				err = tooMany(w, wait)
 			}
 		}
 		return nil, cred, err
 	}
 	caller.Remote = remote
+	if err := s.takeRequest(w, caller); err != nil {
+		return nil, cred, err
+	}
+	return caller, cred, nil
+}
+
+// takeRequest counts a request of a caller. It returns an error if there are too many.
+func (s *Server) takeRequest(w http.ResponseWriter, caller *service.Caller) error {
 	wait, ok := s.limits.keys.take(caller.Key)
 	if ok {
 		wait, ok = s.limits.accounts.take(caller.Account.ID)
 	}
 	if !ok {
-		return nil, cred, tooMany(w, wait)
+		return tooMany(w, wait)
 	}
-	return caller, cred, nil
+	return nil
+}
+
+// takeChange counts a request of a caller that changes something. It returns an error if there are too many.
+func (s *Server) takeChange(w http.ResponseWriter, caller *service.Caller) error {
+	if caller.Has(service.ScopeAdmin) {
+		return nil
+	}
+	if wait, ok := s.limits.changes.take(caller.Account.ID); !ok {
+		return tooMany(w, wait)
+	}
+	return nil
 }
 
 const maxForm = 1 << 20 // bytes of a form; it may have many start URLs

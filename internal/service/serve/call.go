@@ -61,9 +61,9 @@ func (c *call) run(route route) (err error) {
 		if !c.caller.Has(route.scope) {
 			return c.outOfScope(route.scope)
 		}
-		if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && !c.caller.Has(service.ScopeAdmin) {
-			if wait, ok := c.limits.changes.take(c.caller.Account.ID); !ok {
-				return tooMany(c.w, wait)
+		if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
+			if err := c.takeChange(c.w, c.caller); err != nil {
+				return err
 			}
 		}
 	}

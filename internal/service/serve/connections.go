@@ -117,8 +117,7 @@ func (l *connections) Accept() (net.Conn, error) {
 func (l *connections) address(peer net.Addr) netip.Prefix {
 	from, err := netip.ParseAddrPort(peer.String())
 	if addr := from.Addr().Unmap(); err == nil && !l.trusted(addr) {
-		prefix, _ := addr.WithZone("").Prefix(min(addr.BitLen(), 64)) // the length fits
-		return prefix
+		return network(addr)
 	}
 	return netip.Prefix{}
 }

@@ -72,7 +72,7 @@ func (c *call) enter() error {
 		return refuse(service.ErrForbidden, "the request comes from another site")
 	}
 	remote := c.remote(c.r)
-	if wait, ok := c.limits.failures.take(remote); !ok {
+	if wait, ok := c.limits.failures.take(networkOf(remote)); !ok {
 		return tooMany(c.w, wait)
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
@@ -80,6 +80,9 @@ func (c *call) enter() error {
 		return refuse(service.ErrBody, "the form cannot be read")
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
+	if err := c.takeLogin(token, key); err != nil {
+		return err
+	}
 	secret, err := c.Service.Accounts.BeginSession(c.ctx, token, key, remote)
 	if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
 		return c.renderLogin(http.StatusUnauthorized, loginView{Error: e.Detail})
@@ -90,6 +93,22 @@ func (c *call) enter() error {
 	http.SetCookie(c.w, c.cookie(secret, int(service.SessionTime.Seconds())))
 	http.Redirect(c.w, c.r, c.link("/"), http.StatusSeeOther)
 	return nil
+}
+
+// takeLogin counts a login by a key as a request and a change of its account: it leaves a session and an entry in the
+// audit log. A link begins one session only, and a key that is not valid none.
+func (c *call) takeLogin(token, key string) error {
+	if token != "" {
+		return nil
+	}
+	caller, err := c.Service.Accounts.Authenticate(c.ctx, key)
+	if err != nil {
+		return nil // BeginSession says it
+	}
+	if err := c.takeRequest(c.w, caller); err != nil {
+		return err
+	}
+	return c.takeChange(c.w, caller)
 }
 
 // leave ends the session of the caller.

@@ -29,6 +29,22 @@ func (s *Server) remote(r *http.Request) string {
 	return addr.String()
 }
 
+// network is what one client is counted under: its address, or for IPv6 the network of 64 bits that one customer usually
+// has.
+func network(addr netip.Addr) netip.Prefix {
+	prefix, _ := addr.WithZone("").Prefix(min(addr.BitLen(), 64)) // the length fits
+	return prefix
+}
+
+// networkOf is the network of a client by what remote says of it.
+func networkOf(remote string) string {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil {
+		return remote
+	}
+	return network(addr).String()
+}
+
 func (s *Server) trusted(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

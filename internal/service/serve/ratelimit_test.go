@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -204,6 +206,63 @@ func TestRateOfChanges(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := code("POST", "a"); got != http.StatusUnsupportedMediaType {
 			t.Errorf("a change after a second: %d", got)
+		}
+	})
+}
+
+// Logins by a key count as changes of its account, wherever they come from. Failed ones are bounded over all addresses
+// of one network.
+func TestRateOfLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer svc.Close()
+		s, err := New(Options{Service: svc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+		account, err := svc.Accounts.Create(t.Context(), admin, service.Account{Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "a",
+			Scopes: []service.Scope{service.ScopeRead}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		login := func(address, key string) int {
+			return ask(s, "POST", "/login", func(r *http.Request) {
+				r.RemoteAddr = address
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Body = io.NopCloser(strings.NewReader("key=" + key))
+			}).Code
+		}
+		if got := login("192.0.2.1:1", key.Secret); got != http.StatusSeeOther {
+			t.Errorf("the first login: %d", got)
+		}
+		for ok := true; ok; {
+			_, ok = s.limits.changes.take(account.ID)
+		}
+		if got := login("192.0.2.2:1", key.Secret); got != http.StatusTooManyRequests {
+			t.Errorf("a login when the account has made all its changes: %d", got)
+		}
+		time.Sleep(time.Second)
+		if got := login("192.0.2.3:1", key.Secret); got != http.StatusSeeOther {
+			t.Errorf("a login after a second: %d", got)
+		}
+		for i := range failuresBurst {
+			if got := login(fmt.Sprintf("[2001:db8:1:2:%x::9]:1", i), "nonsense"); got != http.StatusUnauthorized {
+				t.Errorf("login %d of a network: %d", i, got)
+			}
+		}
+		if got := login("[2001:db8:1:2::a]:1", "nonsense"); got != http.StatusTooManyRequests {
+			t.Errorf("another login of the network: %d", got)
+		}
+		if got := login("[2001:db8:1:3::a]:1", "nonsense"); got != http.StatusUnauthorized {
+			t.Errorf("a login of another network: %d", got)
 		}
 	})
 }
