@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A crawl stores files by their absolute paths and no credential. A resume names the settings whose secrets are missing,
-// unless a flag or the environment gives them.
+// A crawl stores files by their absolute paths and no credential. A resume names the settings whose secrets are
+// missing, unless a flag or the environment gives them.
 func TestCredentialsAreNotStored(t *testing.T) {
 	s := mustLoad(t, flags("basic-auth", "ann:s3cret@a.test", "basic-auth", "@users.txt", "ca-file", "ca.pem")).Settings
 	stored := s.Stored()

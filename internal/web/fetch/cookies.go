@@ -31,8 +31,8 @@ type Cookies struct {
 	jar *jar // nil if the cookies of answers are not kept
 }
 
-// KeepAnswers makes the Client keep the cookies that answers set, and send them as a browser does. They replace others of
-// the same name.
+// KeepAnswers makes the Client keep the cookies that answers set, and send them as a browser does. They replace others
+// of the same name.
 func (c *Cookies) KeepAnswers() { c.jar = newJar() }
 
 // errCookie does not repeat the text, which is a secret.
@@ -50,8 +50,8 @@ func ParseCookies(text string) ([]*http.Cookie, error) {
 // maxCookieFile bounds a cookie file, in bytes.
 const maxCookieFile = 16 << 20
 
-// ReadCookieFile reads a cookie file in the Netscape format, which curl, wget and browser extensions write. Cookies that
-// have expired are left out; a file that has no others is refused. The error does not repeat a line, which has secrets.
+// ReadCookieFile reads a cookie file in the Netscape format, which curl, wget and browser extensions write. Cookies
+// that have expired are left out; a file that has no others is refused. The error does not repeat a line, which has secrets.
 func ReadCookieFile(path string) (*cookiejar.Jar, error) {
 	file, err := os.Open(path)
 	if err != nil {

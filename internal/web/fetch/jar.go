@@ -20,8 +20,8 @@ const (
 	cookieOverhead = 256       // bytes that a cookie or a site takes beside its texts, roughly
 )
 
-// A jar keeps the cookies of answers by the rules of browsers, in memory alone. What is over the bounds of a site is not
-// taken; if all sites together are over theirs, those that set no cookie for the longest time are forgotten.
+// A jar keeps the cookies of answers by the rules of browsers, in memory alone. What is over the bounds of a site is
+// not taken; if all sites together are over theirs, those that set no cookie for the longest time are forgotten.
 type jar struct {
 	mu    sync.Mutex
 	sites map[string]*list.Element // guarded by mu; by registrable domain

@@ -104,6 +104,9 @@ func (k *recorder) begin(r *Request, res *http.Response, out *Response) {
 		}
 	}
 	k.x.Request = withoutPrivate(k.heads.Request)
+	if c := k.client.opts.Cookies; c != nil && c.jar != nil { // the cookies are credentials of this run
+		k.x.Head = withoutSetCookie(k.x.Head)
+	}
 	if r.Mode == Stream && out.OK() {
 		k.limit = maxSpooled
 		if k.spool, k.failed = k.client.opts.Archive.Spool(); k.failed == nil {
@@ -123,6 +126,21 @@ func withoutPrivate(request []byte) []byte {
 		name, _, _ := bytes.Cut(line, []byte(":"))
 		if i == 0 || string(line) == "\r\n" || IsPublicHeader(string(name)) ||
 			slices.Contains([]string{"Host", "If-None-Match", "If-Modified-Since"}, string(name)) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// withoutSetCookie leaves out the cookies that an answer sets.
+func withoutSetCookie(head []byte) (out []byte) {
+	dropped := false
+	for line := range bytes.Lines(head) {
+		if folded := line[0] == ' ' || line[0] == '\t'; !folded { // a line that goes on belongs to the one before
+			name, _, _ := bytes.Cut(line, []byte(":"))
+			dropped = bytes.EqualFold(bytes.TrimSpace(name), []byte("Set-Cookie"))
+		}
+		if !dropped {
 			out = append(out, line...)
 		}
 	}

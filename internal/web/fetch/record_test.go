@@ -194,3 +194,24 @@ func TestArchiveStoppedStream(t *testing.T) {
 		t.Errorf("truncated %q, %d bytes", x.Truncated, len(x.body))
 	}
 }
+
+// If the Client keeps the cookies of answers, they are credentials, and no archive has them. Others are archived.
+func TestArchiveWithoutSession(t *testing.T) {
+	text := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nset-cookie : a=s3cret\r\nSet-Cookie: b=s3cret;\r\n " +
+		"path=/s3cret\r\nContent-Length: 4\r\n\r\ngood"
+	url := listen(t, answer(text))
+	for _, keeps := range []bool{false, true} {
+		archive, cookies := &memoryArchive{}, &Cookies{}
+		if keeps {
+			cookies.KeepAnswers()
+		}
+		c := newClient(t, Options{Archive: archive, Cookies: cookies})
+		if _, err := get(t, c, url); err != nil {
+			t.Fatal(err)
+		}
+		head := string(archive.last(t).Head)
+		if strings.Contains(head, "s3cret") == keeps || !strings.HasSuffix(head, "Content-Length: 4\r\n\r\n") {
+			t.Errorf("keeps cookies: %v, archived %q", keeps, head)
+		}
+	}
+}
