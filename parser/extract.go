@@ -86,10 +86,9 @@ const (
 
 // Bounds of the work for the extractors of one page, and of the memory that the trees of all pages take at once.
 const (
-	// maxTree is the memory of one tree, and allTrees that of all trees of a Parser, in bytes. Text of the page itself
-	// is not counted.
-	maxTree  = 128 << 20
-	allTrees = 512 << 20
+	// maxTree is the memory of one tree, in bytes. Text of the page itself is not counted.
+	maxTree           = 128 << 20
+	defaultTreeMemory = 512 << 20
 
 	// A page of n bytes reserves treeFloor + n*treeFactor bytes. The densest markup, <p>x, takes 52 bytes of tree for
 	// each byte of the page.

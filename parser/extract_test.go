@@ -109,10 +109,10 @@ func TestExtractMemory(t *testing.T) {
 		if pg.Title != "t" || len(pg.Links) != 1 {
 			t.Errorf("%s: title %q, links %+v", name, pg.Title, pg.Links)
 		}
-		if !p.trees.TryAcquire(allTrees) {
+		if !p.trees.TryAcquire(defaultTreeMemory) {
 			t.Fatal("memory for trees is still reserved after the parse")
 		}
-		p.trees.Release(allTrees)
+		p.trees.Release(defaultTreeMemory)
 	}
 }
 
@@ -174,8 +174,8 @@ func TestExtractEndsWithTheContext(t *testing.T) {
 	}
 	over := errors.New("the crawl is over")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	p := newParser(t, Options{Extract: []Extractor{x}})
-	if !p.trees.TryAcquire(allTrees) { // as other pages do
+	p := newParser(t, Options{Extract: []Extractor{x}, TreeMemory: maxTree})
+	if !p.trees.TryAcquire(maxTree) { // as other pages do
 		t.Fatal("the parser has less memory for trees than it says")
 	}
 	done := make(chan error)

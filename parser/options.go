@@ -54,6 +54,10 @@ type Options struct {
 	// ExtractTimeout is how long the extractors may take for one page. Zero means 10 seconds.
 	ExtractTimeout time.Duration
 
+	// TreeMemory is how many bytes the trees of all pages may take at once; further pages wait. Zero means 512 MiB; it
+	// is at least 128 MiB, which one tree may take.
+	TreeMemory int64
+
 	// RobotsToken is the product token for which robots directives may be
 	// given, besides those for everyone. Empty means "mapwright".
 	RobotsToken string
@@ -80,6 +84,7 @@ func (o Options) withDefaults() Options {
 	o.MaxLinks = cmp.Or(o.MaxLinks, defaultMaxLinks)
 	o.MaxLinkBytes = cmp.Or(o.MaxLinkBytes, defaultMaxLinkBytes)
 	o.ExtractTimeout = cmp.Or(o.ExtractTimeout, defaultExtractTimeout)
+	o.TreeMemory = cmp.Or(o.TreeMemory, defaultTreeMemory)
 	return o
 }
 
@@ -95,6 +100,9 @@ func (o Options) Validate() error {
 	}
 	if o.ExtractTimeout < 0 {
 		errs = append(errs, fmt.Errorf("option ExtractTimeout is %v, must not be negative", o.ExtractTimeout))
+	}
+	if o.TreeMemory != 0 && o.TreeMemory < maxTree {
+		errs = append(errs, fmt.Errorf("option TreeMemory is %d, must be 0 or at least %d", o.TreeMemory, maxTree))
 	}
 	names, tests := map[string]bool{}, 0
 	for i, e := range o.Extract {

@@ -217,18 +217,19 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Options{ExtractTimeout: -1, MaxLinks: -1, MaxLinkBytes: -1, Extract: []Extractor{{}, x, x}})
+	_, err = New(Options{ExtractTimeout: -1, TreeMemory: 1, MaxLinks: -1, MaxLinkBytes: -1, Extract: []Extractor{{}, x, x}})
 	if err == nil {
 		t.Fatal("bad options were accepted")
 	}
-	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "option ExtractTimeout", "extractor 0",
+	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "option ExtractTimeout", "option TreeMemory", "extractor 0",
 		`two extractors are named "a"`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not name %s", err, part)
 		}
 	}
 	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts,
-		Options{ExtractTimeout: 10 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
+		Options{ExtractTimeout: 10 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20,
+			TreeMemory: 512 << 20}) {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 }

@@ -26,7 +26,8 @@ func New(o Options) (*Parser, error) {
 	for i := range token {
 		token[i] = lower(o.RobotsToken[i])
 	}
-	return &Parser{opts: o, token: string(token), names: newNames(o.IDs), trees: semaphore.NewWeighted(allTrees)}, nil
+	return &Parser{opts: o, token: string(token), names: newNames(o.IDs),
+		trees: semaphore.NewWeighted(o.TreeMemory)}, nil
 }
 
 // maxBody bounds what is read, because spans are 32 bits wide.

@@ -46,7 +46,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err := frontierOptions(settings).Validate(); err != nil {
 		return nil, err
 	}
-	if r.parser, err = newParser(settings, 0); err != nil {
+	if r.parser, err = newParser(settings, shared.treeMemory, 0); err != nil {
 		return nil, err
 	}
 	if r.indexes, err = seeding.NewIndexes(settings, r.sourceFetcher); err != nil {
@@ -141,7 +141,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	})
 	generation := r.visits.Generation()
 	if generation > 0 {
-		if r.parser, err = newParser(settings, generation); err != nil {
+		if r.parser, err = newParser(settings, r.shared.treeMemory, generation); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func readerOf(s *config.Settings) string {
 
 // newParser makes the parser by the settings. In a recrawl, and to find near-duplicates, it also computes a SimHash,
 // which tells small changes of a text from large ones.
-func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
+func newParser(s *config.Settings, treeMemory int64, generation uint32) (*parser.Parser, error) {
 	extractors, err := parseExtractors(s.Extract)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	return parser.New(parser.Options{
 		Images: s.Images, Assets: s.CheckAssets, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
 		IDs: s.CheckFragments, Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
-		MaxLinkBytes: linkBytes(s),
+		MaxLinkBytes: linkBytes(s), TreeMemory: treeMemory,
 	})
 }
 

@@ -32,6 +32,10 @@ type SharedOptions struct {
 	// package fetch.
 	BodyMemory int64
 
+	// TreeMemory bounds the trees that the extractors of one crawl need, in bytes. Zero means the default of package
+	// parser.
+	TreeMemory int64
+
 	// RobotsMemory bounds the parsed robots.txt files of one crawl, in bytes. Zero means robotscache.DefaultMemory. The
 	// other two budgets of memory, for recent keys and for the frontier, are settings of a crawl.
 	RobotsMemory int
@@ -48,6 +52,7 @@ func ForOneCrawl(s *config.Settings) SharedOptions {
 // makes a client of its own from the shared one. It is safe for any number of crawls. Close it when they have ended.
 type Shared struct {
 	robotsMemory int
+	treeMemory   int64
 	client       *fetch.Client  // each crawl's client is made from it
 	pace         *pace.Registry // nil if there is one crawl only
 	addresses    *pace.Addresses
@@ -63,8 +68,9 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, err
 	}
 	sockets = max(2, sockets-o.OtherSockets)
-	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), addresses: pace.NewAddresses(),
-		gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), treeMemory: o.TreeMemory,
+		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)),
+		turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {

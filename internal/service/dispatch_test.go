@@ -284,6 +284,11 @@ func TestBudgets(t *testing.T) {
 		if n, share := used(2<<30, crawls), int64(2<<30)/int64(crawls); n > share {
 			t.Errorf("%d crawls: one has budgets of %d bytes, its share is %d", crawls, n, share)
 		}
+		o := &Options{MemoryLimit: 2 << 30, MaxCrawls: crawls, MaxWorkers: 512}
+		// One tree must fit.
+		if n := o.shared().TreeMemory; n < 128<<20 || n > max(o.MemoryLimit/int64(crawls), 128<<20) {
+			t.Errorf("%d crawls: the trees of one have %d bytes", crawls, n)
+		}
 	}
 }
 

@@ -799,5 +799,5 @@ func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }
 func (o *Options) shared() crawl.SharedOptions {
 	share := o.MemoryLimit / int64(o.MaxCrawls)
 	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
-		RobotsMemory: int(clamp(share/16, 1<<20, 16<<20))}
+		RobotsMemory: int(clamp(share/16, 1<<20, 16<<20)), TreeMemory: clamp(share/2, 128<<20, 512<<20)}
 }

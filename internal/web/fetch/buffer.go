@@ -7,13 +7,17 @@ import (
 )
 
 const (
-	// smallBody is how much of a body any call may hold without asking. A larger
-	// one is charged to the budget, so that many workers that all meet a large body
-	// at once do not hold it all in memory.
-	smallBody = 1 << 20
-
+	leastSmall  = 64 << 10
+	mostSmall   = 1 << 20
 	firstBuffer = 32 << 10
 )
+
+// smallBody is how much of a body any call may hold without asking. A larger one is charged to the budget, so that many
+// workers that all meet a large body at once do not hold it all in memory. All small bodies together take as much as
+// the budget.
+func smallBody(o *Options) int {
+	return int(max(leastSmall, min(o.MaxMemory/int64(o.MaxInflight), mostSmall)))
+}
 
 // A share is what all calls of one Client have been granted of the budget.
 type share struct {
@@ -33,9 +37,9 @@ type account struct {
 // A share may be three times what it leaves free. So one Client has at most three quarters of the budget. However slow
 // the hosts of some Clients are, there is memory for the next one.
 //
-// A call may ask for more while it holds some. If all that hold something waited for one another, nothing would move, so
-// one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in the
-// end.
+// A call may ask for more while it holds some. If all that hold something waited for one another, nothing would move,
+// so one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in
+// the end.
 type budget struct {
 	mu      sync.Mutex
 	free    int64         // guarded by mu
@@ -102,11 +106,12 @@ func (b *budget) release(a *account, n int64) {
 // buffers keeps the memory of bodies.
 type buffers struct {
 	pool   sync.Pool
+	small  int // as smallBody says
 	budget budget
 }
 
-func newBuffers(most int64) *buffers {
-	return &buffers{budget: budget{free: most}}
+func newBuffers(o *Options) *buffers {
+	return &buffers{small: smallBody(o), budget: budget{free: o.MaxMemory}}
 }
 
 // A buffer is the memory of one body.
@@ -134,7 +139,7 @@ func (p *buffers) put(b *buffer) {
 		*b = buffer{}
 		return
 	}
-	large := cap(b.b) > smallBody
+	large := cap(b.b) > p.small
 	if large {
 		b.b = nil // before another call is granted its memory
 	}
@@ -157,8 +162,8 @@ func (p *buffers) grow(c *call, b *buffer, n, limit int) error {
 		return nil
 	}
 	size := min(max(want, 2*cap(b.b)), limit)
-	if want <= smallBody {
-		return p.resize(c, b, min(size, smallBody))
+	if want <= p.small {
+		return p.resize(c, b, min(size, p.small))
 	}
 	return p.resize(c, b, size)
 }
@@ -166,7 +171,7 @@ func (p *buffers) grow(c *call, b *buffer, n, limit int) error {
 // resize moves the buffer to new memory of the given size.
 func (p *buffers) resize(c *call, b *buffer, size int) error {
 	charge := int64(0)
-	if size > smallBody {
+	if size > p.small {
 		charge = int64(size)
 	}
 	if charge > 0 {

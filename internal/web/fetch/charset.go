@@ -237,7 +237,7 @@ func trimBOM(body []byte, name string) []byte {
 // convert writes src to dst in another encoding. That can make a text three times as long, so the result for a large
 // page is measured first.
 func (c *Client) convert(call *call, dst *buffer, t transform.Transformer, src []byte) error {
-	if len(src) > smallBody {
+	if len(src) > c.buffers.small {
 		size := utf8.UTFMax
 		scratch := dst.b[:cap(dst.b)]
 		err := inSteps(call, t, src, func(int) ([]byte, error) { return scratch, nil }, func(n int) { size += n })

@@ -58,7 +58,7 @@ func New(o Options) (*Client, error) {
 	if o.Dial != nil {
 		n.guarded, n.open = dialWith(o.Dial), dialWith(o.Dial)
 	}
-	s := &shared{network: n, buffers: newBuffers(o.MaxMemory), routes: make(map[*route]bool)}
+	s := &shared{network: n, buffers: newBuffers(&o), routes: make(map[*route]bool)}
 	n.sockets.idle = s.closeIdle
 	s.pool = http1.NewPool(http1.PoolOptions{
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxIdle: o.MaxIdle, IdleTimeout: idleTimeout,

@@ -290,6 +290,8 @@ func TestMemoryIsBounded(t *testing.T) {
 			strings.Repeat("\xe9", 1_200_000), 5 << 20},
 		{"broken UTF-8", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000",
 			strings.Repeat("\xe9", 1_200_000), 5 << 20},
+		{"fairly large", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1000000",
+			strings.Repeat("x", 1_000_000), 2 << 20},
 		{"large", Page, "Content-Type: text/html; charset=utf-8\r\nContent-Length: 1200000",
 			strings.Repeat("x", 1_200_000), 2 << 20},
 	}

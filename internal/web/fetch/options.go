@@ -125,9 +125,9 @@ type Options struct {
 	// is less.
 	MaxIdle int
 
-	// MaxMemory is how many bytes bodies over 1 MiB and the windows of decoders may
-	// hold together; further ones wait. One Client has at most three quarters of it, but one
-	// call of each at a time may exceed it. Zero means 256 MiB.
+	// MaxMemory is how many bytes large bodies and the windows of decoders may hold together; further ones wait. A body
+	// is large if it is over 1 MiB, or over MaxMemory/MaxInflight if that is less, but never below 64 KiB. One Client
+	// has at most three quarters of MaxMemory, but one call of each Client may exceed it. Zero means 256 MiB.
 	MaxMemory int64
 
 	// Resolver asks DNS. Nil means the system's servers, asked by Go's own resolver.
