@@ -1,10 +1,6 @@
 package frontier
 
-import (
-	"bytes"
-
-	"github.com/mapwright/mapwright/frontier/pace"
-)
+import "github.com/mapwright/mapwright/frontier/pace"
 
 // sharing connects a shard with the registry, so that all crawls of the process together keep the pace of a host.
 // Without a registry it does nothing, and a host is leased at its own time.
@@ -42,8 +38,7 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 		}
 		s.unlock()
 	}
-	name := string(bytes.TrimSuffix(s.hosts.name(h), []byte("."))) // as the host's identity (weburl.Hasher)
-	handle := sh.registry.Join(name, &s.schedule.stateOf(h).pace, wake)
+	handle := sh.registry.Join(string(s.hosts.name(h)), &s.schedule.stateOf(h).pace, wake)
 	sh.handles[i] = handle
 	return handle
 }
