@@ -102,7 +102,8 @@ func bounded(texts []string, kind string) []string {
 	bytes := 0
 	for i, text := range texts {
 		if bytes += len(text); bytes > most {
-			return append(slices.Clone(texts[:i]), fmt.Sprintf("and %d more: report.json has all %s", len(texts)-i, kind))
+			more := fmt.Sprintf("and %d more: report.json has all %s", len(texts)-i, kind)
+			return append(slices.Clone(texts[:i]), more)
 		}
 	}
 	return texts

@@ -441,7 +441,8 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		id string
 	}
 	found, err := Collect(ctx, c.s.db.Read(), func(p *place) []any { return []any{&p.at, &p.id} },
-		"SELECT created_at, id FROM crawl "+query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
+		"SELECT created_at, id FROM crawl "+query+" ORDER BY created_at DESC, id DESC LIMIT ?",
+		append(args, limit+1)...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func (s *Server) remote(r *http.Request) string {
 	return addr.String()
 }
 
-// network is what one client is counted under: its address, or for IPv6 the network of 64 bits that one customer usually
-// has.
+// network is what one client is counted under: its address, or for IPv6 the network of 64 bits that one customer
+// usually has.
 func network(addr netip.Addr) netip.Prefix {
 	prefix, _ := addr.WithZone("").Prefix(min(addr.BitLen(), 64)) // the length fits
 	return prefix
