@@ -113,7 +113,7 @@ func isUnavailable(err error) bool {
 // A search that few pages pass ends when its time is over, and goes on behind the last page that it has read: it finds
 // each page once.
 func TestSearchOfRecordedPages(t *testing.T) {
-	web := startWeb(t, testweb.Config{Pages: 30})
+	web := startWeb(t, testweb.Config{Pages: 100}) // more than are under way when it is paused
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(20)
 	c := ts.submit(ts.admin, web.StartURLs()[0])
