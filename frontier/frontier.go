@@ -14,9 +14,9 @@
 // finished, or goes back for another try.
 //
 // Before the first page of an origin there is a lease of [KindRobots], and links with Sitemap set are leases of
-// [KindSitemap], or of [KindCheck] if Check is set too; they obey the host's pace like any other. When nothing is queued, leased or waiting, and no token of
-// [Frontier.Source] is held, Next returns [ErrDrained]. That is exact if every caller that adds links without a lease
-// holds a token while it does.
+// [KindSitemap], or of [KindCheck] if Check is set too; they obey the host's pace like any other. When nothing is
+// queued, leased or waiting, and no token of [Frontier.Source] is held, Next returns [ErrDrained]. That is exact if
+// every caller that adds links without a lease holds a token while it does.
 //
 // # Going on later
 //

@@ -48,7 +48,8 @@ func newDoctor(root *command) *cobra.Command {
 		Use:   "doctor [[--start-url] URL...]",
 		Short: "Check the machine before a large crawl: files, disk, memory, names, clock, proxy",
 		Long: "Check the machine before a large crawl, and say what to change. It takes the flags of the crawl. With " +
-			"URLs it requests the robots.txt of each site, which checks the look-up of names, the connection, the proxy and " +
+			"URLs it requests the robots.txt of each site, which checks the look-up of names, the connection, the " +
+			"proxy and " +
 			"the clock. It leaves nothing behind. The exit status is 1 if there is a fault.",
 		Example: `  mapwright doctor
   mapwright doctor https://example.com/ --data-dir /srv/crawl --max-urls 5000000`,

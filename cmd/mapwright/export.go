@@ -26,7 +26,8 @@ func newExport(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
 		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
-		Short: "Write sitemap.jsonl, XML sitemaps, CSV, Parquet, the link graph, the changes or report.html of a crawl, " +
+		Short: "Write sitemap.jsonl, XML sitemaps, CSV, Parquet, the link graph, the changes or report.html of a " +
+			"crawl, " +
 			"running or not",
 		Args: oneDirectory,
 	})

@@ -155,7 +155,8 @@ func explain(cmd *cobra.Command, err error) error {
 // otherCrawlers are flags of other crawlers and downloaders that Mapwright does not have, and what to use instead.
 func otherCrawlers() map[string]string {
 	const (
-		delay = "--delay 2s sets the delay between two requests to a host; --min-delay-ms and --max-delay-ms draw it at " +
+		delay = "--delay 2s sets the delay between two requests to a host; --min-delay-ms and --max-delay-ms draw it " +
+			"at " +
 			"random"
 		workers = "--workers sets the number of requests at once, --max-inflight-per-host that of one host"
 		depth   = "did you mean --max-depth?"

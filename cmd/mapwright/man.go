@@ -17,7 +17,8 @@ func newMan(root *command) *cobra.Command {
 	c := root.sub(&cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write the manual pages of all commands",
-		Long: "Write the manual pages of all commands into a directory, which is made if it does not exist: mapwright.1, " +
+		Long: "Write the manual pages of all commands into a directory, which is made if it does not exist: " +
+			"mapwright.1, " +
 			"mapwright-crawl.1 and so on. They have the text of --help.",
 		Example: `  mapwright man ~/.local/share/man/man1
   man mapwright-crawl`,

@@ -88,8 +88,9 @@ func (c *command) addSettings(groups ...config.Group) {
 		return flag
 	}
 	profiles := config.Profiles()
-	add(config.ProfileName, "profile", "", profiles[0], "name", "how hard servers are asked: polite, own-site (yours: as "+
-		"hard as it copes with) or safe (at most 50 pages and 60 s)")
+	add(config.ProfileName, "profile", "", profiles[0], "name",
+		"how hard servers are asked: polite, own-site (yours: as "+
+			"hard as it copes with) or safe (at most 50 pages and 60 s)")
 	complete(c.Command, "profile", profiles)
 	add(config.SafeName, "safe", "", "", "bool", "short for --profile safe")
 	fs.StringVar(&c.configFile, "config", "", "YAML `file` with settings")

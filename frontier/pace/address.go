@@ -64,8 +64,8 @@ func (a *Addresses) Len() int {
 
 func (a *Addresses) now() int64 { return int64(time.Since(a.epoch)) + 1 } // not 0
 
-// addressLocked returns the address, or makes it. Then it looks at some unused addresses, and forgets those whose gap is
-// over. It looks at more addresses than it makes, so their number is bounded by that of the addresses in use.
+// addressLocked returns the address, or makes it. Then it looks at some unused addresses, and forgets those whose gap
+// is over. It looks at more addresses than it makes, so their number is bounded by that of the addresses in use.
 func (a *Addresses) addressLocked(addr netip.Addr, now int64) *Address {
 	addr = addr.Unmap()
 	if at := a.byAddr[addr]; at != nil {

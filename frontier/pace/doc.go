@@ -7,6 +7,6 @@
 // a crawl. A [Config] holds what a crawl's profile says about all hosts.
 //
 // The frontier keeps one Pace per host under the lock of the host's shard. If several crawls of a process may ask the
-// same host, a [Registry] holds what they share about it. [Addresses] holds how many requests go to one network address,
-// over all hosts that have it.
+// same host, a [Registry] holds what they share about it. [Addresses] holds how many requests go to one network
+// address, over all hosts that have it.
 package pace

@@ -64,7 +64,8 @@ func CheckParam(text string) error {
 	case len(text) > maxParam:
 		return fmt.Errorf("%.40q… is not the name of a parameter: it has more than %d bytes", text, maxParam)
 	case strings.ContainsAny(name, "*&=;?#% \t\r\n"):
-		return fmt.Errorf("%q is not the name of a parameter such as sid, or the beginning of names such as utm_*", text)
+		return fmt.Errorf("%q is not the name of a parameter such as sid, or the beginning of names such as utm_*",
+			text)
 	}
 	return nil
 }

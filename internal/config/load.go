@@ -155,7 +155,8 @@ func (l *Loaded) checkFixed(stored map[string][]string) error {
 				was = "without any"
 			}
 			errs = append(errs, &settingError{e.Name, l.Origin[e.Name], fmt.Errorf("the crawl was begun %s, and keeps "+
-				"that, because it decides which URLs are the same: leave the setting out, or begin a new crawl in another "+
+				"that, because it decides which URLs are the same: leave the setting out, or begin a new crawl in "+
+				"another "+
 				"--data-dir", was)})
 		}
 	}
@@ -302,9 +303,11 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
 		fault("user-agent", "user-agent is blank: servers need a name to ask for less; leave it out for the default")
 	}
-	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "" || s.Cookies || s.Login != "") && slices.ContainsFunc(s.PrivateHeaders(),
-		func(name string) bool { return strings.EqualFold(name, "Cookie") }) {
-		fault("cookie", "the header Cookie does not go with cookie, cookie-file, cookies or login: give its cookies with cookie")
+	if !bad["header"] && (len(s.Cookie) > 0 || s.CookieFile != "" || s.Cookies || s.Login != "") &&
+		slices.ContainsFunc(s.PrivateHeaders(),
+			func(name string) bool { return strings.EqualFold(name, "Cookie") }) {
+		fault("cookie", "the header Cookie does not go with cookie, cookie-file, cookies or login: give its cookies "+
+			"with cookie")
 	}
 	if (s.Login == "") != (s.LoginData == "") && !bad["login"] && !bad["login-data"] {
 		fault("login", "login and login-data go together: the page with the form, and the file with its fields")
@@ -316,7 +319,8 @@ func (s *Settings) contradictions(bad map[string]bool) (errs []error) {
 	}
 	if !bad["exclude-from-sitemap"] && !bad["changefreq"] && !bad["priority"] {
 		if _, _, err := CompilePatterns(s.ExcludeFromSitemap, expressionsOf(s.Changefreq, s.Priority)); err != nil {
-			fault("exclude-from-sitemap", "the regular expressions of exclude-from-sitemap, changefreq and priority %w", err)
+			fault("exclude-from-sitemap", "the regular expressions of exclude-from-sitemap, changefreq and priority %w",
+				err)
 		}
 	}
 	if len(s.Extract) > 0 && !bad["extract"] {

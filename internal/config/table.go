@@ -188,7 +188,8 @@ func (s *Settings) Table() []Entry {
 		{Name: "http2", Group: Fetching, Permission: Tenant, Value: boolValue{&s.HTTP2, true},
 			Usage: "use HTTP/2 where the server does"},
 		{Name: "warc", Group: Fetching, Permission: Tenant, Value: boolValue{p: &s.WARC},
-			Usage: "archive every request and its answer, also of robots.txt and sitemaps, in WARC files (folder warc of " +
+			Usage: "archive every request and its answer, also of robots.txt and sitemaps, in WARC files (folder " +
+				"warc of " +
 				"the data directory)"},
 		{Name: "max-body-size", Group: Fetching, Permission: Admin, Value: number(&s.MaxBodySize, 10<<20, 1, 1<<40),
 			Free: between(1, 10<<20), Usage: "largest page after decompression"},
@@ -315,11 +316,13 @@ func (s *Settings) Table() []Entry {
 				"recorded (repeatable)"},
 		{Name: "changefreq", Group: Output, Permission: Tenant,
 			Value: listValue{p: &s.Changefreq, most: maxPatterns, check: checkRule(sitemap.CheckFrequency)},
-			Usage: "EXPRESSION=weekly: the changefreq that XML sitemaps give to pages whose URL matches, one of always, " +
+			Usage: "EXPRESSION=weekly: the changefreq that XML sitemaps give to pages whose URL matches, one of " +
+				"always, " +
 				"hourly, daily, weekly, monthly, yearly and never; the first match counts (repeatable)"},
 		{Name: "priority", Group: Output, Permission: Tenant,
 			Value: listValue{p: &s.Priority, most: maxPatterns, check: checkRule(sitemap.CheckPriority)},
-			Usage: "EXPRESSION=0.8: the priority that XML sitemaps give to pages whose URL matches, 0.0 to 1.0; the first " +
+			Usage: "EXPRESSION=0.8: the priority that XML sitemaps give to pages whose URL matches, 0.0 to 1.0; the " +
+				"first " +
 				"match counts (repeatable)"},
 
 		{Name: "shards", Group: Engine, PerRun: true, Permission: Operator,
@@ -356,7 +359,9 @@ func defaultShards() int { return min(runtime.GOMAXPROCS(0), 256) }
 // ignoredParams are parameters by which advertisers, newsletters and statistics follow visitors from site to site. No
 // page needs them.
 func ignoredParams() []string {
-	return []string{"utm_*", "mtm_*", "fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "gad_campaignid",
-		"srsltid", "msclkid", "yclid", "ysclid", "twclid", "ttclid", "li_fat_id", "igshid", "mc_cid", "mc_eid", "mkt_tok",
+	return []string{"utm_*", "mtm_*", "fbclid", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source",
+		"gad_campaignid",
+		"srsltid", "msclkid", "yclid", "ysclid", "twclid", "ttclid", "li_fat_id", "igshid", "mc_cid", "mc_eid",
+		"mkt_tok",
 		"_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp", "hsCtaTracking", "vero_id", "_ga", "_gl"}
 }

@@ -129,7 +129,8 @@ func readForms(body []byte) (forms []*form) {
 			continue
 		}
 		// A browser sends the first button with the form.
-		c.sent = c.sent && !(c.button && slices.ContainsFunc(forms[at].controls, func(c *control) bool { return c.button }))
+		c.sent = c.sent && !(c.button && slices.ContainsFunc(forms[at].controls,
+			func(c *control) bool { return c.button }))
 		forms[at].controls = append(forms[at].controls, c)
 	}
 	return forms

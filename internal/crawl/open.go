@@ -36,7 +36,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	o.Starts = datadir.TrimStarts(settings, o.Starts)
 	r := &run{
-		o: &o, settings: settings, params: settings.Params(), log: o.Log, metrics: o.Metrics, shared: shared, starts: o.Starts,
+		o: &o, settings: settings, params: settings.Params(), log: o.Log, metrics: o.Metrics, shared: shared,
+		starts:   o.Starts,
 		clock:    clock{opened: time.Now(), before: o.Managed.Elapsed},
 		warnings: &warnings{log: o.Log}, endings: &endings{stop: stop}, limitsChanged: make(chan struct{}, 1),
 	}
@@ -237,8 +238,9 @@ func newParser(s *config.Settings, treeMemory int64, generation uint32) (*parser
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, Assets: s.CheckAssets, NoLinkText: !s.RecordsLinks(), StructuredLinks: s.StructuredLinks, Extract: extractors,
-		IDs: s.CheckFragments, Params: s.Params(), RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
+		Images: s.Images, Assets: s.CheckAssets, IDs: s.CheckFragments, NoLinkText: !s.RecordsLinks(),
+		StructuredLinks: s.StructuredLinks, Extract: extractors, Params: s.Params(),
+		RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 		MaxLinkBytes: linkBytes(s), TreeMemory: treeMemory,
 	})
 }

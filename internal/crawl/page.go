@@ -510,8 +510,8 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 	return nil
 }
 
-// follow takes the links of a page that belong to the crawl, and counts the others by reason. Checks are the others that
-// are checked.
+// follow takes the links of a page that belong to the crawl, and counts the others by reason. Checks are the others
+// that are checked.
 func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 	f, pg := &w.answer, &w.page
 	host, name := w.link.Key.Host, w.link.URL.Host()

@@ -19,7 +19,8 @@ import (
 // appendCheck appends the check of a link that is not followed, for the given reason: if the scope leaves its URL out,
 // for --check-external, and if it is left out as a file, for --check-assets. Neither nofollow nor the depth limit
 // matters: a check leads to no further pages.
-func (w *worker) appendCheck(list []frontier.Link, within *scope.Page, l *parser.Link, why scope.Reason) []frontier.Link {
+func (w *worker) appendCheck(list []frontier.Link, within *scope.Page, l *parser.Link,
+	why scope.Reason) []frontier.Link {
 	if !w.settings.Checks() {
 		return list
 	}
@@ -60,8 +61,8 @@ func (w *worker) mayCheck(u weburl.URL) bool {
 	return why != scope.Excluded && why != scope.TooLong
 }
 
-// serveCheck asks what there is at a URL, and reads nothing of it: by HEAD, or by GET if HEAD was refused or failed. The
-// target of a redirect is a check of its own.
+// serveCheck asks what there is at a URL, and reads nothing of it: by HEAD, or by GET if HEAD was refused or failed.
+// The target of a redirect is a check of its own.
 func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 	link, u := l.Link(), l.URL()
 	end := func(f *recrawl.Answer, r frontier.Result) error {

@@ -48,8 +48,9 @@ func ForOneCrawl(s *config.Settings) SharedOptions {
 }
 
 // Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts and
-// addresses, the worker cap, and the gate for pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl
-// makes a client of its own from the shared one. It is safe for any number of crawls. Close it when they have ended.
+// addresses, the worker cap, and the gate for pages that are tried alone. Whatever a crawl may reach or send is not
+// here: each crawl makes a client of its own from the shared one. It is safe for any number of crawls. Close it when
+// they have ended.
 type Shared struct {
 	robotsMemory int
 	treeMemory   int64

@@ -94,8 +94,8 @@ type Facts struct {
 	// IDs are the hashes of parser.Page.IDs, each as the difference to the one before, after a 1; nil if they are not
 	// known.
 	IDs []uint64 `json:"-"`
-	// the files that the page loads, and those that it links to and --skip-extensions leaves out, each once, if they are
-	// checked
+	// the files that the page loads, and those that it links to and --skip-extensions leaves out, each once, if they
+	// are checked
 	Assets []string `json:"-"`
 	// visits in a row that found a text that differs in little from the one before; nil means 0
 	SmallChanges *int `json:"-"`

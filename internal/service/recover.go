@@ -92,7 +92,8 @@ func (s *Service) untrue(ctx context.Context, tx *Tx) ([]string, error) {
 		return nil, err
 	}
 	begun, err := Collect(ctx, tx, Column[string],
-		"SELECT id FROM crawl WHERE begun = 1 AND state NOT IN (?, ?, ?, ?, ?)", Running, Pausing, Finishing, Deleting, Failed)
+		"SELECT id FROM crawl WHERE begun = 1 AND state NOT IN (?, ?, ?, ?, ?)", Running, Pausing, Finishing, Deleting,
+		Failed)
 	lost := slices.DeleteFunc(begun, func(id string) bool { return !isMissing(s.crawlDir(id)) })
 	return append(ran, lost...), err
 }

@@ -89,7 +89,8 @@ func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) 
 		}
 		return errors.Join(
 			tx.Change("DELETE FROM session WHERE api_key = ? AND hash NOT IN "+
-				"(SELECT hash FROM session WHERE api_key = ? ORDER BY created_at DESC LIMIT ?)", caller.Key, caller.Key, maxSessions-1),
+				"(SELECT hash FROM session WHERE api_key = ? ORDER BY created_at DESC LIMIT ?)", caller.Key, caller.Key,
+				maxSessions-1),
 			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), caller.Key, rand.Text(),
 				tx.now, ends),
 			tx.Audit(caller, "session.begin", caller.Key, nil))

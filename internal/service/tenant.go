@@ -165,8 +165,10 @@ func (r *settingsRequest) judgeTexts() {
 		}
 	}
 	for _, e := range new(config.Settings).Table() {
-		if e.Local && slices.ContainsFunc(r.layer[e.Name].Texts, func(t string) bool { return strings.HasPrefix(t, "@") }) {
-			r.fault(settingField(e.Name), faultPermission, "it cannot name a file of the server: give what the file holds")
+		if e.Local && slices.ContainsFunc(r.layer[e.Name].Texts,
+			func(t string) bool { return strings.HasPrefix(t, "@") }) {
+			r.fault(settingField(e.Name), faultPermission,
+				"it cannot name a file of the server: give what the file holds")
 			delete(r.layer, e.Name)
 		}
 	}

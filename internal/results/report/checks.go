@@ -74,12 +74,14 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 	}
 	for range scope.MaxHops + 1 {
 		hash := xxhash.Sum64String(url)
-		at, known := slices.BinarySearchFunc(c.list, hash, func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
+		at, known := slices.BinarySearchFunc(c.list, hash,
+			func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
 		if !known {
 			return found, ok // the target of a redirect that was not checked
 		}
 		e := &c.list[at]
-		found.Outcome, found.StatusCode, found.Size, found.IsImage, ok = e.outcome, int(e.status), e.size, e.isImage, true
+		found.Outcome, found.StatusCode, found.Size, found.IsImage, ok = e.outcome, int(e.status), e.size, e.isImage,
+			true
 		to, moved := c.redirects[hash]
 		if !moved {
 			return found, true

@@ -161,7 +161,8 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 }
 
 // skip notes that a run is not started. It is an event, and a line of the log, unless the run before was skipped for
-// the same reason: a schedule may be due every minute for ever. Another state of an unfinished crawl is no other reason.
+// the same reason: a schedule may be due every minute for ever. Another state of an unfinished crawl is no other
+// reason.
 func (s *Schedules) skip(ctx context.Context, r *row, crawl string, refused *service.Error) error {
 	reason, before := refused.Error(), r.LastError
 	r.LastError = reason

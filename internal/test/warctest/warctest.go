@@ -89,7 +89,8 @@ func parse(text []byte) (r Record, err error) {
 	r.Type, r.URL = r.Header.Get("WARC-Type"), r.Header.Get("WARC-Target-URI")
 	length, err := strconv.Atoi(r.Header.Get("Content-Length"))
 	if err != nil || len(block) != length+4 || !bytes.HasSuffix(block, []byte("\r\n\r\n")) {
-		return r, fmt.Errorf("a block of %d bytes and Content-Length %q: %w", len(block), r.Header.Get("Content-Length"),
+		return r, fmt.Errorf("a block of %d bytes and Content-Length %q: %w", len(block),
+			r.Header.Get("Content-Length"),
 			err)
 	}
 	r.Block = block[:length]

@@ -80,7 +80,8 @@ func (m *meter) Read(p []byte) (int, error) {
 // read reads the body if it is wanted, and otherwise ends it cheaply.
 func (c *Client) read(call *call, res *http.Response, r *Request, out *Response) error {
 	wire := call.meter(res.Body)
-	wanted := out.OK() && r.Mode != Stream && r.Mode != Head && (r.Mode == Text || out.ContentType == "" || isHTML(out.ContentType))
+	wanted := out.OK() && r.Mode != Stream && r.Mode != Head &&
+		(r.Mode == Text || out.ContentType == "" || isHTML(out.ContentType))
 	if !wanted {
 		drain(res, wire)
 		return nil

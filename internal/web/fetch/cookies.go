@@ -51,7 +51,8 @@ func ParseCookies(text string) ([]*http.Cookie, error) {
 const maxCookieFile = 16 << 20
 
 // ReadCookieFile reads a cookie file in the Netscape format, which curl, wget and browser extensions write. Cookies
-// that have expired are left out; a file that has no others is refused. The error does not repeat a line, which has secrets.
+// that have expired are left out; a file that has no others is refused. The error does not repeat a line, which has
+// secrets.
 func ReadCookieFile(path string) (*cookiejar.Jar, error) {
 	file, err := os.Open(path)
 	if err != nil {

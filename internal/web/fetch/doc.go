@@ -8,9 +8,9 @@
 //
 // # Credentials
 //
-// Private headers, users and passwords, cookies and the client certificate are bound to origins, see [Options]. Users and
-// cookies are headers whose value depends on the URL of a request, so each request has those of its own URL alone. Cookies
-// of answers are kept only if [Cookies.KeepAnswers] was called, in bounded memory.
+// Private headers, users and passwords, cookies and the client certificate are bound to origins, see [Options]. Users
+// and cookies are headers whose value depends on the URL of a request, so each request has those of its own URL alone.
+// Cookies of answers are kept only if [Cookies.KeepAnswers] was called, in bounded memory.
 //
 // # Several crawls
 //

@@ -47,8 +47,8 @@ type Response struct {
 	// Reused says that the connection had served before.
 	Reused bool
 
-	// Archived says where Options.Archive has the body: in the record of this exchange, or in that of an earlier one with
-	// the same body. It is empty without an Archive, and of a Stream until it is read.
+	// Archived says where Options.Archive has the body: in the record of this exchange, or in that of an earlier one
+	// with the same body. It is empty without an Archive, and of a Stream until it is read.
 	Archived string
 
 	Timings Timings

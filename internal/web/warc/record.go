@@ -46,8 +46,8 @@ func newExchange(x *fetch.Exchange) (*exchange, error) {
 	switch {
 	case !known:
 	case x.Status == http.StatusNotModified:
-		// The digest is that of the body which is still valid. The headers of the 304 are left out: readers would replay
-		// the page with them, and browsers show nothing then.
+		// The digest is that of the body which is still valid. The headers of the 304 are left out: readers would
+		// replay the page with them, and browsers show nothing then.
 		e.profile, e.refers, e.payload, e.head = notModified, date, payload, nil
 	case x.Status/100 == 2 && x.Length > 0 && x.Truncated == "" && e.payload == payload:
 		e.profile, e.refers = sameBody, date
