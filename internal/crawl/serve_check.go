@@ -94,7 +94,7 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: mode, Wire: l, NewConn: l.Attempt() > 1,
 		NoArchive: true})
-	defer resp.Close()
+	defer func() { resp.Close() }() // nil or not, whether it failed or not
 	if err != nil {
 		r, back := w.failureResult(l, err)
 		if back {

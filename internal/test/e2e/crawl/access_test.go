@@ -236,7 +236,7 @@ func TestCookiesOfAnswers(t *testing.T) {
 	t.Parallel()
 	var sessions, foreign atomic.Int64
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session, err := r.Cookie("session")
+		_, err := r.Cookie("session")
 		if r.Host != "start.test" && len(r.Cookies()) > 0 {
 			foreign.Add(1)
 		}
@@ -249,8 +249,7 @@ func TestCookiesOfAnswers(t *testing.T) {
 			return
 		}
 		if err != nil && r.Host == "start.test" {
-			session = &http.Cookie{Name: "session", Value: fmt.Sprintf("s3cret%d", sessions.Add(1)), Path: "/"}
-			http.SetCookie(w, session)
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: fmt.Sprintf("s3cret%d", sessions.Add(1)), Path: "/"})
 		}
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, `<a href="/a">a</a> <a href="/b">b</a> <a href="http://other.test/">other</a>`)
