@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -159,10 +160,16 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// fileNames are the names of all files under a directory.
+// fileNames are the names of all files under a directory. Badger's list of its tables, which grows when a table is
+// complete, has its size too.
 func fileNames(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Name() == "MANIFEST" {
+			if info, err := e.Info(); err == nil {
+				path += fmt.Sprint(" ", info.Size())
+			}
+		}
 		names = append(names, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil

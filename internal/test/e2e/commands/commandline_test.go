@@ -35,9 +35,11 @@ func TestBooleanFlags(t *testing.T) {
 		{"-d false --gzip a.test", "gzip", "true"},
 		{"--safe false", "profile", "polite"},
 		{"--safe true", "profile", "safe"},
+		{"--list false", "max-depth", "-1"},
+		{"--list true", "max-depth", "0"},
 	}
 	for _, name := range regexp.MustCompile(`(?m)^ +--([a-z0-9-]+)(?:   |  +[^ ]*$)`).FindAllStringSubmatch(help, -1) {
-		if name := name[1]; !slices.Contains([]string{"safe", "print-config", "json", "help"}, name) {
+		if name := name[1]; !slices.Contains([]string{"safe", "list", "dry-run", "print-config", "json", "help"}, name) {
 			tests = append(tests, struct{ args, setting, want string }{"--" + name + " false", name, "false"})
 		}
 	}
