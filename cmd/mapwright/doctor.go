@@ -190,8 +190,8 @@ func checkMemory(s *config.Settings) finding {
 	case have < need:
 		f.State, f.Detail = isWarning, fmt.Sprintf("%s are available, and the crawl may take about %s",
 			humanize.IBytes(have), humanize.IBytes(need))
-		f.Advice = "set --global-frontier-size-limit or --max-workers lower, for example 1000000 and 64; URLs over the " +
-			"limit wait on disk"
+		f.Advice = "set --global-frontier-size-limit or --max-workers lower, for example 1000000 and 64; URLs over " +
+			"the limit wait on disk"
 	default:
 		f.Detail = fmt.Sprintf("%s are available, and the crawl may take about %s", humanize.IBytes(have),
 			humanize.IBytes(need))

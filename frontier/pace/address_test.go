@@ -145,7 +145,7 @@ func TestAddressTurns(t *testing.T) {
 }
 
 // A host that does not come when it is let in holds up the others for a second, in which seven others are let in, and
-// keeps its place. One that leaves holds up nobody.
+// keeps its place. One that leaves holds up none of them.
 func TestAddressAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("192.0.2.1")
@@ -189,7 +189,7 @@ func TestAddressAbsent(t *testing.T) {
 	})
 }
 
-// Addresses that are not in use are forgotten, also if nobody used what they were let in for.
+// Addresses that are not in use are forgotten, also if a host was let in and sent no request.
 func TestAddressesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := NewAddresses()

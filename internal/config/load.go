@@ -25,7 +25,7 @@ type Loaded struct {
 	Settings *Settings
 	Origin   map[string]string // by setting name: "default", "profile own-site", or a Given's From
 	Warnings []string          // what was clamped or ignored, and why
-	// Missing are the settings whose secrets are not stored with the crawl, and that nobody has given again.
+	// Missing are the settings whose secrets are not stored with the crawl, and that were not given again.
 	Missing []string
 }
 

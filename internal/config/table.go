@@ -207,7 +207,8 @@ func (s *Settings) Table() []Entry {
 				"scheme is that of the start URL, else https (repeatable)"},
 		{Name: "cookie", Group: Access, Permission: Tenant, Local: true, Hide: hideCookies,
 			Value: listValue{p: &s.Cookie, most: 1000, check: readBy(fetch.ParseCookies), files: true},
-			Usage: "NAME=VALUE, or @FILE with one on each line; sent to the origins of the start URLs only (repeatable)"},
+			Usage: "NAME=VALUE, or @FILE with one on each line; sent to the origins of the start URLs only " +
+				"(repeatable)"},
 		{Name: "cookie-file", Group: Access, Permission: Operator, Local: true,
 			Value: stringValue{p: &s.CookieFile, form: formFile},
 			Usage: "file with cookies in the Netscape format, as curl, wget and browser extensions write it; each is " +
@@ -312,8 +313,8 @@ func (s *Settings) Table() []Entry {
 			Usage: "content types that XML sitemaps may list, comma separated"},
 		{Name: "exclude-from-sitemap", Group: Output, Permission: Tenant,
 			Value: listValue{p: &s.ExcludeFromSitemap, most: maxPatterns, check: checkRegexp},
-			Usage: "do not list pages in XML sitemaps whose URL matches this regular expression; they are crawled and " +
-				"recorded (repeatable)"},
+			Usage: "do not list pages in XML sitemaps whose URL matches this regular expression; they are crawled " +
+				"and recorded (repeatable)"},
 		{Name: "changefreq", Group: Output, Permission: Tenant,
 			Value: listValue{p: &s.Changefreq, most: maxPatterns, check: checkRule(sitemap.CheckFrequency)},
 			Usage: "EXPRESSION=weekly: the changefreq that XML sitemaps give to pages whose URL matches, one of " +

@@ -253,32 +253,32 @@ func Table() []Definition {
 				"connect, TLS or read error, a timeout, a redirect loop, or on a host that failed too often",
 			"status code, or outcome", "pages that link to it"},
 		{ExternalUnchecked, "external_unchecked", "Links to other sites that could not be checked", Notice,
-			"Pages link to these URLs of other sites, which refuse to answer a crawler or were not asked. Whether the " +
-				"links work is not known.",
+			"Pages link to these URLs of other sites, which refuse to answer a crawler or were not asked. Whether " +
+				"the links work is not known.",
 			"Open the links in a browser.",
 			"URLs out of scope that a page links to, or a URL of the crawl redirects to, whose check ended, after " +
-				"redirects, with the status 401, 402, 403, 407, 429, 451 or 999, was not allowed by robots.txt or the " +
-				"settings, or was not made",
+				"redirects, with the status 401, 402, 403, 407, 429, 451 or 999, was not allowed by robots.txt or " +
+				"the settings, or was not made",
 			"status code, or outcome", "pages that link to it"},
 		{BrokenFragment, "broken_fragment", "Links to parts of pages that do not exist", Warning,
-			"Pages link to a part of these pages, and no element there has its name. Readers arrive at the top of the " +
-				"page and have to look for the part themselves.",
+			"Pages link to a part of these pages, and no element there has its name. Readers arrive at the top of " +
+				"the page and have to look for the part themselves.",
 			"Correct the name after the # in the link, or give the element that is meant this id.",
 			"URLs with a fragment that a page links to, whose page is P and has no element with this id and no a " +
 				"element with this name",
 			"", "pages that link to it"},
 		{BrokenAsset, "broken_asset", "Broken images and files", Error,
-			"Pages load these images, scripts, style sheets or other files, or link to them as documents, and there is " +
-				"nothing. Readers see a gap, a page without its layout, or an error.",
+			"Pages load these images, scripts, style sheets or other files, or link to them as documents, and there " +
+				"is nothing. Readers see a gap, a page without its layout, or an error.",
 			"Put the file where the pages expect it, or correct its address in the pages.",
 			"files that a page loads, or links to and --skip-extensions leaves out, whose check ended as that of a " +
 				"broken_external", "status code, or outcome", "pages that use it"},
 		{LargeAsset, "large_asset", "Large images and files", Warning,
-			"These images have more than 500 KiB, or these other files more than 10 MiB. Pages with them load slowly, " +
-				"most of all on mobile connections.",
+			"These images have more than 500 KiB, or these other files more than 10 MiB. Pages with them load " +
+				"slowly, most of all on mobile connections.",
 			"Save images in the size in which they are shown, and in a format such as WebP or AVIF. Compress other " +
 				"files, or load them only on demand.",
-			"files that a page loads, or links to and --skip-extensions leaves out, whose Content-Length is more than " +
-				"500 KiB for an image and 10 MiB for others", "bytes", "pages that use it"},
+			"files that a page loads, or links to and --skip-extensions leaves out, whose Content-Length is more " +
+				"than 500 KiB for an image and 10 MiB for others", "bytes", "pages that use it"},
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // An Archive keeps requests and their answers. Its methods may be called by any number of goroutines. A request does
-// not fail if the Archive does: the Archive remembers its first error for whoever made it.
+// not fail if the Archive does: the Archive remembers its first error.
 type Archive interface {
 	// Keep writes an exchange before it returns. Its result becomes Response.Archived.
 	Keep(x *Exchange) string

@@ -22,7 +22,7 @@ type conn struct {
 	left   int64  // how many bytes may still be read
 	failed bool   // a read failed, by the end of the stream too
 	kept   bool   // it was in the pool before
-	heads  *Heads // gets what is read; nil if nobody asked for it, and when the headers have come
+	heads  *Heads // gets what is read; nil if it is not wanted, and when the headers have come
 
 	idle idleLinks // guarded by Pool.mu
 }

@@ -30,7 +30,7 @@ func newMemberSite(t *testing.T) *memberSite {
 	return s
 }
 
-// seen is how often somebody has logged in, and what other hosts got.
+// seen is the number of logins, and what other hosts got.
 func (s *memberSite) seen() (logins int, foreign []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
