@@ -50,7 +50,7 @@ func TestGoldenAnswers(t *testing.T) {
 	f.want(202, "POST", webhook+"/test", admin, "")
 	tick := time.NewTicker(5 * time.Millisecond) // no event tells of an attempt
 	defer tick.Stop()
-	for !strings.Contains(f.want(200, "GET", webhook+"/deliveries", reader, ""), `"attempts":1`) {
+	for !strings.Contains(f.want(200, "GET", webhook+"/deliveries", reader, ""), `"last_error":`) {
 		<-tick.C
 	}
 
@@ -133,6 +133,9 @@ func TestGoldenAnswers(t *testing.T) {
 				}
 			}
 			text = names.normalise(header, text)
+			if g.name == "deliveries" { // a slow machine has made the second attempt too, 10 s after the first
+				text = regexp.MustCompile(`"attempts": \d+`).ReplaceAllString(text, `"attempts": 0`)
+			}
 			if strings.HasPrefix(g.name, "settings") {
 				text = text[:1500] // package config tests the whole table
 			}

@@ -34,7 +34,8 @@ func TestHostsOfOneAddress(t *testing.T) {
 	if got := e2e.Run(t, "status", dir); !strings.Contains(e2e.Field(got.Stdout, "Hosts"), "address ") {
 		t.Errorf("the status does not say what the hosts wait for:\n%s", got.Stdout)
 	}
-	p.SignalUntilEnded(os.Interrupt)
+	p.Signal(os.Interrupt)
+	p.Wait()
 	e2e.Succeeded(t, e2e.Run(t, "resume", "--data-dir", dir, "--per-ip=false"))
 	e2e.FoundExactly(t, web, testweb.Crawl{Starts: web.StartURLs(), Scope: "host"}, e2e.ReadLines(t, dir))
 	e2e.AskedOnce(t, web)

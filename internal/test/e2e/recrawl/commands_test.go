@@ -47,9 +47,10 @@ func TestRecrawlIsRefused(t *testing.T) {
 		!strings.Contains(got.Stderr, "mapwright resume --data-dir "+dir) {
 		t.Errorf("a recrawl of a crawl that was killed ends with %d: %s", got.Code, got.Stderr)
 	}
-	p = e2e.Start(t, "resume", "--data-dir", dir)
+	p = e2e.Start(t, "resume", "--data-dir", dir, "--grace", "100ms")
 	p.Until("the page that hangs is asked for again", func() bool { return e2e.Pages(web) > 31 })
-	p.SignalUntilEnded(syscall.SIGINT)
+	p.Signal(syscall.SIGINT)
+	p.Wait()
 	e2e.Refused(t, e2e.Run(t, "recrawl", "--data-dir", dir), "not finished", "mapwright resume --data-dir "+dir)
 }
 
