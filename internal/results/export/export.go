@@ -398,8 +398,9 @@ func (e *exporter) pageColumns() (columns []parquet.Column) {
 func linkColumns() []parquet.Column {
 	return []parquet.Column{{Name: "from", Kind: parquet.Text}, {Name: "to", Kind: parquet.Text},
 		{Name: "fragment", Kind: parquet.Text}, {Name: "rel", Kind: parquet.Text}, {Name: "text", Kind: parquet.Text},
-		{Name: "nofollow", Kind: parquet.Boolean}, {Name: "outcome", Kind: parquet.Text},
-		{Name: "status_code", Kind: parquet.Integer}, {Name: "redirect_to", Kind: parquet.Text}}
+		{Name: "nofollow", Kind: parquet.Boolean}, {Name: "asset", Kind: parquet.Boolean},
+		{Name: "outcome", Kind: parquet.Text}, {Name: "status_code", Kind: parquet.Integer},
+		{Name: "content_length", Kind: parquet.Integer}, {Name: "redirect_to", Kind: parquet.Text}}
 }
 
 // addToTables adds a page to pages.parquet, and its links to links.parquet.
@@ -423,21 +424,36 @@ func (e *exporter) addToTables(l *page.Line) error {
 	for i := range l.Links {
 		link := &l.Links[i]
 		e.values = append(e.values[:0], l.URL.String(), link.To, known(link.Fragment), known(link.Rel),
-			known(link.Text), link.NoFollow, nil, nil, nil)
-		if e.o.Checked != nil {
-			if found, ok := e.o.Checked(link.To); ok {
-				checked := e.values[len(e.values)-3:]
-				checked[0], checked[2] = found.Outcome.String(), known(found.RedirectTo)
-				if found.StatusCode > 0 {
-					checked[1] = int64(found.StatusCode)
-				}
-			}
+			known(link.Text), link.NoFollow, false)
+		if err := e.addLink(link.To); err != nil {
+			return err
 		}
-		if err := e.links.Add(e.values); err != nil {
+	}
+	for _, file := range l.Assets {
+		e.values = append(e.values[:0], l.URL.String(), file, nil, nil, nil, false, true)
+		if err := e.addLink(file); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addLink adds a row to links.parquet: the values so far, and what a check found at the target.
+func (e *exporter) addLink(to string) error {
+	var outcome, status, size, redirect any
+	if e.o.Checked != nil {
+		if found, ok := e.o.Checked(to); ok {
+			outcome, redirect = found.Outcome.String(), known(found.RedirectTo)
+			if found.StatusCode > 0 {
+				status = int64(found.StatusCode)
+			}
+			if found.Size >= 0 {
+				size = found.Size
+			}
+		}
+	}
+	e.values = append(e.values, outcome, status, size, redirect)
+	return e.links.Add(e.values)
 }
 
 // known is a text, or nil if it is empty.

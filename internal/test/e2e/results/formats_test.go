@@ -164,8 +164,10 @@ for line, row in zip(lines, rows):
 print(json.dumps(dict(zip(names, kinds))))
 links = [json.loads(l) for l in open(sys.argv[1] + "/links.jsonl", encoding="utf-8")]
 table = duckdb.sql("SELECT * FROM '" + sys.argv[1] + "/links.parquet'")
-rows = [{n: v for n, v in zip(table.columns, row) if v is not None} for row in table.fetchall()]
+rows = [{n: v for n, v in zip(table.columns, row) if v is not None and (n, v) != ("asset", False)}
+    for row in table.fetchall()]
 assert rows == links and len(rows) > 0, (rows, links)
+assert {"asset", "content_length"} <= set().union(*links), links
 print(duckdb.sql("SELECT count(*), sum(n), count(t), max(len(l)) FROM '" + sys.argv[2] + "'").fetchall()[0])
 `
 
@@ -174,9 +176,11 @@ func TestFormatParquet(t *testing.T) {
 	site := e2e.Site(t, map[string]string{
 		"/": `<html lang=en><title>“Home”</title><meta property=og:title content=x><link rel=alternate hreflang=de href=/de>
 <script type=application/ld+json>[{"@type":"A"},{"@type":"B"}]</script><img src=/i.png><b>1</b><b>2</b><a href=/a>a</a><a href=/b>b</a>`,
-		"/a": `<title>A</title><b>only one</b><i>x</i>`,
+		"/a":     `<title>A</title><b>only one</b><i>x</i>`,
+		"/i.png": "png",
 	}, nil)
-	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--links", "--images", "--extract", "bold=b", "--extract", "it=i")
+	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--check-assets", "--images", "--extract", "bold=b",
+		"--extract", "it=i")
 	if !strings.Contains(got.Stdout, "pages.parquet") {
 		t.Errorf("the file is not in the table:\n%s", got.Stdout)
 	}
