@@ -10,12 +10,15 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A form is an HTML form with its controls.
 type form struct {
 	id, action string
-	posts      bool // its fields are sent as the body of a POST, URL encoded
+	base       string // href of the page's base element; empty if it has none
+	posts      bool   // its fields are sent as the body of a POST, URL encoded
 	controls   []*control
 }
 
@@ -24,6 +27,7 @@ type control struct {
 	name, value string
 	sent        bool // by a browser, if the user changes nothing
 	button      bool
+	disabled    bool
 	form        int    // index of the form that is open before it; -1 if none is
 	formID      string // of the form that its attribute names
 }
@@ -37,6 +41,18 @@ func (f *form) fill(fields url.Values) url.Values {
 		}
 	}
 	return out
+}
+
+// target is where a form of the page at a URL is sent.
+func (f *form) target(at weburl.URL) (weburl.URL, error) {
+	if f.action == "" {
+		return at, nil // whatever the base is
+	}
+	base, err := at.Resolve(f.base)
+	if err != nil {
+		base = at // as browsers do
+	}
+	return base.Resolve(f.action)
 }
 
 // findForm returns the first form of a page that has all fields. The error names the forms that there are.
@@ -77,13 +93,18 @@ func findForm(body []byte, fields url.Values) (*form, error) {
 func readForms(body []byte) (forms []*form) {
 	var controls []*control
 	var list, text *control // the select and the textarea that are open
-	open := -1              // index of the form that is open
+	var option *control     // the select whose value is the text of the option that is open
+	open, base := -1, ""    // index of the form that is open; href of the first base element
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for kind := z.Next(); kind != html.ErrorToken; kind = z.Next() {
 		t := z.Token()
 		if kind == html.TextToken && text != nil {
 			text.value += strings.TrimPrefix(t.Data, "\n")
 		}
+		if kind == html.TextToken && option != nil {
+			option.value = strings.Join(strings.Fields(t.Data), " ")
+		}
+		option = nil
 		if kind == html.EndTagToken {
 			switch t.Data {
 			case "form":
@@ -105,8 +126,17 @@ func readForms(body []byte) (forms []*form) {
 			}
 		case "option":
 			_, selected := attr["selected"]
-			if list != nil && (selected || !list.sent) {
-				list.value, list.sent = attr["value"], true
+			if list == nil || list.disabled || list.sent && !selected {
+				break
+			}
+			var has bool
+			if list.value, has = attr["value"]; !has {
+				option = list
+			}
+			list.sent = true
+		case "base":
+			if base == "" {
+				base = strings.TrimSpace(attr["href"])
 			}
 		case "input", "button", "select", "textarea":
 			c := newControl(t.Data, attr)
@@ -119,6 +149,9 @@ func readForms(body []byte) (forms []*form) {
 				text = c
 			}
 		}
+	}
+	for _, f := range forms {
+		f.base = base
 	}
 	for _, c := range controls {
 		at := c.form
@@ -154,9 +187,9 @@ func newForm(attr map[string]string) *form {
 // newControl makes a control of an element of this name.
 func newControl(element string, attr map[string]string) *control {
 	c := &control{name: attr["name"], value: attr["value"], formID: attr["form"]}
-	_, disabled := attr["disabled"]
+	_, c.disabled = attr["disabled"]
 	_, checked := attr["checked"]
-	c.sent = !disabled && element != "select" // the first option makes it so
+	c.sent = !c.disabled && element != "select" // the first option makes it so
 	switch kind := strings.ToLower(attr["type"]); {
 	case kind == "checkbox" || kind == "radio":
 		c.sent = c.sent && checked
@@ -166,7 +199,7 @@ func newControl(element string, attr map[string]string) *control {
 	case kind == "reset" || kind == "button" || kind == "image" || kind == "file":
 		c.sent = false
 	case element == "button" || element == "input" && kind == "submit":
-		c.button = !disabled
+		c.button = !c.disabled
 	}
 	return c
 }

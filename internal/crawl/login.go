@@ -24,7 +24,8 @@ const maxLogins = 10
 // fetcher. Its requests are a few, and do not wait for the pace of the host.
 type login struct {
 	fetcher fetch.Fetcher
-	page    weburl.URL // the page with the form
+	page    weburl.URL // the page with the form, as the user gave it
+	shown   weburl.URL // where redirects of page led at the first login; written by logIn alone
 	fields  url.Values // what the user fills in
 	warn    func(format string, args ...any)
 
@@ -47,7 +48,8 @@ func logIn(ctx context.Context, f fetch.Fetcher, s *config.Settings, warn func(s
 	if l.fields, err = readLoginData(s.LoginData); err != nil {
 		return nil, err
 	}
-	return l, l.do(ctx)
+	l.shown, err = l.do(ctx)
+	return l, err
 }
 
 // LogIn logs a fetcher in by the settings, if they say so.
@@ -78,10 +80,11 @@ func readLoginData(path string) (url.Values, error) {
 	return fields, nil
 }
 
-// do gets the form, fills it in and sends it. It fails unless the site then shows another page than the form.
-func (l *login) do(ctx context.Context) error {
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%w: login at %s: %w", ErrLogin, l.page, fmt.Errorf(format, args...))
+// do gets the form, fills it in and sends it. It fails unless the site then shows another page than the form. It
+// returns the URL of the page that had the form.
+func (l *login) do(ctx context.Context) (at weburl.URL, err error) {
+	fail := func(format string, args ...any) (weburl.URL, error) {
+		return at, fmt.Errorf("%w: login at %s: %w", ErrLogin, l.page, fmt.Errorf(format, args...))
 	}
 	at, body, err := l.get(ctx, fetch.Request{URL: l.page})
 	if err != nil {
@@ -94,7 +97,7 @@ func (l *login) do(ctx context.Context) error {
 	if err != nil {
 		return fail("%w", err)
 	}
-	target, err := at.Resolve(form.action)
+	target, err := form.target(at)
 	if err != nil {
 		return fail("the form has a target that is no URL: %w", err)
 	}
@@ -110,7 +113,7 @@ func (l *login) do(ctx context.Context) error {
 	if l.showsForm(body) {
 		return fail("the site shows the form again: check the values in the file of --login-data")
 	}
-	return nil
+	return at, nil
 }
 
 // ErrLogin means that the login failed.
@@ -140,7 +143,10 @@ func (l *login) get(ctx context.Context, r fetch.Request) (at weburl.URL, body [
 			if !site.Has(next) {
 				return next, nil, nil
 			}
-			r = fetch.Request{URL: next}
+			if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
+				r.Form, r.Header = nil, nil // the others ask for the next page, as after a POST
+			}
+			r.URL = next
 		case status < 200 || status > 299:
 			return r.URL, nil, fmt.Errorf("the site answered %s%s with status %d", r.URL.Origin(), r.URL.Path(), status)
 		default:
@@ -163,7 +169,8 @@ func (l *login) showsForm(body []byte) bool {
 
 // isLoginPage reports whether a URL is the page with the form, with any query.
 func (l *login) isLoginPage(u weburl.URL) bool {
-	return u.Origin() == l.page.Origin() && u.Path() == l.page.Path()
+	is := func(page weburl.URL) bool { return u.Origin() == page.Origin() && u.Path() == page.Path() }
+	return is(l.page) || is(l.shown)
 }
 
 // isLoggedOut reports whether an answer is for visitors who are not logged in: it leads to the login page, or has the
@@ -205,7 +212,7 @@ func (l *login) renew(ctx context.Context, page weburl.URL, session int) bool {
 	err := fmt.Errorf("the site has forgotten the session %d times", maxLogins+1)
 	if len(l.causes) < maxLogins {
 		l.causes[page] = true
-		err = l.do(ctx)
+		_, err = l.do(ctx)
 	}
 	if ctx.Err() != nil {
 		return true // the crawl stops, and the page stays in the queue

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,8 @@ func TestFillForm(t *testing.T) {
 <input name=user value=old><input type=PASSWORD name=pass><input type=checkbox name=keep checked>
 <input type=checkbox name=news value=yes><input type=radio name=lang value=de><input type=radio name=lang value=en checked>
 <select name=area><option value=1>x<option value=2 selected>y</select><select name=first><option value=a><option value=b></select>
+<select name=text><option>a<option selected> two
+ words <b>x</b></option></select><select name=none disabled><option value=1></select>
 <textarea name=note>
 text</textarea><input name=off value=1 disabled><input type=file name=file>
 <form action=/nested></table><button name=do value=enter>in</button><input type=submit name=do value=second></form>
@@ -31,7 +34,7 @@ text</textarea><input name=off value=1 disabled><input type=file name=file>
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "area=2&csrf=a%26b&do=enter&first=a&keep=on&lang=en&late=3&note=text&pass=a+b&user=ann"
+	want := "area=2&csrf=a%26b&do=enter&first=a&keep=on&lang=en&late=3&note=text&pass=a+b&text=two+words&user=ann"
 	if got := f.fill(fields).Encode(); got != want || f.action != "/session" {
 		t.Errorf("%s to %s\nwant %s", got, f.action, want)
 	}
@@ -70,21 +73,8 @@ func TestLoginsAreBounded(t *testing.T) {
 		fmt.Fprint(w, "<form method=post><input name=user></form>")
 	}))
 	defer site.Close()
-	data := filepath.Join(t.TempDir(), "login")
-	if err := os.WriteFile(data, []byte("user=ann\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := fetch.New(fetch.Options{AllowPrivate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	var warned []string
-	l, err := logIn(t.Context(), f, &config.Settings{Login: site.URL + "/login", LoginData: data},
-		func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := logInTo(t, site.URL+"/login", &warned)
 	for i := range 2 * maxLogins {
 		page, err := weburl.Parse(fmt.Sprintf("%s/%d", site.URL, i))
 		if err != nil {
@@ -103,5 +93,55 @@ func TestLoginsAreBounded(t *testing.T) {
 	}
 	if logins != 1+maxLogins || len(warned) != 2 {
 		t.Errorf("%d logins, want %d; warnings %q", logins, 1+maxLogins, warned)
+	}
+}
+
+// logInTo logs in as ann at a page with a field user.
+func logInTo(t *testing.T, page string, warned *[]string) *login {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "login")
+	if err := os.WriteFile(data, []byte("user=ann\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fetch.New(fetch.Options{AllowPrivate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	l, err := logIn(t.Context(), f, &config.Settings{Login: page, LoginData: data},
+		func(format string, args ...any) { *warned = append(*warned, fmt.Sprintf(format, args...)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The page of the login may redirect, its form is sent relative to the base element, and a redirect with status 307 or
+// 308 sends it again. The page that has the form is the login page then too.
+func TestLoginFollowsRedirects(t *testing.T) {
+	var sent []string
+	mux := http.NewServeMux()
+	mux.Handle("/login", http.RedirectHandler("/en/sign-in?a=1", http.StatusFound))
+	mux.HandleFunc("GET /en/sign-in", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<base href="/auth/"><form method=post action=send><input name=user></form>`)
+	})
+	mux.Handle("POST /auth/send", http.RedirectHandler("/auth/send/", http.StatusPermanentRedirect))
+	mux.HandleFunc("/auth/send/", func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.Method+" "+r.FormValue("user"))
+		http.Redirect(w, r, "/home", http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /home", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "in") })
+	site := httptest.NewServer(mux)
+	defer site.Close()
+	l := logInTo(t, site.URL+"/login", nil)
+	if want := []string{"POST ann"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
+	}
+	for path, want := range map[string]bool{"/login?next=/": true, "/en/sign-in": true, "/home": false} {
+		u, err := weburl.Parse(site.URL + path)
+		if err != nil || l.isLoginPage(u) != want {
+			t.Errorf("%s is the login page: %v, want %v; %v", path, !want, want, err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func parseNetscape(line string) (from *url.URL, cookie *http.Cookie, err error) 
 	if !httpguts.ValidHeaderFieldName(cookie.Name) || !httpguts.ValidHeaderFieldValue(value) {
 		return nil, nil, errors.New("the name or the value has characters that a cookie cannot have")
 	}
-	return &url.URL{Scheme: "https", Host: host, Path: "/"}, cookie, nil
+	return &url.URL{Scheme: "https", Host: strings.Trim(host, "[]"), Path: "/"}, cookie, nil
 }
 
 // suffixes is the list of public suffixes of package weburl, in the form of cookiejar.
@@ -139,46 +140,49 @@ func newCookieJar() *cookiejar.Jar {
 	return jar
 }
 
-// netURL is a URL as a jar takes it. The path stays as it is sent.
+// netURL is a URL as a jar takes it. The path stays as it is sent. Cookies are for all ports, and a jar would take an
+// IPv6 address with a port for another host than the same one in brackets.
 func netURL(u weburl.URL) *url.URL {
-	return &url.URL{Scheme: u.Scheme(), Host: u.Origin()[len(u.Scheme())+len("://"):], Path: u.Path()}
+	return &url.URL{Scheme: u.Scheme(), Host: strings.Trim(u.Host(), "[]"), Path: u.Path()}
 }
 
 // header is the value of the header Cookie for a URL; empty if there is none.
 func (c *Cookies) header(u weburl.URL) string {
 	own := c.To.Has(u)
-	var list []*http.Cookie
+	var given, file, kept []*http.Cookie
 	if own {
-		list = append(list, c.Given...)
+		given = c.Given
 	}
 	if c.File != nil && (own || u.Port() == "") {
-		list = append(list, c.File.Cookies(netURL(u))...)
+		file = c.File.Cookies(netURL(u))
 	}
 	if c.jar != nil {
-		list = append(list, c.jar.cookies(u)...)
+		kept = c.jar.cookies(u)
 	}
-	return joinCookies(list)
+	return joinCookies(given, file, kept)
 }
 
-// joinCookies makes a header of cookies. The last of several with one name counts.
-func joinCookies(list []*http.Cookie) string {
-	at := make(map[string]int, len(list))
-	for i, ck := range list {
-		at[ck.Name] = i
-	}
+// joinCookies makes a header of lists of cookies. A cookie is left out if a later list has its name. One list may have
+// a name several times, such as for several paths: a jar lists the most specific first, and servers take the first.
+func joinCookies(lists ...[]*http.Cookie) string {
 	var b strings.Builder
-	for i, ck := range list {
-		if at[ck.Name] != i {
-			continue
+	for i, list := range lists {
+		for _, ck := range list {
+			same := func(other *http.Cookie) bool { return other.Name == ck.Name }
+			if slices.ContainsFunc(lists[i+1:], func(later []*http.Cookie) bool {
+				return slices.ContainsFunc(later, same)
+			}) {
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteString("; ")
+			}
+			value := ck.Value
+			if ck.Quoted {
+				value = `"` + value + `"`
+			}
+			b.WriteString(ck.Name + "=" + value)
 		}
-		if b.Len() > 0 {
-			b.WriteString("; ")
-		}
-		value := ck.Value
-		if ck.Quoted {
-			value = `"` + value + `"`
-		}
-		b.WriteString(ck.Name + "=" + value)
 	}
 	return b.String()
 }

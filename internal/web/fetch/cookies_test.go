@@ -31,7 +31,8 @@ func TestCookiesStayWithTheirHosts(t *testing.T) {
 		"#HttpOnly_www.example.com\tFALSE\t/in\tFALSE\t0\tsession\tx=y z",
 		fmt.Sprintf("example.com\tFALSE\t/\tFALSE\t%d\told\t4", time.Now().Unix()-1),
 		"co.uk\tTRUE\t/\tFALSE\t0\tsuffix\t5", "127.0.0.1\tFALSE\t/\tFALSE\t0\taddress\t6",
-		"localhost\tTRUE\t/\tFALSE\t0\tlocal\t7", "example.com\tFALSE\t/\tFALSE\t0\tempty")
+		"localhost\tTRUE\t/\tFALSE\t0\tlocal\t7", "[::1]\tFALSE\t/\tTRUE\t0\tsix\t10",
+		"example.com\tFALSE\t/\tFALSE\t0\tempty")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +57,7 @@ func TestCookiesStayWithTheirHosts(t *testing.T) {
 		"http://a.co.uk/":                    "",
 		"http://co.uk/":                      "suffix=5",
 		"http://127.0.0.1/":                  "address=6",
+		"http://[::1]/":                      "six=10",
 		"http://a.localhost/":                "",
 	} {
 		got := slices.Sorted(strings.SplitSeq(c.header(mustURL(t, url)), "; "))

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/http"
 	"net/http/cookiejar"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -83,9 +84,10 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 }
 
 // mayBeSet applies the rules of browsers that cookiejar does not know: an http URL sets no cookie for https alone, and
-// the prefixes of names promise something about the cookie.
+// the prefixes of names promise something about the cookie. For browsers and cookiejar, this machine is as safe as https.
 func mayBeSet(c *http.Cookie, u weburl.URL) bool {
-	safe := c.Secure && u.Scheme() == "https"
+	addr, _ := netip.ParseAddr(strings.Trim(u.Host(), "[]"))
+	safe := c.Secure && (u.Scheme() == "https" || u.Host() == "localhost" || addr.IsLoopback())
 	switch {
 	case len(c.Name)+len(c.Value) > maxCookie || c.Secure && !safe:
 		return false

@@ -27,7 +27,9 @@ func TestJarRules(t *testing.T) {
 		{"https://b.co.uk/", "suffix=1; Domain=co.uk"}, {"https://a.test/", "long=" + strings.Repeat("x", maxCookie)},
 		{"http://a.test/", "plain=1; Secure"}, {"https://a.test/", "__Host-bad=1; Secure; Domain=a.test; Path=/"},
 		{"https://a.test/", "__Host-good=1; Secure; Path=/"}, {"http://a.test/", "__Secure-bad=1"},
-		{"http://127.0.0.1:81/", "address=1"},
+		{"http://127.0.0.1:81/", "address=1"}, {"http://[::1]:81/", "six=1; Secure"},
+		{"http://127.0.0.1/", "local=1; Secure"}, {"http://localhost/", "local=1; Secure"},
+		{"https://path.test/", "id=all; Path=/"}, {"https://path.test/", "id=deep; Path=/x"},
 	} {
 		c.jar.take(mustURL(t, set.from), http.Header{"Set-Cookie": {set.cookie}})
 	}
@@ -39,7 +41,11 @@ func TestJarRules(t *testing.T) {
 		"https://b.a.test/":     "all=1; up=1",
 		"https://c.test/":       "",
 		"https://d.co.uk/":      "",
-		"http://127.0.0.1:8080": "address=1",
+		"http://127.0.0.1:8080": "address=1; local=1",
+		"http://[::1]/":         "six=1",
+		"http://localhost/":     "local=1",
+		"https://path.test/x/y": "id=deep; id=all", // servers take the first
+		"https://path.test/y":   "id=all",
 	} {
 		if got := c.header(mustURL(t, url)); got != want {
 			t.Errorf("%s gets %q, want %q", url, got, want)
