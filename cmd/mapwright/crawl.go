@@ -154,8 +154,14 @@ func (c *command) runCrawl(o crawl.Options, warnings []string,
 		return err
 	}
 	show := newProgress(c.environ, c.stdio, c.quiet || c.dry != nil || o.Settings.NoProgress)
-	quiet := c.quiet || c.dry != nil && o.Settings.LogLevel != "debug"
-	log, err := newLogger(c.stdio, o.Settings, quiet || show.terminal != nil)
+	console := everyLine
+	switch {
+	case c.dry != nil && o.Settings.LogLevel != "debug", show.terminal != nil: // its warnings are printed at the end
+		console = noLine
+	case c.quiet:
+		console = warningsOnly
+	}
+	log, err := newLogger(c.stdio, o.Settings, console)
 	if err != nil {
 		return refusal(err)
 	}

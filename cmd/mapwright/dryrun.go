@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -59,9 +58,6 @@ func (d *dryRun) print(c *command, s *config.Settings, rep *report.Report) error
 			not[name] = n
 		}
 	}
-	warnings := slices.DeleteFunc(append([]string{}, rep.Warnings...), func(text string) bool {
-		return strings.HasPrefix(text, "no XML sitemap was written") // it is about pages, and none was fetched
-	})
 	if c.asJSON {
 		return json.NewEncoder(c.out).Encode(struct {
 			WouldFetch int64            `json:"would_fetch"`
@@ -71,7 +67,7 @@ func (d *dryRun) print(c *command, s *config.Settings, rep *report.Report) error
 			LeftOut    map[string]int64 `json:"left_out"`    // by reason, as skipped_links of report.json
 			MaxURLs    int              `json:"max_urls"`    // 0 is no limit
 			Warnings   []string         `json:"warnings"`
-		}{d.urls, d.sources, d.hosts, not, rep.SkippedLinks, s.PageCap(), warnings})
+		}{d.urls, d.sources, d.hosts, not, rep.SkippedLinks, s.PageCap(), append([]string{}, rep.Warnings...)})
 	}
 	out := &strings.Builder{}
 	t := newTable(out)
@@ -96,11 +92,18 @@ func (d *dryRun) print(c *command, s *config.Settings, rep *report.Report) error
 	if len(rep.SkippedLinks) > 0 {
 		t.row("Left out", "%s", counts(rep.SkippedLinks))
 	}
-	t.each("Warning", warnings)
+	t.each("Warning", rep.Warnings)
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "Dry run: only robots.txt and sitemaps were requested, and nothing was written. -v "+
-		"lists the URLs.\n%s", out)
+	requested, more := "", " -v lists the URLs."
+	if s.Login != "" {
+		requested = " after the login"
+	}
+	if s.LogLevel == "debug" {
+		more = ""
+	}
+	_, err := fmt.Fprintf(c.out, "Dry run: only robots.txt and sitemaps were requested%s, and nothing was "+
+		"written.%s\n%s", requested, more, out)
 	return err
 }

@@ -15,6 +15,15 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
+// consoleLines says which lines of a log go to standard error.
+type consoleLines int
+
+const (
+	everyLine    consoleLines = iota
+	warningsOnly              // and errors; a log file that a setting names does not change that
+	noLine                    // as under a live view
+)
+
 // runLog is the log of one run. It goes to a file in the data directory and, unless a live view is drawn there, to
 // standard error. A setting can name another file, which then gets the log alone. The data directory does not exist
 // before the crawl does, so lines for the file are held until openIn.
@@ -23,6 +32,7 @@ type runLog struct {
 	warnings atomic.Int64 // lines at warn and above
 	path     string       // of its file; empty if there is none. Written before the log is shared
 	stderr   io.Writer
+	lines    consoleLines
 
 	mu      sync.Mutex
 	console io.Writer    // guarded by mu; standard error, or nil if the log goes to the file alone
@@ -31,10 +41,10 @@ type runLog struct {
 	held    bytes.Buffer // guarded by mu
 }
 
-// newLogger makes the log by the settings. With fileOnly, as under a live view, nothing goes to standard error.
-func newLogger(io stdio, s *config.Settings, fileOnly bool) (*runLog, error) {
-	l := &runLog{stderr: io.err, holding: true}
-	if !fileOnly {
+// newLogger makes the log by the settings.
+func newLogger(io stdio, s *config.Settings, lines consoleLines) (*runLog, error) {
+	l := &runLog{stderr: io.err, lines: lines, holding: true}
+	if lines == everyLine {
 		l.console = io.err
 	}
 	if s.LogFile != "" {
@@ -52,7 +62,12 @@ func newLogger(io stdio, s *config.Settings, fileOnly bool) (*runLog, error) {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, err
 	}
-	l.Logger = slog.New(logHandler(l, level, s.LogFormat, &l.warnings))
+	handler := logHandler(l, level, s.LogFormat, &l.warnings)
+	if lines == warningsOnly {
+		handler = slog.NewMultiHandler(handler, logHandler(page.EscapingWriter{Writer: io.err},
+			max(level, slog.LevelWarn), s.LogFormat, new(atomic.Int64)))
+	}
+	l.Logger = slog.New(handler)
 	return l, nil
 }
 
@@ -140,7 +155,7 @@ func (l *runLog) openIn(path string) {
 func (l *runLog) toStderr() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holding && l.console == nil {
+	if l.holding && l.console == nil && l.lines != warningsOnly {
 		l.console = l.stderr
 		_, _ = l.held.WriteTo(l.console) // there is no other place to report a failure
 	}
@@ -155,6 +170,8 @@ func (l *runLog) close() {
 	defer l.mu.Unlock()
 	if l.file != nil {
 		_ = l.file.Close() // every line was written when it came
-		l.file, l.console = nil, l.stderr
+		if l.file = nil; l.lines != warningsOnly {
+			l.console = l.stderr
+		}
 	}
 }

@@ -62,6 +62,9 @@ func newRobots(root *command) *cobra.Command {
 			if err != nil {
 				return nil, usage("%w", err)
 			}
+			if err := crawl.LogIn(c.Context(), f, loaded.Settings); err != nil {
+				return nil, &exitError{exitFailed, err}
+			}
 			// After an error the answer is an assumption, and holds the text of the error.
 			a, _ := robotscache.Fetch(c.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
 			known[u.Origin()] = a

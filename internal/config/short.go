@@ -30,7 +30,7 @@ func Shorts() []Short {
 		{Name: "delay", Group: Pace, Kind: "duration", means: meansDelay,
 			Usage: "time between request starts of one host, such as 2s: short for --min-delay-ms and --max-delay-ms " +
 				"with this value and --base-delay-ms 0. A Crawl-delay of robots.txt, slow answers and refusals still " +
-				"make it longer"},
+				"make it longer, and per-ip allows 10 starts per second of one address"},
 		{Name: "list", Group: Limits, Kind: "bool", means: whenOn(map[string]string{"max-depth": "0"}),
 			Usage: "only the given URLs and what they redirect to: no links, no sitemaps, no indexes; short for " +
 				"--max-depth 0"},

@@ -228,6 +228,9 @@ func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool
 			if s.Bare && outcome == page.Timeout && text == urls[0] {
 				reason += "; if the site has no https, start from " + urls[1]
 			}
+			if outcome == page.TLSError && r.o.Managed.Given == nil {
+				reason += "; if an authority of your own signed its certificate, give --ca-file"
+			}
 			why = append(why, reason)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -34,6 +35,9 @@ func (f loggedFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response
 		return resp, err
 	}
 	args := []any{"url", r.URL.String(), "status", resp.Status, "type", resp.ContentType}
+	if method := r.Method(); method != http.MethodGet {
+		args = append(args, "method", method)
+	}
 	if resp.Reader == nil { // a stream has only begun
 		args = append(args, "bytes", resp.WireBytes, "took", resp.Timings.Total)
 	}

@@ -34,6 +34,9 @@ type Ended struct {
 	Crawled          time.Duration // how long this run crawled, without the outputs
 	HotBytes         int64         // memory that this run used as cache
 
+	// DryRun means that no page was requested, since the run only says which pages it would fetch.
+	DryRun bool
+
 	// Spent is called once, when the outputs are written.
 	Spent func(context.Context) (Spent, error)
 }

@@ -115,7 +115,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 			rep.Warnings = append(rep.Warnings, err.Error())
 		}
 	}
-	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice)...)
+	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice, c.DryRun)...)
 	if res.Excluded > 0 && res.Excluded == res.Indexable {
 		rep.Warnings = append(rep.Warnings,
 			"no XML sitemap was written, because exclude-from-sitemap leaves out all indexable pages")

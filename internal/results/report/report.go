@@ -5,6 +5,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sort"
 	"strconv"
@@ -208,7 +209,11 @@ func (s *summary) see(l *page.Line) {
 			s.lostStarts.addUpTo(l.Facts.Robots.Forbidden(l.URL.String()), page.MaxStartsNamed)
 		}
 	case page.HTTPError.String():
-		s.loseStart(l, "status "+strconv.Itoa(l.StatusCode))
+		why := "status " + strconv.Itoa(l.StatusCode)
+		if l.StatusCode == http.StatusUnauthorized {
+			why += ": it needs a user name and a password, see basic-auth"
+		}
+		s.loseStart(l, why)
 	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(),
 		page.ReadError.String(), page.TooLarge.String():
 		s.loseStart(l, l.Outcome)
@@ -240,8 +245,8 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 }
 
 // warnings returns the warnings that follow from the figures. If the crawl failed, its start URLs are among the errors
-// instead.
-func (s *summary) warnings(r *Report, advice func(command, flag, helps string) string) []string {
+// instead. A dry run has no pages to warn of.
+func (s *summary) warnings(r *Report, advice func(command, flag, helps string) string, dry bool) []string {
 	var all []string
 	if r.Status != page.Failed {
 		all = append(all, s.lostStarts.Items...)
@@ -259,7 +264,7 @@ func (s *summary) warnings(r *Report, advice func(command, flag, helps string) s
 		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed)",
 			words.Count(n, "page was", "pages were"))+advice("resume", " --retry-crashed", "tries again"))
 	}
-	if r.Indexable == 0 {
+	if r.Indexable == 0 && !dry {
 		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+
 			mostCommon(s.reasons)+")")
 	}

@@ -156,35 +156,44 @@ func TestRequestsUnderWay(t *testing.T) {
 	})
 }
 
+// limitedServer makes a server. newAccount makes an account with a key of one scope, and returns the account's id and
+// the key.
+func limitedServer(t *testing.T) (s *Server, newAccount func(name string, scope service.Scope) (id, key string)) {
+	svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { svc.Close() })
+	if s, err = New(Options{Service: svc}); err != nil {
+		t.Fatal(err)
+	}
+	admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+	return s, func(name string, scope service.Scope) (id, key string) {
+		account, err := svc.Accounts.Create(t.Context(), admin, service.Account{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{Account: name,
+			Scopes: []service.Scope{scope}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return account.ID, made.Secret
+	}
+}
+
 // The changes that an account makes are bounded in the long run, because each of them leaves entries in the database.
 // Reading is not bounded by that, other accounts are not, and neither are admins.
 func TestRateOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer svc.Close()
-		s, err := New(Options{Service: svc})
-		if err != nil {
-			t.Fatal(err)
-		}
-		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+		s, newAccount := limitedServer(t)
 		secrets := map[string]string{}
 		for name, scope := range map[string]service.Scope{"a": service.ScopeWrite, "b": service.ScopeWrite,
 			"c": service.ScopeAdmin} {
-			account, err := svc.Accounts.Create(t.Context(), admin, service.Account{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			key, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{Account: name,
-				Scopes: []service.Scope{scope}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			secrets[name] = key.Secret
+			var account string
+			account, secrets[name] = newAccount(name, scope)
 			for name != "b" {
-				if _, ok := s.limits.changes.take(account.ID); !ok {
+				if _, ok := s.limits.changes.take(account); !ok {
 					break
 				}
 			}
@@ -214,25 +223,8 @@ func TestRateOfChanges(t *testing.T) {
 // of one network.
 func TestRateOfLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer svc.Close()
-		s, err := New(Options{Service: svc})
-		if err != nil {
-			t.Fatal(err)
-		}
-		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
-		account, err := svc.Accounts.Create(t.Context(), admin, service.Account{Name: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "a",
-			Scopes: []service.Scope{service.ScopeRead}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, newAccount := limitedServer(t)
+		account, secret := newAccount("a", service.ScopeRead)
 		login := func(address, key string) int {
 			return ask(s, "POST", "/login", func(r *http.Request) {
 				r.RemoteAddr = address
@@ -240,17 +232,17 @@ func TestRateOfLogins(t *testing.T) {
 				r.Body = io.NopCloser(strings.NewReader("key=" + key))
 			}).Code
 		}
-		if got := login("192.0.2.1:1", key.Secret); got != http.StatusSeeOther {
+		if got := login("192.0.2.1:1", secret); got != http.StatusSeeOther {
 			t.Errorf("the first login: %d", got)
 		}
 		for ok := true; ok; {
-			_, ok = s.limits.changes.take(account.ID)
+			_, ok = s.limits.changes.take(account)
 		}
-		if got := login("192.0.2.2:1", key.Secret); got != http.StatusTooManyRequests {
+		if got := login("192.0.2.2:1", secret); got != http.StatusTooManyRequests {
 			t.Errorf("a login when the account has made all its changes: %d", got)
 		}
 		time.Sleep(time.Second)
-		if got := login("192.0.2.3:1", key.Secret); got != http.StatusSeeOther {
+		if got := login("192.0.2.3:1", secret); got != http.StatusSeeOther {
 			t.Errorf("a login after a second: %d", got)
 		}
 		for i := range failuresBurst {

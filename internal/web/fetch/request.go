@@ -88,6 +88,17 @@ type Request struct {
 	NoArchive bool
 }
 
+// Method is that of HTTP.
+func (r *Request) Method() string {
+	switch {
+	case r.Form != nil:
+		return http.MethodPost
+	case r.Mode == Head:
+		return http.MethodHead
+	}
+	return http.MethodGet
+}
+
 const (
 	acceptPage     = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 	acceptText     = "text/plain,*/*;q=0.5"
@@ -189,7 +200,7 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 		target.Opaque = path
 	}
 	req := http.Request{
-		Method:     http.MethodGet,
+		Method:     r.Method(),
 		URL:        target,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
@@ -197,12 +208,9 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 		Header:     header,
 		Host:       target.Host,
 	}
-	if r.Mode == Head {
-		req.Method = http.MethodHead
-	}
 	if r.Form != nil {
 		body := r.Form.Encode()
-		req.Method, req.ContentLength = http.MethodPost, int64(len(body))
+		req.ContentLength = int64(len(body))
 		req.Body = io.NopCloser(strings.NewReader(body))
 	}
 	if host := header["Host"]; len(host) > 0 {

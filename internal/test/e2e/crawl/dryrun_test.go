@@ -33,7 +33,8 @@ func TestDryRun(t *testing.T) {
 	}
 	got = e2e.Run(t, "crawl", "--dry-run", "-v", site.URL, "--data-dir", dir)
 	if got.Code != 0 || !strings.Contains(got.Stdout, "Would fetch  3 URLs (sitemap 2, start 1)") ||
-		!strings.Contains(got.Stderr, `msg="would fetch" url=`+site.URL+"/listed source=sitemap") {
+		!strings.Contains(got.Stderr, `msg="would fetch" url=`+site.URL+"/listed source=sitemap") ||
+		strings.Contains(got.Stdout+got.Stderr, "no XML sitemap") || strings.Contains(got.Stdout, "-v lists") {
 		t.Errorf("exit status %d", got.Code)
 	}
 	if e2e.Exists(t, where, "data") {

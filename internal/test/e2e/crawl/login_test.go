@@ -135,6 +135,12 @@ func TestLogin(t *testing.T) {
 	if !strings.Contains(shown.Stdout, "Title           /a") {
 		t.Errorf("inspect does not log in: %s", shown.Stdout)
 	}
+	before, _ := site.seen()
+	e2e.Succeeded(t, e2e.Run(t, "robots", "http://members.test/a", "--login", "http://members.test/login",
+		"--login-data", data, "--resolve", "*:80:"+site.Listener.Addr().String()))
+	if after, _ := site.seen(); after != before+1 {
+		t.Error("robots does not log in")
+	}
 }
 
 // A login that fails says why, and leaves no crawl behind.

@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/test/e2e"
 )
 
-// -q prints nothing, -v one line per request, and --list fetches only the URLs that are given.
+// -q prints nothing but warnings and errors, -v one line per request, and --list fetches only the URLs that are given.
 func TestQuietVerboseList(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,6 +38,22 @@ func TestQuietVerboseList(t *testing.T) {
 	}
 	if got := e2e.Run(t, "crawl", "-q", site.URL, "--data-dir", quiet); got.Code != 2 || got.Stderr == "" {
 		t.Errorf("-q hides an error: %d", got.Code)
+	}
+	// What is wrong is seen nevertheless: an error, and that certificates are not checked.
+	safe := httptest.NewTLSServer(site.Config.Handler)
+	t.Cleanup(safe.Close)
+	got = e2e.Run(t, "crawl", "-q", "--list", safe.URL, "--delay", "0", "--data-dir", filepath.Join(t.TempDir(), "tls"))
+	if got.Code != 1 || !strings.Contains(got.Stderr, "level=ERROR") || !strings.Contains(got.Stderr, "give --ca-file") ||
+		strings.Contains(got.Stderr, "level=INFO") || got.Stdout != "" {
+		t.Errorf("exit status %d", got.Code)
+	}
+	insecure := filepath.Join(t.TempDir(), "insecure")
+	got = e2e.Run(t, "crawl", "-q", "--list", safe.URL, "--insecure", "--delay", "0", "--data-dir", insecure)
+	if got.Code != 0 || strings.Count(got.Stderr, "CERTIFICATES ARE NOT CHECKED") != 1 || got.Stdout != "" {
+		t.Errorf("exit status %d", got.Code)
+	}
+	if log := e2e.Read(t, insecure, "mapwright.log"); strings.Count(log, "CERTIFICATES ARE NOT CHECKED") != 1 {
+		t.Errorf("the log has\n%s", log)
 	}
 	got = e2e.Run(t, "crawl", "-v", "--list", file, "--delay", "0", "--data-dir", verbose)
 	if got.Code != 0 {
