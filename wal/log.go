@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,16 +16,19 @@ type Log struct {
 
 	truncating sync.Mutex // held by TruncateBefore: one at a time
 
+	reading sync.RWMutex // held by Read; for writing, where files are closed that Read uses. Taken before mu
+
 	writing sync.Mutex // held by Append and Close: one at a time
 	w       writer     // guarded by writing
 
 	// A goroutine that needs both locks takes writing first.
 	mu       sync.Mutex
-	durable  LSN       // guarded by mu; last record that is durable; written with writing held
-	segments []segment // guarded by mu; oldest first, durable ones only
-	stats    Stats     // guarded by mu
-	err      error     // guarded by mu; why the log failed, for good
-	closing  bool      // guarded by mu
+	durable  LSN          // guarded by mu; last record that is durable; written with writing held
+	segments []segment    // guarded by mu; oldest first, durable ones only
+	readers  map[LSN]File // guarded by mu; files that Read opened, by the first LSN of their segment
+	stats    Stats        // guarded by mu
+	err      error        // guarded by mu; why the log failed, for good
+	closing  bool         // guarded by mu
 }
 
 // Open opens the log in dir, making both if they are missing, and repairs a
@@ -48,30 +52,45 @@ func Open(dir string, o Options) (*Log, error) {
 // Calls from several goroutines are made one after the other, each with an
 // fsync of its own: a caller that has many records passes them in one call.
 func (l *Log) Append(recs ...[]byte) (LSN, error) {
+	if len(recs) == 0 {
+		l.writing.Lock()
+		defer l.writing.Unlock()
+		if err := l.usable(); err != nil {
+			return 0, err
+		}
+		return l.Last(), nil
+	}
+	first, err := l.append(recs)
+	if err != nil {
+		return 0, err
+	}
+	return first.LSN + LSN(len(recs)-1), nil
+}
+
+// append makes records durable, and returns the place of the first one.
+func (l *Log) append(recs [][]byte) (Place, error) {
 	for _, rec := range recs {
 		if len(rec) > MaxRecordSize {
-			return 0, fmt.Errorf("append %d bytes: %w", len(rec), ErrTooLarge)
+			return Place{}, fmt.Errorf("append %d bytes: %w", len(rec), ErrTooLarge)
 		}
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.usable(); err != nil {
-		return 0, err
-	}
-	if len(recs) == 0 {
-		return l.Last(), nil
+		return Place{}, err
 	}
 	written, fsync, err := l.write(recs)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		return 0, l.failLocked(fmt.Errorf("write log: %w", err))
+		return Place{}, l.failLocked(fmt.Errorf("write log: %w", err))
 	}
+	first := Place{LSN: l.durable + 1, Offset: l.w.end - written + barrierSize}
 	l.durable += LSN(len(recs))
 	l.segments[len(l.segments)-1].size = l.w.end
 	l.stats.add(written, fsync)
-	return l.durable, nil
+	return first, nil
 }
 
 // Recovery says what Open cut from the tail, or nil if it cut nothing.
@@ -124,7 +143,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	failed, next := l.err, l.durable+1
 	l.mu.Unlock()
-	if err := l.w.close(failed == nil, next); err != nil {
+	if err := errors.Join(l.w.close(failed == nil, next), l.closeReaders()); err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.failLocked(fmt.Errorf("close log: %w", err))

@@ -149,7 +149,7 @@ func (l *Log) verifyOlder() error {
 		if l.segments[i+1].base <= l.opts.Durable+1 {
 			continue
 		}
-		if err := l.replaySegment(s, l.segments[i+1].base, func(LSN, []byte) error { return nil }); err != nil {
+		if err := l.replaySegment(s, l.segments[i+1].base, func(Place, []byte) error { return nil }); err != nil {
 			return err
 		}
 	}

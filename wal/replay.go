@@ -16,6 +16,10 @@ import (
 // written, the error is ErrOutOfRange. Damage is a *CorruptError, given after
 // the whole records before it.
 func (l *Log) Replay(from LSN, fn func(LSN, []byte) error) error {
+	return l.replay(from, func(p Place, rec []byte) error { return fn(p.LSN, rec) })
+}
+
+func (l *Log) replay(from LSN, fn func(Place, []byte) error) error {
 	l.mu.Lock()
 	if l.closing {
 		l.mu.Unlock()
@@ -39,11 +43,11 @@ func (l *Log) Replay(from LSN, fn func(LSN, []byte) error) error {
 		if from >= end {
 			continue
 		}
-		err := l.replaySegment(s, end, func(lsn LSN, rec []byte) error {
-			if lsn < from {
+		err := l.replaySegment(s, end, func(p Place, rec []byte) error {
+			if p.LSN < from {
 				return nil
 			}
-			return fn(lsn, rec)
+			return fn(p, rec)
 		})
 		if errors.Is(err, os.ErrNotExist) && s.base < l.First() {
 			return fmt.Errorf("replay record %d, truncated meanwhile: %w", s.base, ErrOutOfRange)
@@ -56,7 +60,7 @@ func (l *Log) Replay(from LSN, fn func(LSN, []byte) error) error {
 }
 
 // replaySegment reads the records of a segment from its base up to end.
-func (l *Log) replaySegment(s segment, end LSN, fn func(LSN, []byte) error) error {
+func (l *Log) replaySegment(s segment, end LSN, fn func(Place, []byte) error) error {
 	f, err := l.opts.FS.Open(s.path, false)
 	if err != nil {
 		return fmt.Errorf("replay log: %w", err)
@@ -68,7 +72,7 @@ func (l *Log) replaySegment(s segment, end LSN, fn func(LSN, []byte) error) erro
 // readSegment calls fn for the records of a segment from its base up to end, all of which are known to have been
 // durable. What follows them is not looked at: in a segment that has a successor it may be a seal that a loss of power
 // has damaged.
-func readSegment(src io.ReaderAt, s segment, end LSN, fn func(LSN, []byte) error) error {
+func readSegment(src io.ReaderAt, s segment, end LSN, fn func(Place, []byte) error) error {
 	r := newFrameReader(src, s, s.size)
 	for r.next < end {
 		lsn, rec, err := r.read()
@@ -78,7 +82,7 @@ func readSegment(src io.ReaderAt, s segment, end LSN, fn func(LSN, []byte) error
 		if err != nil {
 			return err
 		}
-		if err := fn(lsn, rec); err != nil {
+		if err := fn(Place{LSN: lsn, Offset: r.off - frameOverhead - int64(len(rec))}, rec); err != nil {
 			return err
 		}
 	}

@@ -18,22 +18,31 @@ func (l *Log) TruncateBefore(lsn LSN) error {
 			l.mu.Unlock()
 			return nil
 		}
-		path := l.segments[0].path
+		oldest := l.segments[0]
 		l.mu.Unlock()
-
-		if err := l.opts.FS.Remove(path); err != nil {
-			return fmt.Errorf("truncate log: %w", err)
-		}
-		err := l.opts.FS.SyncDir(l.dir)
-		l.mu.Lock()
-		l.segments = l.segments[1:]
-		if err != nil {
-			// The order of removals is no longer known to be kept.
-			err = l.failLocked(fmt.Errorf("truncate log: %w", err))
-		}
-		l.mu.Unlock()
-		if err != nil {
+		if err := l.remove(oldest); err != nil {
 			return err
 		}
 	}
+}
+
+// remove deletes the oldest segment. Reads wait meanwhile, so that none meets a file that is gone.
+func (l *Log) remove(oldest segment) error {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if err := l.closeReader(oldest.base); err != nil {
+		return fmt.Errorf("truncate log: %w", err)
+	}
+	if err := l.opts.FS.Remove(oldest.path); err != nil {
+		return fmt.Errorf("truncate log: %w", err)
+	}
+	err := l.opts.FS.SyncDir(l.dir)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.segments = l.segments[1:]
+	if err != nil {
+		// The order of removals is no longer known to be kept.
+		return l.failLocked(fmt.Errorf("truncate log: %w", err))
+	}
+	return nil
 }
