@@ -72,7 +72,7 @@ func newLogger(io stdio, s *config.Settings, lines consoleLines) (*runLog, error
 }
 
 // logHandler writes lines in a format: json, or else text. It counts those at warn and above.
-func logHandler(out io.Writer, level slog.Level, format string, warnings *atomic.Int64) slog.Handler {
+func logHandler(out io.Writer, level slog.Leveler, format string, warnings *atomic.Int64) slog.Handler {
 	show := roundDuration
 	if format == "json" {
 		show = durationInSeconds

@@ -125,6 +125,7 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 	group("crawl", "Crawling:", newCrawl(root), newResume(root), newJoin(root), newRecrawl(root), newStatus(root),
 		newExport(root), newChanges(root), newWipe(root))
 	group("serve", "A server for crawls:", newServe(root), newKeys(root), newRemote(root))
+	group("frontier", "A frontier for other crawlers:", newFrontier(root))
 	group("look", "Looking at one page:", newInspect(root), newRobots(root))
 	group("other", "More:", newDemo(root), newDoctor(root), newMan(root), newVersion(root))
 	root.SetHelpCommandGroupID("other")

@@ -197,3 +197,13 @@ func (s *Store) purgeLocked(q *queue, before int64) int {
 	s.scheduleLocked(q)
 	return len(old)
 }
+
+// Size returns how many URLs and queues there are.
+func (s *Store) Size() (urls, queues int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.order {
+		queues += len(c.queues)
+	}
+	return s.index.count, queues
+}
