@@ -23,7 +23,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -130,6 +130,9 @@ docs: ## write the tables and the schema in docs again that follow from the code
 	$(GO) test ./internal/page -run 'Documented|Schema' -update
 	$(GO) test ./internal/config -run Documented -update
 	$(GO) test ./internal/results/problems -run Documented -update
+
+proto: ## write the Go code of the URLFrontier API again
+	cd internal/urlfrontier/urlfrontierpb && $(GO) generate .
 
 demo: ## serve a built-in site on loopback and crawl it
 	$(GO) run ./cmd/mapwright demo

@@ -27,7 +27,10 @@ type load struct {
 	streams int
 	window  int
 	perCall int
+	each    int
 	crawl   string
+
+	last atomic.Int64 // when get got URLs, in nanoseconds since 1970
 }
 
 func main() {
@@ -39,7 +42,8 @@ func main() {
 	flag.IntVar(&l.batch, "batch", 200, "URLs in a batch")
 	flag.IntVar(&l.streams, "streams", 1, "streams, or calls at once")
 	flag.IntVar(&l.window, "window", 10_000, "URLs of a stream that are not acknowledged yet, at most")
-	flag.IntVar(&l.perCall, "queues-per-call", 100, "queues that one call of GetURLs asks, for 10 URLs each")
+	flag.IntVar(&l.perCall, "queues-per-call", 100, "queues that one call of GetURLs asks")
+	flag.IntVar(&l.each, "urls-per-queue", 100, "URLs that one call of GetURLs asks of each queue")
 	flag.StringVar(&l.crawl, "crawl", "DEFAULT", "crawl id")
 	flag.Parse()
 	if err := l.run(*address, *mode); err != nil {
@@ -78,6 +82,9 @@ func (l *load) run(address, mode string) error {
 	}
 	group.Wait()
 	took := time.Since(began)
+	if mode == "get" {
+		took = time.Duration(l.last.Load()) - time.Duration(began.UnixNano())
+	}
 	fmt.Printf("%s: %d URLs in %.2f s, %.0f per second\n", mode, total.Load(), took.Seconds(),
 		float64(total.Load())/took.Seconds())
 	return errors.Join(errs...)
@@ -168,7 +175,7 @@ func (l *load) get(ctx context.Context, _ int) (int, error) {
 	n := 0
 	last := time.Now()
 	for n < l.urls && time.Since(last) < 3*time.Second {
-		s, err := l.client.GetURLs(ctx, &pb.GetParams{MaxQueues: uint32(l.perCall), MaxUrlsPerQueue: 10,
+		s, err := l.client.GetURLs(ctx, &pb.GetParams{MaxQueues: uint32(l.perCall), MaxUrlsPerQueue: uint32(l.each),
 			DelayRequestable: 3600, Item: &pb.GetParams_CrawlID{CrawlID: l.crawl}})
 		if err != nil {
 			return n, err
@@ -186,6 +193,7 @@ func (l *load) get(ctx context.Context, _ int) (int, error) {
 		}
 		if n += got; got > 0 {
 			last = time.Now()
+			l.last.Store(last.UnixNano())
 		}
 	}
 	return n, nil
