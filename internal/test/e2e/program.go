@@ -174,6 +174,9 @@ func (p *Process) Settle(dir string) {
 	}
 }
 
+// Out is what the program has written to standard output so far.
+func (p *Process) Out() string { return p.out.String() }
+
 // Pid is the process's number.
 func (p *Process) Pid() int { return p.Cmd.Process.Pid }
 

@@ -1,4 +1,4 @@
-// The program urlload measures a URLFrontier server, ours or another: puts on one stream, puts in batches, and gets. It
+// Command urlload measures a URLFrontier server, ours or another: puts on one stream, puts in batches, and gets. It
 // makes the same URLs each time, so that two servers can be compared.
 package main
 

@@ -34,6 +34,12 @@ func TestRefusals(t *testing.T) {
 		{"mistyped flag", "crawl -u a.test --max-url 3", nil, []string{"--max-url", "did you mean --max-urls?"}},
 		{"flag without its value", "crawl -u a.test --scope", nil, []string{"--scope"}},
 		{"argument where none is wanted", "demo a.test", nil, []string{"demo takes no argument"}},
+		{"a frontier for everybody", "frontier --listen 0.0.0.0:7071 --data-dir $D/f", nil,
+			[]string{"--listen 0.0.0.0:7071", "--tls-cert", "--token-file", "--insecure"}},
+		{"bad values of a frontier", "frontier --listen nowhere --tls-cert $D/c.pem --token-file $D/missing --log-level loud",
+			nil, []string{"--listen", "--tls-key", "--token-file", "--log-level"}},
+		{"a frontier where other files are", "frontier --listen 127.0.0.1:0 --data-dir $D", nil,
+			[]string{"holds other files", "--data-dir"}},
 		{"two directories", "status a b", nil, []string{"status takes one directory", `"b"`}},
 		{"a directory twice", "resume a --data-dir b", nil, []string{"given twice"}},
 		{"bad values", "crawl -u a.test --max-workers 0 --scope world --timeout soon --include ( --profile rude " +
