@@ -117,6 +117,14 @@ func (m *machine) crawl(s *config.Settings, starts []datadir.Start) error {
 		return err
 	}
 	defer m.engine.Close()
+	// Each machine logs in when it begins. Here only a login that fails matters: no crawl is made then.
+	f, err := crawl.NewFetcher(s, starts)
+	if err != nil {
+		return usage("%w", err)
+	}
+	if err := crawl.LogIn(m.Context(), f, s); err != nil {
+		return refusal(err)
+	}
 	if err := m.create(s, starts); err != nil {
 		return err
 	}
@@ -362,9 +370,9 @@ func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
 	for i, why := range wider {
 		names[i] = why.String()
 	}
-	return usage("the scope of a crawl of several machines cannot be made wider: what it left out so far (%s in "+
-		"report.json) would be missing from its map. "+
-		"Start another crawl with these settings", strings.Join(names, ", "))
+	return usage("a crawl of several machines cannot be given a wider scope or further checks of links: what it left "+
+		"out so far (%s in report.json) would be missing from its map. Start another crawl with these settings",
+		strings.Join(names, ", "))
 }
 
 // retryName is the setting that makes another run try pages again.

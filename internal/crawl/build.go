@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -51,7 +52,8 @@ func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start
 }
 
 // openArchive opens the archive of a crawl; nil if the settings ask for none. Users of a service are not told the name
-// of its machine.
+// of its machine. In a crawl of several machines the names of files contain the identifier of the machine, because
+// the files of all machines are put together and several machines can have the same name.
 func openArchive(o *Options, s *config.Settings, starts []datadir.Start) (*warc.Writer, error) {
 	if !s.WARC {
 		return nil, nil
@@ -60,8 +62,12 @@ func openArchive(o *Options, s *config.Settings, starts []datadir.Start) (*warc.
 	if s.IgnoreRobots {
 		robots = "ignore"
 	}
-	if o.Managed.Given != nil {
+	switch {
+	case o.Managed.Given != nil:
 		machine = "service"
+	case o.Cluster != nil:
+		host, _ := os.Hostname()
+		machine = fmt.Sprintf("%.50s.%.8s", host, o.Cluster.Machine())
 	}
 	return warc.Open(warc.Options{Dir: o.Dir.Archive(), Machine: machine, Software: "Mapwright/" + o.Version,
 		Info: []string{"isPartOf", starts[0].URL.String(), "http-header-user-agent", s.UserAgent, "robots", robots}})

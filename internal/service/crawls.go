@@ -55,7 +55,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	}
 	r, err := c.newRow(ctx, caller, &sub)
 	if answer != nil {
-		return answer.withSettings(r), nil
+		return answer.withInput(&sub, r), nil
 	}
 	if err != nil {
 		return nil, err
@@ -73,7 +73,8 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		answer = c.show(r)
 		if key != "" {
 			kept := *answer
-			kept.Settings = nil // a repeat has the same; the rows of deleted crawls stay small
+			// A repeat has the same. These rows stay when the crawl is deleted, and count for no account.
+			kept.Name, kept.Labels, kept.StartURLs, kept.Settings = "", nil, nil, nil
 			err := errors.Join(tx.Change("DELETE FROM idempotency WHERE created_at < ?", tx.now.Add(-keepIdempotency)),
 				tx.Insert("idempotency", "account, key, request_hash, crawl, created_at, answer_json", r.Account, key,
 					hash,
@@ -89,12 +90,15 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		return nil, err
 	}
 	c.dispatch.wake()
-	return answer.withSettings(r), nil
+	return answer.withInput(&sub, r), nil
 }
 
-// withSettings adds the settings to the stored answer of a repeated request. r is nil if the plan refuses the request
-// now.
-func (a *Crawl) withSettings(r *row) *Crawl {
+// withInput adds what a repeated request says to its stored answer, which has none of it. r is nil if the plan refuses
+// the request now; the answer has no settings then.
+func (a *Crawl) withInput(sub *Submission, r *row) *Crawl {
+	if a.StartURLs == nil { // an earlier version stored them
+		a.Name, a.Labels, a.StartURLs = sub.Name, append([]string{}, sub.Labels...), FirstStarts(sub.StartURLs)
+	}
 	if a.Settings == nil && r != nil {
 		a.Settings = r.Settings
 	}

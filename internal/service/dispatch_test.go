@@ -736,13 +736,20 @@ func TestAccountsAreApart(t *testing.T) {
 // are named.
 func TestSubmissions(t *testing.T) {
 	ts := openService(t, Options{})
-	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Name: "one", Settings: raw("max_urls", "10")}
+	long := "https://www.example.com/" + strings.Repeat("x", 4000)
+	sub := Submission{StartURLs: []string{long}, Name: strings.Repeat("n", 200), Labels: []string{"l"},
+		Settings: raw("max_urls", "10")}
 	first, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key"); err != nil || again.ID != first.ID {
-		t.Errorf("the same submission again: %+v, %v", again, err)
+	again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
+	if err != nil || ToJSON(again) != ToJSON(first) || again.StartURLs[0] != long {
+		t.Errorf("the same submission again: %s, %v; want %s", ToJSON(again), err, ToJSON(first))
+	}
+	kept, err := Value[int](t.Context(), ts.db.Read(), "SELECT LENGTH(answer_json) FROM idempotency")
+	if err != nil || kept > 1000 {
+		t.Errorf("the answer has %d bytes in the database, %v", kept, err)
 	}
 	ts.setPlan(Plan{Refused: []string{"max_urls"}, MaxQueued: 1}) // it would be refused now
 	if again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key"); err != nil || again.ID != first.ID {

@@ -166,6 +166,9 @@ var errLeft = errors.New("the session has left")
 // Journal is the journal of this session's view.
 func (s *Session) Journal() *Journal { return s.journal }
 
+// Machine is the identifier of the machine, which it has in all its sessions.
+func (s *Session) Machine() cluster.MachineID { return s.id.Machine }
+
 // Crawl is the crawl as it was when the session joined.
 func (s *Session) Crawl() cluster.Crawl { return s.crawl }
 

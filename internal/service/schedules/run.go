@@ -128,12 +128,24 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 		return "", err
 	}
 	c.Scopes = whole.scopes // those of the one who gave the submission
+	if err := s.mayChange(c); err != nil {
+		return "", err
+	}
 	crawl, err := s.service.Crawls.Submit(ctx, c, *whole.Submission,
 		fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
 	if err != nil {
 		return "", err
 	}
 	return crawl.ID, nil
+}
+
+// mayChange counts the run as a change of its account, as if one of its keys had started it. Admins are not bound.
+func (s *Schedules) mayChange(c *service.Caller) error {
+	if s.takeChange == nil || c.Has(service.ScopeAdmin) || s.takeChange(c.Account.ID) {
+		return nil
+	}
+	return &service.Error{Code: service.ErrRateLimit, Detail: "the account makes too many changes: keys and schedules " +
+		"together may make one per second in the long run"}
 }
 
 // recrawl starts another generation of a crawl.
@@ -148,6 +160,9 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 	}
 	if !crawl.State.Ended() {
 		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
+	}
+	if err := s.mayChange(c); err != nil {
+		return crawl.ID, err
 	}
 	r.firing = &firing{Due: due, Generation: crawl.Generation}
 	err = s.write(ctx, func(tx *service.Tx) error {

@@ -21,6 +21,8 @@ type Schedules struct {
 	wake    chan struct{} // holds one signal
 	// write is Service.Write. Tests let it fail where a process would be killed.
 	write func(ctx context.Context, fn func(tx *service.Tx) error) error
+	// takeChange counts a change that an account makes, and reports whether it may make one now; nil means always.
+	takeChange func(account string) bool
 }
 
 // New makes the schedules of a service. The log may be nil.
@@ -28,6 +30,9 @@ func New(s *service.Service, log *slog.Logger) *Schedules {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Schedules{service: s, log: log, wake: make(chan struct{}, 1), write: s.Write}
 }
+
+// LimitBy has the runs of schedules count as changes of their account. It is called before Run.
+func (s *Schedules) LimitBy(takeChange func(account string) bool) { s.takeChange = takeChange }
 
 // row is a schedule as it is stored.
 type row struct {

@@ -233,6 +233,51 @@ func TestSkipped(t *testing.T) {
 	})
 }
 
+// A run that starts something is a change of its account, and is skipped when the account has none left. Runs that are
+// skipped are none, and admins are not bound.
+func TestRunsAreChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		left := 2
+		f.LimitBy(func(account string) bool {
+			if left--; account != f.caller.Account.ID {
+				t.Errorf("a change of account %s is counted", account)
+			}
+			return left >= 0
+		})
+		every := Input{Interval: text("1m"), Submission: daily().Submission}
+		s := f.create(every)
+		f.run(3 * time.Minute) // the first stays queued
+		if left != 1 {
+			t.Errorf("%d changes are left, want 1", left)
+		}
+		f.endAll()
+		crawl := f.get(s.ID).LastCrawl
+		visit := f.create(Input{Interval: text("1m"), Crawl: &crawl})
+		f.run(time.Minute)
+		f.endAll()
+		skipped := len(f.events(service.ScheduleSkipped))
+		f.run(3 * time.Minute)
+		for _, id := range []string{s.ID, visit.ID} {
+			if got := f.get(id); !strings.Contains(got.LastError, "too many changes") {
+				t.Errorf("%+v", got)
+			}
+		}
+		if got := len(f.events(service.ScheduleSkipped)) - skipped; got != 2 {
+			t.Errorf("%d events say that a run is skipped, want one for each schedule", got)
+		}
+		f.endAll()
+		started := len(f.started())
+		if _, err := f.Create(t.Context(), asAdmin(f.caller), every); err != nil {
+			t.Fatal(err)
+		}
+		f.run(2 * time.Minute)
+		if got := len(f.started()) - started; got != 1 {
+			t.Errorf("an admin's schedule has started %d crawls, want 1", got)
+		}
+	})
+}
+
 // Killed between starting a run and noting that: it is not started a second time.
 func TestStartedOnce(t *testing.T) {
 	for _, recrawl := range []bool{false, true} {

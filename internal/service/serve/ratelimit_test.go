@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/schedules"
 )
 
 // A key gets its rate, and others are not affected.
@@ -164,7 +166,7 @@ func limitedServer(t *testing.T) (s *Server, newAccount func(name string, scope 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { svc.Close() })
-	if s, err = New(Options{Service: svc}); err != nil {
+	if s, err = New(Options{Service: svc, Schedules: schedules.New(svc, nil)}); err != nil {
 		t.Fatal(err)
 	}
 	admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
@@ -215,6 +217,24 @@ func TestRateOfChanges(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := code("POST", "a"); got != http.StatusUnsupportedMediaType {
 			t.Errorf("a change after a second: %d", got)
+		}
+		// A run of a schedule is a change too.
+		time.Sleep(2 * changesBurst * time.Second)
+		account, err := s.Service.Accounts.Get(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		every := "1m"
+		if _, err := s.Schedules.Create(t.Context(), &service.Caller{Account: account, Key: "k",
+			Scopes: []service.Scope{service.ScopeWrite}}, schedules.Input{Interval: &every,
+			Submission: &service.Submission{StartURLs: []string{"https://example.com/"}}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Second/2)
+		defer cancel()
+		s.Schedules.Run(ctx)
+		if now := time.Now(); s.limits.changes.of(account.ID, now).TokensAt(now) >= changesBurst {
+			t.Error("a run of a schedule is not counted among the changes of its account")
 		}
 	})
 }

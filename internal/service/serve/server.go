@@ -94,6 +94,12 @@ func New(o Options) (*Server, error) {
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
 		assets: newAssets(), compressed: make(chan struct{}, mostCompressed)}
 	s.limits.underway.waiting = o.Connections / shareOfClient
+	if o.Schedules != nil {
+		o.Schedules.LimitBy(func(account string) bool {
+			_, ok := s.limits.changes.take(account)
+			return ok
+		})
+	}
 	if u := o.PublicURL; u != nil {
 		s.names = append(s.names, u.Hostname())
 		s.base = strings.TrimSuffix(path.Clean("/"+u.Path), "/")
