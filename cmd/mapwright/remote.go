@@ -192,6 +192,7 @@ func (r *remote) submit() *cobra.Command {
 
 // givenSettings are the settings that flags or a configuration file give, as the API takes them.
 func (c *command) givenSettings() (map[string]json.RawMessage, error) {
+	c.given, c.givenErr = c.given.SpellOut()
 	loaded, err := c.load()
 	if err != nil {
 		return nil, err

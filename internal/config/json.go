@@ -83,6 +83,43 @@ func FromJSON(text json.RawMessage, fault func(field, code, format string, args 
 	return layer, order
 }
 
+// SpellOutJSON returns submitted settings with settings instead of Shorts; null stands for null of each. It does not
+// change given. A Short whose value is bad, or whose settings are given too, stays: FromJSON names the fault.
+func SpellOutJSON(given map[string]json.RawMessage) map[string]json.RawMessage {
+	out := maps.Clone(given)
+	for _, short := range Shorts() {
+		raw, ok := given[short.Name]
+		if !ok {
+			continue
+		}
+		var value any
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if err := d.Decode(&value); err != nil {
+			continue
+		}
+		text, isText := jsonText(value)
+		if value == nil {
+			text, isText = map[string]string{"bool": "true", "duration": "0s"}[short.Kind], true
+		}
+		settings, err := short.means(text)
+		twice := slices.ContainsFunc(slices.Collect(maps.Keys(settings)), func(name string) bool {
+			_, twice := given[FileKey(name)]
+			return twice
+		})
+		if err != nil || !isText || twice {
+			continue
+		}
+		delete(out, short.Name)
+		for name, text := range settings {
+			if out[FileKey(name)] = toJSON(text); value == nil {
+				out[FileKey(name)] = json.RawMessage("null")
+			}
+		}
+	}
+	return out
+}
+
 // settingOf finds a setting by its file key. If there is none, advice says what the caller may mean.
 func settingOf(table []Entry, key string) (name string, list bool, advice string) {
 	switch key {

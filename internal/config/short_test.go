@@ -61,3 +61,24 @@ func TestShortFormsInJSON(t *testing.T) {
 		t.Errorf("faults %q", faults)
 	}
 }
+
+// Submitted settings are kept without short forms. Those with faults stay as they are.
+func TestSpellOutJSON(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"delay": 2, "list": true, "max_urls": 5}`: `{"base_delay_ms":"0","max_delay_ms":"2000","max_depth":"0",` +
+			`"max_urls":5,"min_delay_ms":"2000"}`,
+		`{"list": false}`:                   `{}`,
+		`{"list": null}`:                    `{"max_depth":null}`,
+		`{"delay": null}`:                   `{"base_delay_ms":null,"max_delay_ms":null,"min_delay_ms":null}`,
+		`{"delay": "soon", "list": [true]}`: `{"delay":"soon","list":[true]}`,
+		`{"list": true, "max_depth": 2}`:    `{"list":true,"max_depth":2}`,
+	} {
+		var settings map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(given), &settings); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(toJSON(SpellOutJSON(settings))); got != want {
+			t.Errorf("%s: got %s, want %s", given, got, want)
+		}
+	}
+}

@@ -177,9 +177,9 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	if sub.Priority != nil {
 		r.Priority = *sub.Priority
 	}
-	maps.Copy(r.given, sub.Settings)
+	maps.Copy(r.given, config.SpellOutJSON(sub.Settings))
 	faults = append(faults, r.checkWords(&plan)...)
-	faults = append(faults, c.load(r, caller, &plan, sub.Settings)...)
+	faults = append(faults, c.load(r, caller, &plan, r.given)...)
 	if err := Invalid("the submission", faults); err != nil {
 		return nil, err
 	}

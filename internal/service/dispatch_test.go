@@ -786,6 +786,33 @@ func TestSubmissions(t *testing.T) {
 	}
 }
 
+// Short forms of settings are stored, shown, refused by a plan and changed as the settings that they stand for.
+func TestShortForms(t *testing.T) {
+	ts := openService(t, Options{})
+	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Settings: raw("list", "true", "delay", `"1s"`)}
+	c, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"base_delay_ms":0,"max_delay_ms":1000,"max_depth":0,"min_delay_ms":1000}`
+	if got := ToJSON(c.Settings); got != want {
+		t.Errorf("settings %s, want %s", got, want)
+	}
+	for change, want := range map[string]string{"max_depth 3": `"max_depth":3`, "list true": `"max_depth":0`,
+		"list null": `"min_delay_ms":1000}`} {
+		name, value, _ := strings.Cut(change, " ")
+		c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw(name, value)})
+		if err != nil || !strings.Contains(ToJSON(c.Settings), want) {
+			t.Errorf("%s: settings %s, %v", change, ToJSON(c.Settings), err)
+		}
+	}
+	ts.setPlan(Plan{Refused: []string{"max_depth"}})
+	_, err = ts.Crawls.Submit(t.Context(), ts.admin, sub, "")
+	if e := (*Error)(nil); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Field != "settings.max_depth" {
+		t.Errorf("a short form of a setting that the plan refuses: %s", ToJSON(err))
+	}
+}
+
 // A start URL with a password is refused, and not repeated in the answer. One that an earlier version stored is not
 // shown, and does not prevent the crawl.
 func TestPasswordsInStartURLs(t *testing.T) {

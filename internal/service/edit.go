@@ -106,7 +106,9 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 		}
 		r.setStarts(*e.StartURLs)
 	}
-	for name, value := range e.Settings {
+	settings := config.SpellOutJSON(e.Settings)
+	r.given = config.SpellOutJSON(r.given) // an earlier version stored short forms
+	for name, value := range settings {
 		if editable != nil && !slices.Contains(editable, name) {
 			faults = append(faults, r.refuseSetting(name, editable))
 			continue
@@ -119,7 +121,7 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 	}
 	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
 	if changesInput {
-		warnings, asked := r.Warnings, e.Settings
+		warnings, asked := r.Warnings, settings
 		if e.Plan != nil {
 			asked = r.given
 		}

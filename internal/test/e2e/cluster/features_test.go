@@ -31,7 +31,9 @@ type featureSite struct {
 	mu     sync.Mutex
 	asked  map[string]int // guarded by mu; by method and URL
 	faults []string       // guarded by mu
-	open   chan struct{}  // no page is answered before it is closed
+	// returned counts pages that were asked for with the cookie that the first page of the site sets. Guarded by mu.
+	returned int
+	open     chan struct{} // no page is answered before it is closed
 }
 
 const (
@@ -58,7 +60,6 @@ func (s *featureSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	user, password, _ := r.BasicAuth()
 	given, _ := r.Cookie("given")
-	session, _ := r.Cookie("session")
 	s.mu.Lock()
 	s.asked[r.Method+" "+r.Host+r.URL.RequestURI()]++
 	if !own && (user != "" || len(r.Cookies()) > 0) {
@@ -67,8 +68,8 @@ func (s *featureSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if own && (user != "ann" || password != passwordSecret || given == nil || given.Value != cookieSecret) {
 		s.faults = append(s.faults, "no credentials were sent to "+r.Host+r.URL.Path)
 	}
-	if own && r.URL.Path == "/last" && session == nil {
-		s.faults = append(s.faults, "the cookie of "+r.Host+" was not sent back")
+	if session, _ := r.Cookie("session"); own && r.URL.Path == "/last" && session != nil {
+		s.returned++
 	}
 	s.mu.Unlock()
 	switch at := r.URL.Path; {
@@ -158,6 +159,11 @@ func TestClusterFeatures(t *testing.T) {
 	}
 	if !maps.Equal(web.asked, one.asked) {
 		t.Errorf("three machines have made other requests than one:\n%v, want\n%v", web.asked, one.asked)
+	}
+	// A site that another machine takes over between its pages does not get its cookie back, so less can be said here.
+	if one.returned != featureHosts || web.returned > featureHosts {
+		t.Errorf("cookies of %d sites were sent back by one machine, and of %d by three; there are %d sites",
+			one.returned, web.returned, featureHosts)
 	}
 	for _, check := range []string{"HEAD ok.test/", "HEAD friend-of-own1.test/", "HEAD files.test/large.png",
 		"HEAD own3.test/small.png"} {
