@@ -23,7 +23,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
+.PHONY: help build pgo licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,12 @@ build: ## build the binary into bin/
 
 pgo: ## write the profile again by which the compiler optimises the program
 	./scripts/pgo.sh
+
+release-check: ## make the release of this commit twice, compare, install and run it; it is in bin/release (RELEASE_TARGETS=linux/amd64 makes only that)
+	./scripts/release-check.sh
+
+licences: ## list the licences of the modules that are in the program; one that is not known or not allowed is an error
+	$(GO) run ./scripts/release licences
 
 test: ## all tests but the long ones
 	$(GO) test -timeout 30m $(TESTFLAGS) ./...

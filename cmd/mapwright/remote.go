@@ -2,13 +2,17 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +61,7 @@ func newRemote(root *command) *cobra.Command {
 		r.ask(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
 		r.ask(service.CommandCancel, "End a crawl; what it found is written"),
 		r.recrawl(),
-		r.ask(service.CommandDelete, "Delete a crawl and all its data"))
+		r.ask(service.CommandDelete, "Delete a crawl and all its data"), r.health())
 	return r.Command
 }
 
@@ -119,6 +123,42 @@ func (r *remote) failed(err error) error {
 				"address", r.server, op.Err, serverVariable)}
 	}
 	return &exitError{exitFailed, fmt.Errorf("server %s: %w", r.server, err)}
+}
+
+// healthTime is how long a server may take to say that it is well.
+const healthTime = 5 * time.Second
+
+// health asks a server whether it is well. It needs no key: containers call it, which have no other program for that.
+func (r *remote) health() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask a server, or a crawl with --metrics-addr, whether it is well; needs no key",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTime)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+				strings.TrimSuffix(r.server, "/")+"/healthz", nil)
+			if err != nil || request.URL.Host == "" {
+				return usage("server %q is not an http or https URL", r.server)
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return r.failed(errors.Unwrap(err)) // without the URL, which the message has already
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+			if err != nil {
+				return r.failed(err)
+			}
+			said := strings.TrimSpace(string(text))
+			if answer.StatusCode != http.StatusOK {
+				return &exitError{exitFailed, fmt.Errorf("server %s: status %d: %s", r.server, answer.StatusCode, said)}
+			}
+			_, err = fmt.Fprintln(r.out, said)
+			return err
+		},
+	}
 }
 
 // crawlIDs checks that a command has at least least and at most most arguments.

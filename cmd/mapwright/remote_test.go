@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +37,8 @@ func TestServiceMessages(t *testing.T) {
 		{"remote list", []string{"no key", keyVariable}, exitUsage},
 		{"remote queue --key k --server " + nobody, []string{"cannot reach server " + nobody, "mapwright serve",
 			serverVariable}, exitFailed},
+		{"remote health --server " + nobody, []string{"cannot reach server " + nobody}, exitFailed},
+		{"remote health --server nowhere", []string{`"nowhere" is not an http or https URL`}, exitUsage},
 		{"serve --data-dir " + dir + " --listen " + listener.Addr().String(),
 			[]string{"cannot listen on " + listener.Addr().String(), "--listen"}, exitUsage},
 		{"serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String(),
@@ -61,6 +66,34 @@ func TestServiceMessages(t *testing.T) {
 }
 
 // Events are shown as people read them.
+// remote health needs no key. An answer other than 200 is a failure that says why.
+func TestRemoteHealth(t *testing.T) {
+	healthy := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/base/healthz":
+			http.NotFound(w, r)
+		case healthy:
+			fmt.Fprintln(w, "ok")
+		default:
+			http.Error(w, "the disk is full", http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	for _, well := range []bool{true, false} {
+		healthy = well
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{"remote", "health", "--server", server.URL + "/base/"}, nil,
+			stdio{&bytes.Buffer{}, &out, &errs})
+		if well && (code != exitComplete || out.String() != "ok\n" || errs.Len() > 0) {
+			t.Errorf("exit status %d, %q, %q", code, out.String(), errs.String())
+		}
+		if !well && (code != exitFailed || !strings.Contains(errs.String(), "status 503: the disk is full")) {
+			t.Errorf("exit status %d, %q", code, errs.String())
+		}
+	}
+}
+
 func TestEventText(t *testing.T) {
 	for _, c := range []struct {
 		event service.EventType
