@@ -23,7 +23,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
+.PHONY: help build pgo deploy-check image licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -36,6 +36,12 @@ pgo: ## write the profile again by which the compiler optimises the program
 
 release-check: ## make the release of this commit twice, compare, install and run it; it is in bin/release (RELEASE_TARGETS=linux/amd64 makes only that)
 	./scripts/release-check.sh
+
+image: ## make the container image of this commit, bin/mapwright-image.tar, and run it with crun (Debian's package crun)
+	./scripts/image-check.sh
+
+deploy-check: ## let promtool and systemd-analyze check the files in deploy (scripts/deploy-check.sh --install unpacks Debian's promtool)
+	./scripts/deploy-check.sh
 
 licences: ## list the licences of the modules that are in the program; one that is not known or not allowed is an error
 	$(GO) run ./scripts/release licences

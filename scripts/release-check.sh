@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the release of the commit that is checked out, twice: in two clones at different paths, the second time from an
 # empty build cache. Both must have the same bytes. Then it installs, runs and removes the packages, below directories of
-# its own, and runs what this machine can run of the other targets. RELEASE_TARGETS=linux/amd64 makes only that.
+# its own, and runs what this machine can run of the other targets. RELEASE_TARGETS=linux/amd64 makes only that, and
+# RELEASE_PGO=off builds without the profile, which is faster and makes a slower program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,13 +18,18 @@ commit=$(git rev-parse HEAD)
 if [ -n "$(git status --porcelain)" ]; then
   echo "changes that are not committed are not in the release, which is that of $commit"
 fi
+tag=$(git describe --tags --exact-match 2>/dev/null || true)
+if [ -n "$tag" ] && ! grep -qF "## [${tag#v}]" CHANGELOG.md; then
+  echo "CHANGELOG.md has no section for $tag" >&2
+  exit 1
+fi
 root= # as root in a name space of its own, where this is not root already
 [ "$(id -u)" -eq 0 ] || root='unshare -r'
 
 release() { # release CLONE DIRECTORY
   git clone -q "$PWD" "$1"
   git -C "$1" checkout -q --detach "$commit"
-  (cd "$1" && go run ./scripts/release ${RELEASE_TARGETS:+-targets "$RELEASE_TARGETS"} build "$2")
+  (cd "$1" && go run ./scripts/release -pgo "${RELEASE_PGO:-auto}" ${RELEASE_TARGETS:+-targets "$RELEASE_TARGETS"} build "$2")
 }
 
 step 'first build'

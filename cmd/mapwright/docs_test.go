@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 )
 
 // Every flag that a document names exists. A default that a document gives for a flag is that of the program: in
@@ -52,4 +57,91 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	if named < 100 || defaults < 3 {
 		t.Errorf("the documents name only %d flags and %d defaults: the search is broken", named, defaults)
 	}
+}
+
+// Every command line in deploy has a command of the program and flags that this command has.
+func TestDeployedCommandsExist(t *testing.T) {
+	root := newRoot(nil, stdio{&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}})
+	lines := 0
+	check := func(path string, line []string) {
+		if len(line) == 0 {
+			return
+		}
+		lines++
+		cmd, rest, err := root.Find(line)
+		if err != nil || cmd == root {
+			t.Errorf("%s: %q is no command", path, line)
+			return
+		}
+		for _, word := range rest {
+			name, isFlag := strings.CutPrefix(word, "--")
+			name, _, _ = strings.Cut(name, "=")
+			if isFlag && cmd.Flag(name) == nil {
+				t.Errorf("%s: mapwright %s has no flag --%s", path, cmd.Name(), name)
+			}
+		}
+	}
+	for _, pattern := range []string{"compose/*.yaml", "kubernetes/*.yaml", "systemd/*.service"} {
+		paths, err := filepath.Glob(filepath.Join("..", "..", "deploy", pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range regexp.MustCompile(`(?m)^ExecStart=/usr/bin/mapwright (.*)$`).FindAllSubmatch(text, -1) {
+				check(path, strings.Fields(string(found[1])))
+			}
+			if filepath.Ext(path) != ".yaml" {
+				continue
+			}
+			for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+				var document any
+				if err := d.Decode(&document); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				for _, line := range commandLines(document) {
+					check(path, line)
+				}
+			}
+		}
+	}
+	if lines < 8 {
+		t.Errorf("only %d command lines: the search is broken", lines)
+	}
+}
+
+// commandLines returns the arguments of the program wherever they stand in a YAML document: in args and command, and
+// behind its path in test.
+func commandLines(node any) (lines [][]string) {
+	switch node := node.(type) {
+	case []any:
+		for _, v := range node {
+			lines = append(lines, commandLines(v)...)
+		}
+	case map[string]any:
+		for key, v := range node {
+			lines = append(lines, commandLines(v)...)
+			list, isList := v.([]any)
+			if !isList || key != "args" && key != "command" && key != "test" {
+				continue
+			}
+			var line []string
+			for _, word := range list {
+				line = append(line, fmt.Sprint(word))
+			}
+			if key == "test" {
+				if len(line) < 2 || line[1] != "/usr/bin/mapwright" {
+					continue
+				}
+				line = line[2:]
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }

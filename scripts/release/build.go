@@ -155,9 +155,9 @@ func (r *release) build(t target) (*build, error) {
 	return &build{r, t, program, modules}, nil
 }
 
-// compile builds the program without symbols, and with the profile in default.pgo.
+// compile builds the program without symbols, and with the profile in default.pgo unless a flag says otherwise.
 func compile(t target, path string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-pgo=auto", "-ldflags=-s -w", "-o", path,
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-pgo="+profile, "-ldflags=-s -w", "-o", path,
 		mainPackage)
 	cmd.Env = t.environment()
 	_, err := output(cmd)

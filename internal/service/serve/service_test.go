@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +27,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/serve"
 	"github.com/mapwright/mapwright/internal/test/apitest"
+	"github.com/mapwright/mapwright/internal/test/documents"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -527,7 +530,23 @@ func TestAdministration(t *testing.T) {
 	f.want(200, "GET", "/v1/usage", key, "")
 	f.want(200, "GET", "/v1/settings", key, "")
 	f.want(200, "GET", "/v1/queue", key, "")
-	f.want(200, "GET", "/metrics", key, "")
+	figures := f.want(200, "GET", "/metrics", key, "")
+	named, err := documents.Metrics(filepath.Join("..", "..", "..", "deploy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofService := 0
+	for _, name := range named { // those of a crawl are tested in package crawl
+		if regexp.MustCompile(`^mapwright_(service|http|database)_`).MatchString(name) {
+			ofService++
+			if !strings.Contains(figures, "# TYPE "+name+" ") {
+				t.Errorf("the dashboard or an alert uses %s, which is not there", name)
+			}
+		}
+	}
+	if ofService < 5 {
+		t.Errorf("only %d metrics of the service are used: the search is broken", ofService)
+	}
 	f.want(200, "GET", "/openapi.json", "", "")
 	var audit service.List[service.AuditEntry]
 	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/audit?limit=2", key, "")), &audit); err != nil {

@@ -6,10 +6,12 @@
 package documents
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +36,7 @@ func (b *Block) Commands() string {
 // Document is a page of the documentation.
 type Document struct {
 	Name   string // such as service.md
+	Text   string
 	Blocks []Block
 }
 
@@ -67,7 +70,7 @@ func Read(root string) (map[string]*Document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read a document: %w", err)
 		}
-		d := &Document{Name: filepath.Base(path)}
+		d := &Document{Name: filepath.Base(path), Text: string(text)}
 		for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
 			d.Blocks = append(d.Blocks, Block{Kind: found[1],
 				Lines: strings.Split(strings.TrimSuffix(found[2], "\n"), "\n")})
@@ -76,3 +79,32 @@ func Read(root string) (map[string]*Document, error) {
 	}
 	return all, nil
 }
+
+// Metrics returns the names of all metrics that the dashboard and the rules in a directory such as deploy use, each
+// once. The parts of a histogram have its name.
+func Metrics(dir string) ([]string, error) {
+	dashboards, err := filepath.Glob(filepath.Join(dir, "grafana", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, path := range append(dashboards, filepath.Join(dir, "prometheus", "alerts.yml")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read what uses metrics: %w", err)
+		}
+		if filepath.Ext(path) == ".json" && !json.Valid(text) {
+			return nil, fmt.Errorf("%s is not JSON", path)
+		}
+		for _, name := range metric.FindAllString(string(text), -1) {
+			names = append(names, partOfHistogram.ReplaceAllString(name, ""))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+var (
+	metric          = regexp.MustCompile(`\b(mapwright|process|go)_[a-z0-9_]+`)
+	partOfHistogram = regexp.MustCompile(`_(bucket|sum|count)$`)
+)

@@ -21,7 +21,7 @@ func TestClusterCommandsOfDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cluster.md", "README.md"} {
+	for _, name := range []string{"cluster.md", "many-hosts.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database, proxy := database(t)

@@ -15,10 +15,13 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// readmeRows are the rows of the table below a heading of README.md, each without the cells outside.
-func readmeRows(t *testing.T, heading string) [][]string {
+// commandsDoc is the page with the tables of commands, profiles and controls.
+var commandsDoc = filepath.Join("..", "..", "docs", "commands.md")
+
+// tableRows are the rows of the table below a heading of docs/commands.md, each without the cells outside.
+func tableRows(t *testing.T, heading string) [][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(commandsDoc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +35,7 @@ func readmeRows(t *testing.T, heading string) [][]string {
 		}
 	}
 	if len(rows) < 2 {
-		t.Fatalf("README.md has no table below %q", heading)
+		t.Fatalf("docs/commands.md has no table below %q", heading)
 	}
 	return rows[1:]
 }
@@ -42,13 +45,13 @@ func numbersIn(text string) []string {
 	return regexp.MustCompile(`\d+(\.\d+)?`).FindAllString(strings.ReplaceAll(text, ",", ""), -1)
 }
 
-// The defaults and the variables of the controls in README.md are those of the program.
-func TestReadmeControls(t *testing.T) {
+// The defaults and the variables of the controls in docs/commands.md are those of the program.
+func TestDocumentedControls(t *testing.T) {
 	table := map[string]config.Entry{}
 	for _, e := range config.Defaults(config.Polite).Table() {
 		table[e.Name] = e
 	}
-	rows := readmeRows(t, "The ten controls")
+	rows := tableRows(t, "The ten controls")
 	if len(rows) != 10 {
 		t.Errorf("%d controls", len(rows))
 	}
@@ -61,19 +64,19 @@ func TestReadmeControls(t *testing.T) {
 		}
 		if value := e.Value.String(); !strings.Contains(row[2], "by profile") &&
 			!slices.Contains(numbersIn(row[2]), value) {
-			t.Errorf("README.md gives %s for --%s, the program %s", row[2], e.Name, value)
+			t.Errorf("docs/commands.md gives %s for --%s, the program %s", row[2], e.Name, value)
 		}
 		for _, name := range names[1:] {
 			if name[1] == "" && !slices.Contains(e.Env, name[2]) {
-				t.Errorf("README.md gives the variable %s for --%s, the program %q", name[2], e.Name, e.Env)
+				t.Errorf("docs/commands.md gives the variable %s for --%s, the program %q", name[2], e.Name, e.Env)
 			}
 		}
 	}
 }
 
-// The table of profiles in README.md has the values of the program.
-func TestReadmeProfiles(t *testing.T) {
-	rows := readmeRows(t, "Profiles")
+// The table of profiles in docs/commands.md has the values of the program.
+func TestDocumentedProfiles(t *testing.T) {
+	rows := tableRows(t, "Profiles")
 	for column, profile := range []config.Profile{config.Polite, config.OwnSite, config.Safe} {
 		s := config.Defaults(profile)
 		for i, want := range []struct {
@@ -93,11 +96,11 @@ func TestReadmeProfiles(t *testing.T) {
 			found := numbersIn(cell)
 			for _, n := range want.values {
 				if !slices.Contains(found, strconv.Itoa(n)) {
-					t.Errorf("%s of %s is %q in README.md, the program has %d", want.name, profile, cell, n)
+					t.Errorf("%s of %s is %q in docs/commands.md, the program has %d", want.name, profile, cell, n)
 				}
 			}
 			if len(want.values) == 0 && len(found) > 0 {
-				t.Errorf("%s of %s is %q in README.md, the program has none", want.name, profile, cell)
+				t.Errorf("%s of %s is %q in docs/commands.md, the program has none", want.name, profile, cell)
 			}
 		}
 	}
@@ -107,9 +110,9 @@ func nonZero(numbers ...int) []int {
 	return slices.DeleteFunc(numbers, func(n int) bool { return n == 0 })
 }
 
-// README.md and help give the exit statuses of the program.
+// docs/commands.md and help give the exit statuses of the program.
 func TestExitStatusesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(commandsDoc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +130,14 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 		fmt.Sprint(exitInterrupted, " interrupted"),
 	}
 	if !slices.Equal(readme, want) || !slices.Equal(help, want) {
-		t.Errorf("README.md has %q, help %q, the program %q", readme, help, want)
+		t.Errorf("docs/commands.md has %q, help %q, the program %q", readme, help, want)
 	}
 }
 
-// README.md lists the commands of the program, and those that take --json.
-func TestReadmeCommands(t *testing.T) {
+// docs/commands.md lists the commands of the program, and those that take --json.
+func TestDocumentedCommands(t *testing.T) {
 	var listed, commands, withJSON []string
-	for _, row := range readmeRows(t, "Commands") {
+	for _, row := range tableRows(t, "Commands") {
 		for _, m := range regexp.MustCompile("`([a-z]+)[ `]").FindAllStringSubmatch(row[0], -1) {
 			listed = append(listed, m[1])
 		}
@@ -153,15 +156,15 @@ func TestReadmeCommands(t *testing.T) {
 	slices.Sort(listed)
 	slices.Sort(commands)
 	if !slices.Equal(listed, commands) {
-		t.Errorf("README.md lists the commands %q, the program has %q", listed, commands)
+		t.Errorf("docs/commands.md lists the commands %q, the program has %q", listed, commands)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	text, err := os.ReadFile(commandsDoc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sentence := regexp.MustCompile("(?m)^(`.*) take `--json`").FindStringSubmatch(string(text))
 	if sentence == nil {
-		t.Fatal("README.md does not say which commands take --json")
+		t.Fatal("docs/commands.md does not say which commands take --json")
 	}
 	var named []string
 	for _, m := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(sentence[1], -1) {
@@ -170,6 +173,6 @@ func TestReadmeCommands(t *testing.T) {
 	slices.Sort(named)
 	slices.Sort(withJSON)
 	if !slices.Equal(named, withJSON) {
-		t.Errorf("README.md says that %q take --json, in the program %q do", named, withJSON)
+		t.Errorf("docs/commands.md says that %q take --json, in the program %q do", named, withJSON)
 	}
 }
