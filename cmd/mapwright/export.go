@@ -100,11 +100,11 @@ func (c *command) export(args []string, out string, formats []string) error {
 		if len(res.Removed) > 0 {
 			removed = "; removed " + fileNames(res.Removed, export.Sitemaps{}) + " of an earlier export"
 		}
-		fmt.Fprintln(c.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in "+
+		fmt.Fprintln(c.err, "mapwright: no XML sitemap, because no page is indexable: indexable_reason in "+
 			"sitemap.jsonl says why for each"+removed)
 	}
 	if res.Excluded > 0 && res.Excluded == res.Indexable && (len(formats) == 0 || slices.Contains(formats, "xml")) {
-		fmt.Fprintln(c.err, "mapwright: no sitemap.xml, because --exclude-from-sitemap leaves out all indexable pages")
+		fmt.Fprintln(c.err, "mapwright: no XML sitemap, because --exclude-from-sitemap leaves out all indexable pages")
 	}
 	if slices.Contains(formats, "changes") && !slices.Contains(res.Files, datadir.ChangesName) {
 		fmt.Fprintln(c.err, "mapwright: no changes.jsonl, because there was no recrawl yet")

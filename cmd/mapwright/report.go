@@ -248,6 +248,13 @@ func rate(rep *report.Report) string {
 // fileNames lists files by name; the parts of a sitemap are counted instead.
 func fileNames(files []string, of export.Sitemaps) string {
 	var names []string
+	// The index over all sitemaps has the shortest name.
+	top := ""
+	for _, name := range files {
+		if datadir.IsSitemap(name) && (top == "" || len(name) < len(top)) {
+			top = name
+		}
+	}
 	index, parts, archives := -1, 0, 0
 	for _, name := range files {
 		switch {
@@ -255,7 +262,7 @@ func fileNames(files []string, of export.Sitemaps) string {
 			archives++
 		case !datadir.IsSitemap(name):
 			names = append(names, name)
-		case index < 0 && strings.HasPrefix(name, "sitemap.xml"):
+		case name == top:
 			index = len(names)
 			names = append(names, name)
 		default:
@@ -265,6 +272,9 @@ func fileNames(files []string, of export.Sitemaps) string {
 	switch {
 	case index >= 0 && of.Hosts > 0:
 		names[index] += fmt.Sprintf(" (%s of %s)", words.Count(of.Parts, "part"), words.Count(of.Hosts, "host"))
+	case index >= 0 && of.Sections > 0:
+		names[index] += fmt.Sprintf(" (%s of %s)", words.Count(of.Parts, "part"), words.Count(of.Sections, "directory",
+			"directories"))
 	case index >= 0 && parts > 0:
 		names[index] += fmt.Sprintf(" (%s)", words.Count(int64(parts), "part"))
 	}

@@ -61,6 +61,11 @@ func TestFileNames(t *testing.T) {
 		"sitemap.jsonl, sitemap.xml (60,001 parts of 60,000 hosts), report.json"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	files = []string{"sitemap.jsonl", "shop-blog.xml", "shop-root.xml", "shop.xml", "report.json"}
+	if got, want := fileNames(files, export.Sitemaps{Sections: 2, Parts: 2}),
+		"sitemap.jsonl, shop.xml (2 parts of 2 directories), report.json"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // The closing table and status say in the same words how a crawl goes on.

@@ -111,9 +111,11 @@ type Settings struct {
 	Since              string
 
 	// Output.
-	BaseURL string
-	Gzip    bool
-	Links   bool
+	BaseURL      string
+	SitemapName  string // of the XML sitemaps
+	SitemapSplit string // host or path
+	Gzip         bool
+	Links        bool
 	// CheckExternal asks for the targets of links that are out of scope. MaxChecks is how many of them at most.
 	CheckExternal bool
 	MaxChecks     int

@@ -60,11 +60,16 @@ func startRecord(dir string, names ...string) error {
 
 // recordedNames are the names in the record of a directory; none if it has no record.
 func recordedNames(dir string) []string {
-	path := filepath.Join(dir, RecordName)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+// HasRecord reports whether a directory has a record, which only data directories have.
+func HasRecord(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, RecordName))
+	return err == nil && info.Mode().IsRegular()
+}
+
+	if !HasRecord(dir) {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(filepath.Join(dir, RecordName))
 	if err != nil {
 		return nil
 	}
@@ -109,7 +114,8 @@ func Ours(dir, name string) bool {
 		return false
 	}
 	if IsSitemap(name) {
-		return isOurs(path)
+		_, ours := SitemapName(path)
+		return ours
 	}
 	recorded := slices.Contains(recordedNames(dir), name)
 	if info.Size() == 0 {

@@ -1,13 +1,18 @@
 package datadir
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // Different hosts have different names of files, which are the names of sitemaps, and no name is also that of a part or
@@ -19,7 +24,7 @@ func TestStemsOfHosts(t *testing.T) {
 		"my_host.test": "sitemap-my~5fhost.test", "a.test.": "sitemap-a.test.",
 		"xn--bcher-kva.test": "sitemap-xn--bcher-kva.test",
 	} {
-		if got := SitemapStem(host); got != want {
+		if got := SitemapStem(sitemap.DefaultName, host, ""); got != want {
 			t.Errorf("%s has %s, want %s", host, got, want)
 		}
 	}
@@ -40,7 +45,7 @@ func TestStemsOfHosts(t *testing.T) {
 		return host
 	})
 	files := func(host string) []string {
-		stem := SitemapStem(host)
+		stem := SitemapStem(sitemap.DefaultName, host, "")
 		return []string{stem + ".xml", stem + ".2.xml", fmt.Sprintf("%s.%05d.xml", stem, 1),
 			fmt.Sprintf("%s.%05d.xml", stem, 123456)}
 	}
@@ -51,7 +56,7 @@ func TestStemsOfHosts(t *testing.T) {
 		}
 		for _, f := range files(a) {
 			if !IsSitemap(f) || !IsSitemap(f+".gz") || len(f+".gz"+TempSuffix) > 255 || filepath.Base(f) != f ||
-				isOfAll(strings.TrimSuffix(f, ".xml")) {
+				isOfAll(sitemap.DefaultName, strings.TrimSuffix(f, ".xml")) {
 				t.Errorf("%s has the name %s", a, f)
 			}
 			if a != b && !endsInNumber(b) && slices.Contains(files(b), f) {
@@ -70,4 +75,73 @@ func endsInNumber(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return isNumber(last) || last == ""
+}
+
+// The section of a page is its first directory. No section makes a name that parts or temporary files have.
+func TestSections(t *testing.T) {
+	for path, want := range map[string]string{
+		"/": "root", "/about": "root", "//a": "root", "/blog/": "blog", "/blog/2026/post": "blog", "/root/": "~72oot",
+		"/2026/a": "2026", "/00001/a": "~300001", "/v1.2/": "v1~2e2", "/a.00001/": "a~2e00001", "/a.b/": "a.b",
+		"/Blog/": "~42log", "/my_docs/": "my_docs", "/caf%C3%A9/": "caf~c3~a9", "/50%/": "50~25", "/a%2Fb/": "a~2fb",
+		"/a~b/": "a~7eb", "/./a": ".", "/.12/": "~2e12",
+	} {
+		if got := Section(path); got != want {
+			t.Errorf("%s has the section %q, want %q", path, got, want)
+		}
+	}
+	long := SitemapStem("shop", strings.Repeat("a", 60)+".test:8080", Section("/"+strings.Repeat("b", 180)+"/"))
+	if other := SitemapStem("shop", strings.Repeat("a", 60)+".test:8080", Section("/"+strings.Repeat("b", 181)+
+		"/")); len(long) > maxStem || long == other {
+		t.Errorf("the names of long directories begin with %s and %s", long, other)
+	}
+	part := rapid.StringMatching(`[a-zA-Z0-9._~-]{1,6}|[0-9]{4,6}|root|[a-z]\.[0-9]{1,5}`)
+	host := rapid.SampledFrom([]string{"", "a.test", "a.test:80", "b.test"})
+	rapid.Check(t, func(t *rapid.T) {
+		hostA := host.Draw(t, "host a")
+		hostB := hostA
+		if hostA != "" {
+			hostB = host.Filter(func(h string) bool { return h != "" }).Draw(t, "host b")
+		}
+		a, b := part.Draw(t, "a"), part.Draw(t, "b")
+		one, other := SitemapStem("shop", hostA, Section("/"+a+"/")), SitemapStem("shop", hostB, Section("/"+b+"/"))
+		same := hostA == hostB && a == b
+		if isOfAll("shop", one) || !IsSitemap(one+".xml") || !same && isNumbered(one, other) {
+			t.Errorf("%s of %s has names like %s, and %s of %s like %s", a, hostA, one, b, hostB, other)
+		}
+	})
+}
+
+// A sitemap is one of an export if its name is one that the export may have given to it.
+func TestSitemapName(t *testing.T) {
+	dir := t.TempDir()
+	for label, names := range map[string]map[string]bool{
+		"shop shop-blog shop-a.test__blog": {"shop": true, "shop.2": true, "shop-00001": true, "shop-123456": true,
+			"shop-blog": true, "shop-blog.00001": true, "shop-blog.2": true, "shop-a.test__blog.00003": true,
+			"shop-0001": false, "shop-old": false, "shop-blog-old": false, "shop-blog.bak": false, "sitemap": false,
+			"shop-a.test": false, "shopping": false, "shop-blog-00001": false, "shop.": false},
+		"shop": {"shop": true, "shop-00001": true, "shop-blog": false, "sitemap": false},
+		"": {"sitemap": true, "sitemap.2": true, "sitemap-00001": true, "sitemap-a.test": true,
+			"sitemap-a.test.00001": true, "sitemap-b.test": false, "sitemap-blog": false, "shop": false,
+			"a.test": false},
+	} {
+		for name, want := range names {
+			file := filepath.Join(dir, name+".xml")
+			f, err := os.Create(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := sitemap.NewURLSet(f, sitemap.Options{Label: label})
+			err = errors.Join(set.Add(&sitemap.Entry{Loc: "https://a.test/blog/"}), set.Close(), f.Close())
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, ours := SitemapName(file)
+			if ours != want || ours != Ours(dir, name+".xml") {
+				t.Errorf("%s with the label %q is ours: %v, want %v", name, label, ours, want)
+			}
+			if first, _, _ := strings.Cut(label, " "); ours && of != cmp.Or(first, sitemap.DefaultName) {
+				t.Errorf("%s with the label %q is of the name %q", name, label, of)
+			}
+		}
+	}
 }

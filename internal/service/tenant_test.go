@@ -18,7 +18,7 @@ func probes(t *testing.T, e config.Entry) []any {
 		"user-agent": fetch.DefaultUserAgent + " acme", "header": "X-A: b", "header-to": "https://api.example.com",
 		"proxy": "http://p.test:1", "resolve": "a.test:80:10.0.0.1",
 		"ct-base-url": "http://ct.test/", "commoncrawl-base-url": "http://cc.test/", "since": "2026-01-01",
-		"base-url": "https://a.test/", "include": "a", "exclude": "b",
+		"base-url": "https://a.test/", "sitemap-name": "shop", "sitemap-split": "path", "include": "a", "exclude": "b",
 		"skip-extensions": "pdf", "only-hosts": "own.test", "ignore-params": "sid", "exclude-from-sitemap": "a",
 		"changefreq": "a=daily", "priority": "a=0.5", "only-params": "id",
 		"extract": "a=h1", "seeding-strategy": "ct",

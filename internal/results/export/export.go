@@ -29,6 +29,8 @@ type Source func(ctx context.Context) iter.Seq2[*page.Line, error]
 type Options struct {
 	Dir      string
 	BaseURL  string // where the XML files will be served from
+	Name     string // of the XML files; empty means sitemap.DefaultName
+	Split    string // "path": each directory of a host has a set of XML files; else each host has one
 	Gzip     bool
 	Hreflang bool
 	Images   bool
@@ -69,10 +71,11 @@ type Result struct {
 	Sitemaps
 }
 
-// Sitemaps counts the XML sitemaps of an export whose pages are of several hosts.
+// Sitemaps counts the XML sitemaps of an export that has several sets of them.
 type Sitemaps struct {
-	Hosts int64 `json:"sitemap_hosts,omitempty"` // that have a set of their own
-	Parts int64 `json:"sitemap_parts,omitempty"` // files with URLs
+	Hosts    int64 `json:"sitemap_hosts,omitempty"`    // that have a set of their own
+	Sections int64 `json:"sitemap_sections,omitempty"` // directories that have a set of their own
+	Parts    int64 `json:"sitemap_parts,omitempty"`    // files with URLs
 }
 
 // Write makes one pass over the source and writes everything that was asked for.
@@ -490,9 +493,7 @@ func (e *exporter) close() error {
 		if err := e.xml.prepare(); err != nil {
 			return err
 		}
-		if x := e.xml; len(x.sets) > 1 {
-			e.res.Sitemaps = Sitemaps{Hosts: int64(len(x.sets)), Parts: int64(len(x.parts))}
-		}
+		e.res.Sitemaps = e.xml.count()
 	}
 	for _, out := range e.outputs() {
 		if f := *out.file; f != nil {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,48 +23,59 @@ import (
 )
 
 // xmlFiles writes the XML sitemaps: one file if everything fits, else parts and an index over them. If there are pages
-// of several hosts, each host has a set of its own, and the index is over the files of all sets. The number of hosts is
-// known only at the end, so the files have temporary names until then.
+// of several hosts or, with Options.Split, of several directories, each of them has a set of its own, and the index is
+// over the files of all sets. The number of sets is known only at the end, so the files have temporary names until
+// then.
 //
-// Call add for each entry, then prepare, then publish. abort may be called at any time. It holds about 60 bytes for
-// each host.
+// Call add for each entry, then prepare, then publish. abort may be called at any time. It holds about 80 bytes for
+// each set.
 type xmlFiles struct {
 	dir      string
 	base     string // address of the directory, with a slash at the end
+	name     string // begins the names of all files
+	byPath   bool   // each directory has a set
 	gzip     bool
 	options  sitemap.Options
 	maxIndex int // entries of an index; 0 means the protocol's limit
 
-	sets  []hostSet
-	parts []part
-	// recent has the sets of the present host name, by host with port. Pages come by host name and then by URL, so the
-	// pages of a port can come between the http pages and the https pages of a host.
-	recent map[string]int32
-	name   string // the present host name
-	now    int32  // the set of the last entry
-	set    *sitemap.URLSet
-	file   *datadir.File // of set
-	buf    *bufio.Writer
-	zip    *gzip.Writer
+	sets    []fileSet
+	several bool // sets are of several hosts
+	parts   []part
+	// recent has the sets of the present host name, by host with port and section. Pages come by host name and then by
+	// URL, so the pages of a port can come between the http pages and the https pages of a host.
+	recent map[[2]string]int32
+	host   string // the present host name
+	// The pages in no directory come between those of directories, so their part stays open beside the other one.
+	present, root openPart
 
 	slow errgroup.Group // calls that wait for the disk
-	// indexes are the names of the indexes that are written under temporary names: those of hosts, then those over all
+	// indexes are the names of the indexes that are written under temporary names: those of sets, then those over all
 	// files.
 	indexes []string
 	over    []string // the indexes over all files, in order
 	removed []string // sitemaps of an earlier export
 }
 
-// hostSet are the sitemaps of one host.
-type hostSet struct {
-	host  string
-	parts int32
+// fileSet are the sitemaps of one host, or of one directory of a host.
+type fileSet struct {
+	host    string
+	section string // datadir.Section; empty if the set has all pages of the host
+	parts   int32
 }
 
 // part is one file with URLs.
 type part struct {
 	set     int32
 	lastMod int64 // the newest, in seconds since 1970; noTime if there is none
+}
+
+// openPart is a part that is being written. Its buffers serve one file after the other.
+type openPart struct {
+	part int             // in xmlFiles.parts
+	urls *sitemap.URLSet // nil if none is being written
+	file *datadir.File
+	buf  *bufio.Writer
+	zip  *gzip.Writer
 }
 
 const noTime = math.MinInt64
@@ -77,7 +89,8 @@ func newXMLFiles(o *Options) *xmlFiles {
 	if !strings.HasSuffix(base, "/") {
 		base += "/"
 	}
-	x := &xmlFiles{dir: o.Dir, base: base, gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[string]int32{},
+	x := &xmlFiles{dir: o.Dir, base: base, name: cmp.Or(o.Name, sitemap.DefaultName), byPath: o.Split == "path",
+		gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[[2]string]int32{},
 		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Priorities: len(o.Priorities) > 0,
 			MaxURLs: o.MaxURLs, MaxBytes: o.MaxBytes}}
 	x.slow.SetLimit(parallel)
@@ -93,57 +106,84 @@ func (x *xmlFiles) suffix() string {
 
 // partName is the final name of a part if there is one set. With datadir.TempSuffix it is the temporary name of any
 // part.
-func (x *xmlFiles) partName(n int) string { return fmt.Sprintf("sitemap-%05d%s", n, x.suffix()) }
+func (x *xmlFiles) partName(n int) string { return fmt.Sprintf("%s-%05d%s", x.name, n, x.suffix()) }
 
-// add writes the entry of a URL, into the next part when the present one is full or another host's.
+// stem begins the names of the files of a set, if there are several sets.
+func (x *xmlFiles) stem(set *fileSet) string {
+	host := set.host
+	if x.byPath && !x.several {
+		host = ""
+	}
+	return datadir.SitemapStem(x.name, host, set.section)
+}
+
+// label is written into each file of a set, or into the indexes over all files if the set is nil: which beginnings the
+// final name of the file may have. Sets of hosts under the default name need none (see datadir.SitemapName).
+func (x *xmlFiles) label(set *fileSet) string {
+	switch {
+	case x.name == sitemap.DefaultName && !x.byPath:
+		return ""
+	case set == nil:
+		return x.name
+	case x.byPath:
+		return x.name + " " + datadir.SitemapStem(x.name, "", set.section) + " " +
+			datadir.SitemapStem(x.name, set.host, set.section)
+	}
+	return x.name + " " + datadir.SitemapStem(x.name, set.host, "")
+}
+
+// add writes the entry of a URL, into the next part when the present one is full or another set's.
 func (x *xmlFiles) add(u weburl.URL, e *sitemap.Entry) error {
-	if host := u.Origin()[len(u.Scheme())+len("://"):]; x.set == nil || host != x.sets[x.now].host {
-		if err := x.endPart(); err != nil {
-			return err
+	p, section := &x.present, ""
+	if x.byPath {
+		if section = datadir.Section(u.Path()); section == datadir.RootSection {
+			p = &x.root
 		}
-		x.enter(u.Host(), host)
-		if err := x.next(); err != nil {
+	}
+	host := u.Origin()[len(u.Scheme())+len("://"):]
+	if p.urls == nil || host != x.setOf(p).host || section != x.setOf(p).section {
+		if err := x.next(p, x.enter(u.Host(), host, section)); err != nil {
 			return err
 		}
 	}
-	err := x.set.Add(e)
+	err := p.urls.Add(e)
 	if errors.Is(err, sitemap.ErrFull) {
-		if err := x.endPart(); err != nil {
+		if err := x.next(p, x.parts[p.part].set); err != nil {
 			return err
 		}
-		if err := x.next(); err != nil {
-			return err
-		}
-		err = x.set.Add(e)
+		err = p.urls.Add(e)
 	}
 	if err != nil {
 		return err
 	}
-	if last := &x.parts[len(x.parts)-1].lastMod; !e.LastMod.IsZero() {
+	if last := &x.parts[p.part].lastMod; !e.LastMod.IsZero() {
 		*last = max(*last, e.LastMod.Unix())
 	}
 	return nil
 }
 
-// enter makes the set of a host the present one. name is the host without its port.
-func (x *xmlFiles) enter(name, host string) {
-	if name != x.name {
+func (x *xmlFiles) setOf(p *openPart) *fileSet { return &x.sets[x.parts[p.part].set] }
+
+// enter returns the set of a section of a host. name is the host without its port.
+func (x *xmlFiles) enter(name, host, section string) int32 {
+	if name != x.host {
 		clear(x.recent)
-		x.name = strings.Clone(name)
+		x.host = strings.Clone(name)
 	}
-	now, known := x.recent[host]
+	set, known := x.recent[[2]string{host, section}]
 	if !known {
 		host = strings.Clone(host) // else the whole URL stays in memory
-		now = int32(len(x.sets))
-		x.sets = append(x.sets, hostSet{host: host})
-		x.recent[host] = now
+		set = int32(len(x.sets))
+		x.several = x.several || set > 0 && host != x.sets[0].host
+		x.sets = append(x.sets, fileSet{host: host, section: section})
+		x.recent[[2]string{host, section}] = set
 	}
-	x.now = now
+	return set
 }
 
 // checkReplace checks the name of the sitemap or index that is always written, and the name of the first part.
 func (x *xmlFiles) checkReplace() error {
-	for _, name := range []string{x.partName(1), "sitemap" + x.suffix()} {
+	for _, name := range []string{x.partName(1), x.name + x.suffix()} {
 		if err := datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
 			return err
 		}
@@ -151,41 +191,47 @@ func (x *xmlFiles) checkReplace() error {
 	return nil
 }
 
-// next begins a part of the present set.
-func (x *xmlFiles) next() (err error) {
+// next ends the part that is being written, if there is one, and begins a part of a set.
+func (x *xmlFiles) next(p *openPart, set int32) (err error) {
 	if len(x.parts) == 0 {
 		if err := x.checkReplace(); err != nil {
 			return err
 		}
 	}
-	if x.file, err = x.create(x.partName(len(x.parts) + 1)); err != nil {
+	if err := x.end(p); err != nil {
 		return err
 	}
-	x.parts = append(x.parts, part{set: x.now, lastMod: noTime})
-	x.sets[x.now].parts++
-	x.set = sitemap.NewURLSet(x.file, x.options)
+	if p.file, err = x.create(p, x.partName(len(x.parts)+1)); err != nil {
+		return err
+	}
+	p.part = len(x.parts)
+	x.parts = append(x.parts, part{set: set, lastMod: noTime})
+	x.sets[set].parts++
+	o := x.options
+	o.Label = x.label(&x.sets[set])
+	p.urls = sitemap.NewURLSet(p.file, o)
 	return nil
 }
 
-// create opens a file under its temporary name. One file is open at a time, and all use the same buffers.
-func (x *xmlFiles) create(name string) (*datadir.File, error) {
-	if x.buf == nil {
-		x.buf = bufio.NewWriterSize(nil, datadir.BufferSize)
+// create opens a file under its temporary name, with the buffers of an openPart that has no file.
+func (x *xmlFiles) create(p *openPart, name string) (*datadir.File, error) {
+	if p.buf == nil {
+		p.buf = bufio.NewWriterSize(nil, datadir.BufferSize)
 		if x.gzip {
-			x.zip = gzip.NewWriter(nil)
+			p.zip = gzip.NewWriter(nil)
 		}
 	}
-	return datadir.CreateWith(filepath.Join(x.dir, name), datadir.Public, x.buf, x.zip)
+	return datadir.CreateWith(filepath.Join(x.dir, name), datadir.Public, p.buf, p.zip)
 }
 
-// endPart ends the part that is being written, if there is one.
-func (x *xmlFiles) endPart() error {
-	if x.set == nil {
+// end ends the part that is being written, if there is one.
+func (x *xmlFiles) end(p *openPart) error {
+	if p.urls == nil {
 		return nil
 	}
-	err := x.set.Close()
-	x.set = nil
-	return errors.Join(err, x.seal(x.file))
+	err := p.urls.Close()
+	p.urls = nil
+	return errors.Join(err, x.seal(p.file))
 }
 
 // seal makes a file durable in another goroutine. prepare waits for it.
@@ -204,14 +250,14 @@ func (x *xmlFiles) names() iter.Seq2[int, string] {
 			name, own := "", &x.sets[set]
 			switch {
 			case len(x.parts) == 1:
-				name = "sitemap" + x.suffix()
+				name = x.name + x.suffix()
 			case len(x.sets) == 1:
 				name = x.partName(i + 1)
 			case own.parts == 1:
-				name = datadir.SitemapStem(own.host) + x.suffix()
+				name = x.stem(own) + x.suffix()
 			default:
 				named[set]++
-				name = fmt.Sprintf("%s.%05d%s", datadir.SitemapStem(own.host), named[set], x.suffix())
+				name = fmt.Sprintf("%s.%05d%s", x.stem(own), named[set], x.suffix())
 			}
 			if !yield(i, name) {
 				return
@@ -220,10 +266,24 @@ func (x *xmlFiles) names() iter.Seq2[int, string] {
 	}
 }
 
+// count counts the sets, if there are several, and their parts.
+func (x *xmlFiles) count() (s Sitemaps) {
+	switch n := int64(len(x.sets)); {
+	case n < 2:
+		return s
+	case x.byPath:
+		s.Sections = n
+	default:
+		s.Hosts = n
+	}
+	s.Parts = int64(len(x.parts))
+	return s
+}
+
 // prepare writes the indexes and checks that no file of another program would be replaced. After it, everything is
 // durable under temporary names.
 func (x *xmlFiles) prepare() (err error) {
-	if err := x.endPart(); err != nil {
+	if err := errors.Join(x.end(&x.present), x.end(&x.root)); err != nil {
 		return err
 	}
 	for _, name := range x.names() {
@@ -232,28 +292,28 @@ func (x *xmlFiles) prepare() (err error) {
 		}
 	}
 	if len(x.sets) > 1 {
-		if err := x.writeHostIndexes(); err != nil {
+		if err := x.writeSetIndexes(); err != nil {
 			return err
 		}
 	}
 	if len(x.parts) > 1 {
-		if x.over, err = x.writeIndex("sitemap", x.names()); err != nil {
+		if x.over, err = x.writeIndex(nil, x.names()); err != nil {
 			return err
 		}
 	}
 	return x.slow.Wait()
 }
 
-// writeHostIndexes writes an index for each host that has several parts.
-func (x *xmlFiles) writeHostIndexes() error {
+// writeSetIndexes writes an index for each set that has several parts.
+func (x *xmlFiles) writeSetIndexes() error {
 	type numbered struct {
 		part int
 		name string
 	}
-	several := map[int32][]numbered{} // few: only hosts that differ in the port can be incomplete at once
+	several := map[int32][]numbered{} // few: only sets of one host name can be incomplete at once
 	for i, name := range x.names() {
 		set := x.parts[i].set
-		own := x.sets[set]
+		own := &x.sets[set]
 		if own.parts == 1 {
 			continue
 		}
@@ -267,7 +327,7 @@ func (x *xmlFiles) writeHostIndexes() error {
 				}
 			}
 		}
-		if _, err := x.writeIndex(datadir.SitemapStem(own.host), parts); err != nil {
+		if _, err := x.writeIndex(own, parts); err != nil {
 			return err
 		}
 		delete(several, set)
@@ -275,10 +335,13 @@ func (x *xmlFiles) writeHostIndexes() error {
 	return nil
 }
 
-// writeIndex writes an index over parts, under a temporary name. If there are more parts than the protocol allows, it
+// writeIndex writes an index over parts of a set, or of all sets if it is nil, under a temporary name. If there are more parts than the protocol allows, it
 // writes further indexes with a number, because there is no index of indexes. It returns their names.
-func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names []string, err error) {
-	limits := sitemap.Options{MaxURLs: x.maxIndex}
+func (x *xmlFiles) writeIndex(set *fileSet, parts iter.Seq2[int, string]) (names []string, err error) {
+	options, stem := sitemap.Options{MaxURLs: x.maxIndex, Label: x.label(set)}, x.name
+	if set != nil {
+		stem = x.stem(set)
+	}
 	var f *datadir.File
 	var index *sitemap.Index
 	end := func() error {
@@ -307,12 +370,12 @@ func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names 
 			if err = datadir.CheckFile(filepath.Join(x.dir, name)); err != nil {
 				return nil, err
 			}
-			if f, err = x.create(name); err != nil {
+			if f, err = x.create(&x.present, name); err != nil {
 				return nil, err
 			}
 			names = append(names, name)
 			x.indexes = append(x.indexes, name)
-			index = sitemap.NewIndex(f, limits)
+			index = sitemap.NewIndex(f, options)
 			err = index.Add(&entry)
 		}
 		if err != nil {
@@ -322,7 +385,7 @@ func (x *xmlFiles) writeIndex(stem string, parts iter.Seq2[int, string]) (names 
 	return names, end()
 }
 
-// publish gives the files their names: parts before the indexes that point to them, sitemap.xml last. Then it removes
+// publish gives the files their names: parts before the indexes that point to them, that over all files last. Then it removes
 // stale files of an earlier export. It returns all names; those that a site submits come first.
 func (x *xmlFiles) publish() ([]string, error) {
 	names := slices.Clone(x.over)
@@ -344,8 +407,7 @@ func (x *xmlFiles) publish() ([]string, error) {
 			return nil, err
 		}
 	}
-	hosts := len(x.indexes) - len(x.over)
-	slices.Reverse(x.indexes[hosts:])
+	slices.Reverse(x.indexes[len(x.indexes)-len(x.over):])
 	for len(x.indexes) > 0 {
 		if err := os.Rename(x.temp(x.indexes[0]), filepath.Join(x.dir, x.indexes[0])); err != nil {
 			return nil, err
@@ -358,13 +420,14 @@ func (x *xmlFiles) publish() ([]string, error) {
 func (x *xmlFiles) temp(name string) string { return filepath.Join(x.dir, name+datadir.TempSuffix) }
 
 // removeStale removes sitemaps of an earlier export that this one did not write again, and temporary files that killed
-// exports left. A sitemap that another program made is not touched.
+// exports left. A sitemap that another program made is not touched. In a data directory those of an earlier name are
+// removed too. Several crawls can be exported to another directory under different names.
 func (x *xmlFiles) removeStale(written []string) error {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {
 		return err
 	}
-	keep := slices.Sorted(slices.Values(written))
+	keep, anyName := slices.Sorted(slices.Values(written)), datadir.HasRecord(x.dir)
 	for _, e := range entries {
 		name, unfinished := strings.CutSuffix(e.Name(), datadir.TempSuffix)
 		if !datadir.IsSitemap(name) || !e.Type().IsRegular() {
@@ -373,7 +436,9 @@ func (x *xmlFiles) removeStale(written []string) error {
 		if _, kept := slices.BinarySearch(keep, e.Name()); kept {
 			continue
 		}
-		if path := filepath.Join(x.dir, e.Name()); unfinished || datadir.Ours(x.dir, e.Name()) {
+		path := filepath.Join(x.dir, e.Name())
+		of, ours := datadir.SitemapName(path)
+		if unfinished || ours && (anyName || of == x.name) {
 			x.slow.Go(func() error { return os.Remove(path) })
 			if !unfinished {
 				x.removed = append(x.removed, e.Name())
@@ -385,8 +450,10 @@ func (x *xmlFiles) removeStale(written []string) error {
 
 // abort removes what was not published.
 func (x *xmlFiles) abort() {
-	if x.set != nil {
-		x.file.Discard()
+	for _, p := range []*openPart{&x.present, &x.root} {
+		if p.urls != nil {
+			p.file.Discard()
+		}
 	}
 	_ = x.slow.Wait() // an error is returned by prepare
 	for i := range x.parts {

@@ -262,7 +262,8 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 	if base == "" && len(starts) > 0 {
 		base = starts[0].URL.Origin() + "/"
 	}
-	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
+	return export.Options{Dir: string(dir), BaseURL: base, Name: s.SitemapName, Split: s.SitemapSplit,
+		Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
 		CSV: s.CSV, Parquet: s.Parquet, Links: s.RecordsLinks(), Extract: s.ExtractNames(),
 		Exclude: s.ExcludeFromSitemap, Frequencies: s.Changefreq, Priorities: s.Priority}
 }

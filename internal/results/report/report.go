@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
@@ -81,7 +82,15 @@ type Report struct {
 	Cluster *Cluster `json:"cluster,omitempty"` // of a crawl of several machines
 
 	Files           []string `json:"files"`
-	export.Sitemaps          // of several hosts
+	export.Sitemaps          // if there are several sets
+}
+
+// Sitemap is the XML sitemap that a site submits: the only one, or the index over all. It is empty if the run wrote none.
+func (r *Report) Sitemap() string {
+	if i := slices.IndexFunc(r.Files, datadir.IsSitemap); i >= 0 {
+		return r.Files[i]
+	}
+	return ""
 }
 
 // Cluster is what the report says of several machines, in all runs of the crawl.

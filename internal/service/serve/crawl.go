@@ -253,7 +253,7 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	v.Verdict, v.Tone = ui.Verdict(rep)
 	v.Charts = ui.Charts(rep)
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"},
-		{"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
+		{"sitemap.jsonl", "/pages.jsonl"}, {rep.Sitemap(), "/sitemap.xml"},
 		{"sitemap.csv", "/sitemap.csv"}, {datadir.ParquetName, "/pages.parquet"},
 		{datadir.LinksParquetName, "/links.parquet"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
 		{"changes.jsonl", "/changes"}, {"log", "/log"}} {
@@ -266,7 +266,8 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	for _, name := range rep.Files {
 		archive := strings.HasPrefix(name, "warc/")
 		// An index of parts names them by their addresses on the site.
-		if (archive || rep.Sitemaps.Hosts > 0 && strings.HasPrefix(name, "sitemap-")) && shown < maxFiles {
+		part := rep.Sitemaps.Parts > 0 && datadir.IsSitemap(name) && name != rep.Sitemap()
+		if (archive || part) && shown < maxFiles {
 			v.Files = append(v.Files, ui.Inside(name, v.API+"/"+path.Base(name)))
 			shown++
 		}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,17 +43,21 @@ func file(path func(datadir.Dir) string, kind string) func(*call) error {
 	}
 }
 
-// getSitemap sends sitemap.xml, or the compressed form of it that the crawl was asked for.
+// getSitemap sends the XML sitemap or the index over its parts, compressed if the crawl was asked for that.
 func (c *call) getSitemap() error {
 	crawl, dir, err := c.dir()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(string(dir), "sitemap.xml")
-	if _, err := os.Stat(path + ".gz"); err == nil {
-		return c.sendFile(crawl, path+".gz", gzipKind)
+	name := "sitemap"
+	if plan, err := datadir.ReadPlan(dir); err == nil {
+		name = cmp.Or(strings.Join(plan.Settings["sitemap-name"], ""), name)
 	}
-	return c.sendFile(crawl, path, xmlKind)
+	path := filepath.Join(string(dir), name+".xml")
+	if _, err := os.Stat(path + ".gz"); err == nil {
+		path += ".gz"
+	}
+	return c.sendFile(crawl, path, mediaTypeOf(filepath.Base(path)))
 }
 
 const (
@@ -176,7 +181,7 @@ func notThere(crawl *service.Crawl, name string) error {
 		detail += ": it is written only by a crawl with the setting csv"
 	case name == datadir.ChangesName:
 		detail += ": there was no recrawl yet"
-	case strings.HasPrefix(name, "sitemap"):
+	case datadir.IsSitemap(name):
 		detail += ": no page is indexable, or its parts or hosts are others; report.json lists the files"
 	}
 	return &service.Error{Code: service.ErrNotFound, Detail: detail, State: crawl.State}

@@ -34,3 +34,21 @@ func TestSitemapsOfTwoHosts(t *testing.T) {
 		f.want(404, "GET", at+name, key, "")
 	}
 }
+
+// The sitemap and its parts are served also if they have another name and are split by directory.
+func TestNamedSitemaps(t *testing.T) {
+	f := newFixture(t, nil)
+	key := f.key("default", service.ScopeAdmin)
+	c := f.client(key)
+	id := f.submit(c, f.submission(0, map[string]any{"sitemap_name": "shop", "sitemap_split": "path", "gzip": true}))
+	f.until(c, id, 0, service.CrawlFinished)
+	at := "/v1/crawls/" + id + "/"
+	rep := f.want(200, "GET", at+"report", key, "")
+	top := f.want(200, "GET", at+"sitemap.xml", key, "")
+	if byName := f.want(200, "GET", at+"shop.xml.gz", key, ""); top != byName || !strings.Contains(rep, `"shop.xml.gz"`) {
+		t.Errorf("sitemap.xml has %d bytes, shop.xml.gz has %d; the report is\n%s", len(top), len(byName), rep)
+	}
+	for _, name := range []string{"sitemap.xml.gz", "shop.xml", "shop-00009.xml.gz", "shop-..%2Freport.xml", ".xml"} {
+		f.want(404, "GET", at+name, key, "")
+	}
+}

@@ -68,3 +68,20 @@ func CheckPriority(text string) error {
 	}
 	return nil
 }
+
+// DefaultName is the name of sitemaps that were given no other: sitemap.xml.
+const DefaultName = "sitemap"
+
+// CheckName refuses a text that cannot be the name of sitemap files. Upper-case letters would make names that some
+// file systems take for the same.
+func CheckName(text string) error {
+	const first = "abcdefghijklmnopqrstuvwxyz0123456789"
+	switch {
+	case strings.HasSuffix(text, ".xml"), strings.HasSuffix(text, ".gz"):
+		return fmt.Errorf("%q: give the name without .xml and .gz, which are added to it", text)
+	case text == "", len(text) > 50, strings.Trim(text, first+".-_") != "", !strings.Contains(first, text[:1]):
+		return fmt.Errorf("%q: a name has up to 50 lower-case letters, digits, dots, hyphens and underscores, and "+
+			"begins with a letter or a digit", text)
+	}
+	return nil
+}

@@ -14,8 +14,8 @@ import (
 var ErrFull = errors.New("the sitemap file is full")
 
 const (
-	xmlHead   = `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + generator + "\n"
-	generator = "<!-- Mapwright -->"
+	xmlHead   = `<?xml version="1.0" encoding="UTF-8"?>` + "\n<!-- Mapwright"
+	headEnd   = " -->\n"
 	nsSitemap = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
 	nsXHTML   = ` xmlns:xhtml="http://www.w3.org/1999/xhtml"`
 	nsImage   = ` xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"`
@@ -30,6 +30,9 @@ type Options struct {
 	Priorities bool // write the priorities
 	MaxURLs    int  // zero means MaxURLs of the protocol
 	MaxBytes   int  // zero means MaxBytes of the protocol
+	// Label is written into the head of the file, where the function Label finds it. It may have letters, digits, dots,
+	// hyphens, underscores, tildes and single spaces between them.
+	Label string
 }
 
 // URLSet writes one urlset. Nothing is written before the first entry, since an empty urlset is not valid.
@@ -74,7 +77,7 @@ func (s *URLSet) Close() error {
 }
 
 func (s *URLSet) head(b []byte) []byte {
-	b = append(b, xmlHead+"<urlset "+nsSitemap...)
+	b = append(appendHead(b, s.o.Label), "<urlset "+nsSitemap...)
 	if s.o.Alternates {
 		b = append(b, nsXHTML...)
 	}
@@ -140,7 +143,7 @@ type Index struct {
 	buf     []byte
 }
 
-// NewIndex writes to w, which the caller buffers. It uses only the limits of the options.
+// NewIndex writes to w, which the caller buffers. It uses only the limits and the label of the options.
 func NewIndex(w io.Writer, o Options) *Index {
 	o.MaxURLs, o.MaxBytes = cmp.Or(o.MaxURLs, MaxURLs), cmp.Or(o.MaxBytes, MaxBytes)
 	return &Index{w: w, o: o}
@@ -150,7 +153,7 @@ func NewIndex(w io.Writer, o Options) *Index {
 func (x *Index) Add(e *Entry) error {
 	b := x.buf[:0]
 	if x.entries == 0 {
-		b = append(b, xmlHead+"<sitemapindex "+nsSitemap+">\n"...)
+		b = append(appendHead(b, x.o.Label), "<sitemapindex "+nsSitemap+">\n"...)
 	}
 	b = appendElement(append(b, "  <sitemap>\n"...), "    <loc>", e.Loc, "</loc>\n")
 	b = append(appendTime(b, "    ", e.LastMod), "  </sitemap>\n"...)
@@ -172,11 +175,24 @@ func (x *Index) Close() error {
 	return err
 }
 
-// IsOurs reports whether a file, of which the beginning is given, was written by this package.
-func IsOurs(head []byte) bool { return bytes.HasPrefix(head, []byte(xmlHead)) }
+// appendHead writes what begins a file, with a label if there is one. A comment must not have two hyphens in a row.
+func appendHead(b []byte, label string) []byte {
+	b = append(b, xmlHead...)
+	if label != "" {
+		b = append(append(b, ' '), strings.ReplaceAll(label, "--", "-=")...)
+	}
+	return append(b, headEnd...)
+}
 
-// HeadLen is how much of a file IsOurs needs to see.
-const HeadLen = len(xmlHead)
+// Label returns the label of a file, of which the beginning is given, and true if this package wrote the file.
+func Label(head []byte) (string, bool) {
+	rest, ok := bytes.CutPrefix(head, []byte(xmlHead))
+	line, _, ended := bytes.Cut(rest, []byte(headEnd))
+	if !ok || !ended || len(line) > 0 && line[0] != ' ' || bytes.IndexByte(line, '\n') >= 0 {
+		return "", false
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(string(line), " "), "-=", "--"), true
+}
 
 // appendTime writes a lastmod, if there is one that the schema can express.
 func appendTime(b []byte, indent string, t time.Time) []byte {

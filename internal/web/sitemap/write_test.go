@@ -232,10 +232,30 @@ func TestIndexIsBounded(t *testing.T) {
 	}
 }
 
-func TestIsOurs(t *testing.T) {
-	doc := write(t, Options{}, sample())
-	if !IsOurs(doc[:HeadLen]) || IsOurs(doc[:HeadLen-1]) || IsOurs([]byte("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset>")) || IsOurs(nil) {
-		t.Error("files are not told apart")
+// A label comes back as it was, also one that a comment cannot have, and other files have none.
+func TestLabel(t *testing.T) {
+	for _, label := range []string{"", "shop", "shop shop-xn--a---b----c.test shop-~~2001-db8--1", "a- a--"} {
+		var b bytes.Buffer
+		if err := NewIndex(&b, Options{Label: label}).Add(&Entry{Loc: "https://a.test/shop.xml"}); err != nil {
+			t.Fatal(err)
+		}
+		index := b.Bytes()
+		for _, doc := range [][]byte{write(t, Options{Label: label}, sample()), index} {
+			if got, ours := Label(doc); !ours || got != label {
+				t.Errorf("the label is %q, want %q", got, label)
+			}
+			head := bytes.Index(doc, []byte(headEnd)) + len(headEnd)
+			comment := bytes.TrimPrefix(doc[:head-len("-->\n")], []byte(xmlHead[:len(xmlHead)-len(" Mapwright")]))
+			if got, ours := Label(doc[:head-1]); ours || bytes.Contains(comment, []byte("--")) {
+				t.Errorf("%q: a part of a head has the label %q", doc[:head], got)
+			}
+		}
+	}
+	for _, text := range []string{"", `<?xml version="1.0" encoding="UTF-8"?>` + "\n<urlset>", xmlHead, xmlHead + "s" +
+		headEnd, xmlHead + "\n" + headEnd} {
+		if got, ours := Label([]byte(text)); ours {
+			t.Errorf("%q has the label %q", text, got)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package results
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +44,65 @@ func TestSitemapRules(t *testing.T) {
 	if got.Code != 0 || !strings.Contains(got.Stderr, "leaves out all indexable pages") || e2e.Exists(t, dir, "sitemap.xml") {
 		t.Errorf("exit status %d, %s", got.Code, got.Stderr)
 	}
+	e2e.Refused(t, e2e.Run(t, "export", dir, "--sitemap-name", "Shop", "--sitemap-split", "page"),
+		`flag --sitemap-name: "Shop": a name has up to 50 lower-case letters`,
+		`flag --sitemap-split: "page" is not one of host, path`)
 	e2e.Refused(t, e2e.Run(t, "export", dir, "--changefreq", "a=often", "--priority", "b=2", "--priority", "c",
 		"--exclude-from-sitemap", "("), `flag --changefreq: "a=often": "often" is not one of always`,
 		`flag --priority: "b=2": "2" is not a number between`, `"c" has not the form`, "flag --exclude-from-sitemap")
+}
+
+// The sitemaps of a crawl have the name and the split that it was given, and others after an export or a recrawl that
+// was given others. Files of users stay, also copies of sitemaps.
+func TestSitemapNames(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	sitemaps := func() (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.Contains(e.Name(), ".xml") {
+				names = append(names, e.Name())
+			}
+		}
+		return names
+	}
+	want := func(want ...string) {
+		t.Helper()
+		if got := sitemaps(); !slices.Equal(got, want) {
+			t.Fatalf("there are %q, want %q", got, want)
+		}
+		for _, name := range want {
+			sitemaptest.Files(t, filepath.Join(dir, name))
+		}
+	}
+	crawled := e2e.Run(t, "demo", "-q", "--data-dir", dir, "--sitemap-name", "shop", "--sitemap-split", "path")
+	e2e.Succeeded(t, crawled)
+	split := sitemaps()
+	if len(split) < 4 || !slices.Contains(split, "shop-bread.xml") || !slices.Contains(split, "shop-root.xml") {
+		t.Fatalf("there are %q", split)
+	}
+	want(split...)
+	index, err := os.ReadFile(filepath.Join(dir, "shop.xml"))
+	if err != nil || strings.Count(string(index), "<loc>") != len(split)-1 {
+		t.Errorf("%v, the index is\n%s", err, index)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "shop-old.xml"), index, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := e2e.Run(t, "export", dir, "--format", "xml", "--sitemap-name", "map", "--sitemap-split", "host", "--gzip")
+	if e2e.Succeeded(t, got); !strings.Contains(got.Stdout, "indexable: map.xml.gz in ") {
+		t.Error(got.Stdout)
+	}
+	want("map.xml.gz", "shop-old.xml")
+	got = e2e.Run(t, "export", dir, "--format", "xml")
+	if e2e.Succeeded(t, got); !strings.Contains(got.Stdout, fmt.Sprintf("indexable: shop.xml (%d parts of %d directories)",
+		len(split)-1, len(split)-1)) {
+		t.Error(got.Stdout)
+	}
+	want(slices.Sorted(slices.Values(append(slices.Clone(split), "shop-old.xml")))...)
+	e2e.Succeeded(t, e2e.Run(t, "wipe", "--data-dir", dir, "--yes"))
+	want("shop-old.xml")
 }
