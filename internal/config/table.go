@@ -311,8 +311,8 @@ func (s *Settings) Table() []Entry {
 				"default, since it costs one request per origin"},
 		{Name: "csv", Group: Output, Permission: Tenant, Value: boolValue{p: &s.CSV}, Usage: "write sitemap.csv too"},
 		{Name: "parquet", Group: Output, Permission: Tenant, Value: boolValue{p: &s.Parquet},
-			Usage: "write pages.parquet too: the fields of sitemap.jsonl as a table with types, for databases; with " +
-				"links also links.parquet"},
+			Usage: "write pages.parquet too: the fields of sitemap.jsonl as a table with types, for databases, and " +
+				"problems.parquet; with links also links.parquet"},
 		{Name: "hreflang", Group: Output, Permission: Tenant, Value: boolValue{p: &s.Hreflang},
 			Usage: "list language alternates in XML sitemaps"},
 		{Name: "xml-types", Group: Output, Permission: Tenant,

@@ -35,11 +35,13 @@ const (
 // ChangesName is the file that lists what a recrawl found changed.
 const ChangesName = "changes.jsonl"
 
-// ParquetName and LinksParquetName are the tables of pages and links for databases. They begin with parquetMark.
+// ParquetName, LinksParquetName and ProblemsParquetName are the tables of pages, links and problems for databases. They
+// begin with parquetMark.
 const (
-	ParquetName      = "pages.parquet"
-	LinksParquetName = "links.parquet"
-	parquetMark      = "PAR1"
+	ParquetName         = "pages.parquet"
+	LinksParquetName    = "links.parquet"
+	ProblemsParquetName = "problems.parquet"
+	parquetMark         = "PAR1"
 )
 
 // ProblemsName is the file with the problems of the site.
@@ -58,14 +60,14 @@ func startRecord(dir string, names ...string) error {
 	return errors.Join(f.Close(), addToRecord(dir, names...), disk.SyncDir(dir))
 }
 
-// recordedNames are the names in the record of a directory; none if it has no record.
-func recordedNames(dir string) []string {
 // HasRecord reports whether a directory has a record, which only data directories have.
 func HasRecord(dir string) bool {
 	info, err := os.Lstat(filepath.Join(dir, RecordName))
 	return err == nil && info.Mode().IsRegular()
 }
 
+// recordedNames are the names in the record of a directory; none if it has no record.
+func recordedNames(dir string) []string {
 	if !HasRecord(dir) {
 		return nil
 	}
@@ -129,7 +131,7 @@ func Ours(dir, name string) bool {
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
 		mark = strings.Join(page.NewTable().Columns(), ",") // perhaps with columns of --extract after them
-	case name == ParquetName, name == LinksParquetName:
+	case name == ParquetName, name == LinksParquetName, name == ProblemsParquetName:
 		mark = parquetMark
 	case name == ProblemsName:
 		mark = `{"code":`

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,11 @@ type Outputs struct {
 
 // Check returns datadir.ErrNotOurs if Finish would replace a file that Mapwright did not write.
 func (o *Outputs) Check(s *config.Settings, starts []datadir.Start, dir datadir.Dir) error {
-	return cmp.Or(export.CheckReplace(report.ExportOptions(s, starts, dir)), datadir.CheckFile(dir.Problems()))
+	err := cmp.Or(export.CheckReplace(report.ExportOptions(s, starts, dir)), datadir.CheckFile(dir.Problems()))
+	if err == nil && s.Parquet {
+		err = datadir.CheckFile(filepath.Join(string(dir), datadir.ProblemsParquetName))
+	}
+	return err
 }
 
 // Export writes the pages that are recorded so far. Options and result are the JSON of export.Options and

@@ -123,6 +123,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	rep.Sitemaps = res.Sitemaps
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
 		rep.Files = append(rep.Files, datadir.ProblemsName)
+		if c.Settings.Parquet {
+			rep.Files = append(rep.Files, datadir.ProblemsParquetName)
+		}
 	}
 	archives, err := c.Dir.Archives()
 	rep.Files = append(rep.Files, archives...)

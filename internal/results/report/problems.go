@@ -1,16 +1,20 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/parquet"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/state"
 )
@@ -150,7 +154,8 @@ func wasRead(m *state.Sitemap, generation uint32) (whole, counts bool) {
 // sourceGuessed is the source of a sitemap at one of the usual places, as package seeding stores it.
 const sourceGuessed uint8 = 1
 
-// find finds the problems that need several pages, fills in the report, and writes problems.jsonl unless dryRun is set.
+// find finds the problems that need several pages, fills in the report, and writes problems.jsonl, and
+// problems.parquet if tables are asked for, unless dryRun is set.
 func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, dryRun bool) (*problems.Result, error) {
 	if err := finder.Join(ctx); err != nil {
 		return nil, err
@@ -161,6 +166,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	var res *problems.Result
 	lists := map[string]*List[string]{problems.Orphan.String(): {}, problems.NotInSitemap.String(): {}}
 	broken := &List[Broken]{}
+	var table *problemTable // nil if there is none
 	write := func(w io.Writer) (err error) {
 		enc := json.NewEncoder(page.EscapingWriter{Writer: w})
 		enc.SetEscapeHTML(false)
@@ -170,14 +176,24 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 			} else if e.Code == problems.BrokenLink.String() {
 				addBroken(broken, e)
 			}
-			return enc.Encode(e)
+			return errors.Join(enc.Encode(e), table.add(e))
 		})
 		return err
 	}
 	var err error
-	if dryRun {
+	switch {
+	case dryRun:
 		err = write(io.Discard)
-	} else {
+	case c.Settings.Parquet:
+		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, func(lines io.Writer) error {
+			return datadir.WriteStream(filepath.Join(string(c.Dir), datadir.ProblemsParquetName), datadir.Public, func(w io.Writer) (err error) {
+				if table, err = newProblemTable(w); err != nil {
+					return err
+				}
+				return cmp.Or(write(lines), table.out.Close())
+			})
+		})
+	default:
 		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, write)
 	}
 	if err != nil {
@@ -194,6 +210,46 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	rep.Orphans, rep.Unlisted = lists[problems.Orphan.String()].orNil(), lists[problems.NotInSitemap.String()].orNil()
 	rep.SameTitle, rep.SameContent = sameOf(res, problems.TitleDuplicate), sameOf(res, problems.DuplicateExact)
 	return res, nil
+}
+
+// problemTable is problems.parquet: the lines of problems.jsonl, with the severity of their problems.
+type problemTable struct {
+	out        *parquet.Writer
+	severities map[string]string // by code
+}
+
+func newProblemTable(w io.Writer) (*problemTable, error) {
+	t := &problemTable{severities: map[string]string{}}
+	for _, d := range problems.Table() {
+		t.severities[d.Name] = d.Severity
+	}
+	var err error
+	t.out, err = parquet.New(w, "Mapwright", []parquet.Column{{Name: "code", Kind: parquet.Text},
+		{Name: "severity", Kind: parquet.Text}, {Name: "url", Kind: parquet.Text}, {Name: "value", Kind: parquet.Text},
+		{Name: "related", Kind: parquet.Texts}, {Name: "texts", Kind: parquet.Texts},
+		{Name: "part", Kind: parquet.Integer}})
+	return t, err
+}
+
+// add adds a line of problems.jsonl. What it leaves out is null.
+func (t *problemTable) add(e *problems.Entry) error {
+	if t == nil {
+		return nil
+	}
+	row := []any{e.Code, t.severities[e.Code], e.URL, nil, nil, nil, nil}
+	if e.Value != "" {
+		row[3] = e.Value
+	}
+	if len(e.Related) > 0 {
+		row[4] = e.Related
+	}
+	if len(e.Texts) > 0 {
+		row[5] = e.Texts
+	}
+	if e.Part > 0 {
+		row[6] = int64(e.Part)
+	}
+	return t.out.Add(row)
 }
 
 // sameOf are the texts that several pages have.

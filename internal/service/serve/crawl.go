@@ -255,8 +255,9 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"},
 		{"sitemap.jsonl", "/pages.jsonl"}, {rep.Sitemap(), "/sitemap.xml"},
 		{"sitemap.csv", "/sitemap.csv"}, {datadir.ParquetName, "/pages.parquet"},
-		{datadir.LinksParquetName, "/links.parquet"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"},
-		{"changes.jsonl", "/changes"}, {"log", "/log"}} {
+		{datadir.LinksParquetName, "/links.parquet"}, {datadir.ProblemsParquetName, "/problems.parquet"},
+		{"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"}, {"changes.jsonl", "/changes"},
+		{"log", "/log"}} {
 		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) ||
 			f.name == "report.html" && exists(dir.ReportHTML()) {
 			v.Files = append(v.Files, ui.Inside(f.name, v.API+f.rest))

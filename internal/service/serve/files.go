@@ -97,7 +97,7 @@ func mediaTypeOf(name string) string {
 		return jsonKind
 	case "sitemap.csv":
 		return csvKind
-	case datadir.ParquetName, datadir.LinksParquetName:
+	case datadir.ParquetName, datadir.LinksParquetName, datadir.ProblemsParquetName:
 		return parquetKind
 	}
 	switch {

@@ -70,7 +70,7 @@ var allowedImports = map[string][]string{
 		"internal/cluster/session"},
 	"internal/results/report": {"frontier", "internal/config",
 		"internal/datadir", "internal/crawl/scope", "internal/results/export", "internal/extsort", "internal/page",
-		"internal/results/pageindex", "internal/results/problems",
+		"internal/results/pageindex", "internal/results/parquet", "internal/results/problems",
 		"internal/crawl/monitor", "internal/crawl/recrawl", "frontier/weburl", "internal/words", "state"},
 	"internal/crawl/robotscache": {"frontier", "internal/config", "internal/web/fetch", "internal/page", "internal/web/robots",
 		"frontier/weburl", "internal/words", "state"},

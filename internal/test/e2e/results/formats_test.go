@@ -137,8 +137,8 @@ func TestFormatWARC(t *testing.T) {
 	}
 }
 
-// compare holds each row of pages.parquet, as DuckDB reads it, against the line of sitemap.jsonl, and each row of
-// links.parquet against links.jsonl.
+// compare holds each row of pages.parquet, as DuckDB reads it, against the line of sitemap.jsonl, and likewise
+// links.parquet and problems.parquet against links.jsonl and problems.jsonl.
 const compare = `
 import duckdb, json, sys, time
 lines = [json.loads(l) for l in open(sys.argv[1] + "/sitemap.jsonl", encoding="utf-8")]
@@ -168,6 +168,14 @@ rows = [{n: v for n, v in zip(table.columns, row) if v is not None and (n, v) !=
     for row in table.fetchall()]
 assert rows == links and len(rows) > 0, (rows, links)
 assert {"asset", "content_length"} <= set().union(*links), links
+severities = {p["code"]: p["severity"] for p in json.load(open(sys.argv[1] + "/report.json"))["problems"]}
+problems = [json.loads(l) for l in open(sys.argv[1] + "/problems.jsonl", encoding="utf-8")]
+table = duckdb.sql("SELECT * FROM '" + sys.argv[1] + "/problems.parquet'")
+rows = [{n: v for n, v in zip(table.columns, row) if v is not None} for row in table.fetchall()]
+for row in rows:
+    assert row.pop("severity") == severities[row["code"]], row
+assert rows == problems and any("related" in row and "texts" in row for row in rows), (rows, problems)
+assert "broken_link" in {row["code"] for row in rows}, rows
 print(duckdb.sql("SELECT count(*), sum(n), count(t), max(len(l)) FROM '" + sys.argv[2] + "'").fetchall()[0])
 `
 
@@ -181,8 +189,8 @@ func TestFormatParquet(t *testing.T) {
 	}, nil)
 	dir, _, got := e2e.CrawlSite(t, site, "--parquet", "--check-assets", "--images", "--extract", "bold=b",
 		"--extract", "it=i")
-	if !strings.Contains(got.Stdout, "pages.parquet") {
-		t.Errorf("the file is not in the table:\n%s", got.Stdout)
+	if !strings.Contains(got.Stdout, "pages.parquet") || !strings.Contains(got.Stdout, "problems.parquet") {
+		t.Errorf("the files are not in the table:\n%s", got.Stdout)
 	}
 	large := filepath.Join(t.TempDir(), "large.parquet")
 	f, err := os.Create(large)

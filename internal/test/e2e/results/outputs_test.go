@@ -30,8 +30,8 @@ func TestOutputs(t *testing.T) {
 	lines := e2e.ReadLines(t, dir)
 	e2e.FoundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
 	// Each host has a sitemap of its own, and sitemap.xml.gz is an index over them.
-	want := []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "links.parquet", "sitemap.xml.gz", "report.json", "report.html",
-		"problems.jsonl"}
+	want := []string{"sitemap.jsonl", "sitemap.csv", "pages.parquet", "links.jsonl", "links.parquet", "sitemap.xml.gz",
+		"report.json", "report.html", "problems.jsonl", "problems.parquet"}
 	for i := range 3 {
 		want = append(want, "sitemap-"+web.HostName(i)+".xml.gz")
 	}
