@@ -335,8 +335,9 @@ func (x *xmlFiles) writeSetIndexes() error {
 	return nil
 }
 
-// writeIndex writes an index over parts of a set, or of all sets if it is nil, under a temporary name. If there are more parts than the protocol allows, it
-// writes further indexes with a number, because there is no index of indexes. It returns their names.
+// writeIndex writes an index over parts of a set, or of all sets if it is nil, under a temporary name. If there are more
+// parts than the protocol allows, it writes further indexes with a number, because there is no index of indexes. It
+// returns their names.
 func (x *xmlFiles) writeIndex(set *fileSet, parts iter.Seq2[int, string]) (names []string, err error) {
 	options, stem := sitemap.Options{MaxURLs: x.maxIndex, Label: x.label(set)}, x.name
 	if set != nil {
@@ -385,8 +386,8 @@ func (x *xmlFiles) writeIndex(set *fileSet, parts iter.Seq2[int, string]) (names
 	return names, end()
 }
 
-// publish gives the files their names: parts before the indexes that point to them, that over all files last. Then it removes
-// stale files of an earlier export. It returns all names; those that a site submits come first.
+// publish gives the files their names: parts before the indexes that point to them, that over all files last. Then it
+// removes stale files of an earlier export. It returns all names; those that a site submits come first.
 func (x *xmlFiles) publish() ([]string, error) {
 	names := slices.Clone(x.over)
 	for _, name := range x.indexes {

@@ -185,8 +185,9 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	case dryRun:
 		err = write(io.Discard)
 	case c.Settings.Parquet:
+		path := filepath.Join(string(c.Dir), datadir.ProblemsParquetName)
 		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, func(lines io.Writer) error {
-			return datadir.WriteStream(filepath.Join(string(c.Dir), datadir.ProblemsParquetName), datadir.Public, func(w io.Writer) (err error) {
+			return datadir.WriteStream(path, datadir.Public, func(w io.Writer) (err error) {
 				if table, err = newProblemTable(w); err != nil {
 					return err
 				}
