@@ -58,6 +58,18 @@ type Catalog interface {
 	Delete(ctx context.Context, id CrawlID) error
 }
 
+// A Sizer is an engine that keeps crawls in memory, and says how much of it there is.
+type Sizer interface {
+	Memory(ctx context.Context, id CrawlID) (Memory, error)
+}
+
+// Memory is that of an engine's server, in bytes.
+type Memory struct {
+	Used  uint64
+	Most  uint64 // 0 means no limit
+	Crawl uint64 // what the crawl uses of it, by an estimate
+}
+
 // Members is how sessions share the partitions of a crawl.
 type Members interface {
 	// Join begins a session with its first beat.

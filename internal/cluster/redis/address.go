@@ -1,0 +1,137 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Schemes are those of the addresses that Open reads.
+var Schemes = []string{"redis", "rediss", "valkey", "valkeys"}
+
+// PasswordVariable is the variable of the environment that has the password, as for redis-cli.
+const PasswordVariable = "REDISCLI_AUTH"
+
+// An address is where a server is, and how it is to be used.
+type address struct {
+	host     string // host:port
+	user     string
+	password string
+	database int
+	tls      *tls.Config // nil for none
+	clear    bool        // asked for: no encryption on the way to other machines either
+	replicas int         // so many must have a write before it is acknowledged
+}
+
+// errAddress is of an address that cannot be read. The address may hold a password, so the error does not quote it.
+var errAddress = errors.New("the address of the cluster's server cannot be read: it must be like " +
+	"redis://user@host:6379/0 or rediss://user@host:6379/0")
+
+// parseAddress reads an address such as rediss://user:password@host:6379/0?wait_replicas=1.
+func parseAddress(text string) (*address, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.Fragment != "" {
+		return nil, errAddress
+	}
+	a := &address{user: u.User.Username()}
+	a.password, _ = u.User.Password()
+	switch u.Scheme {
+	case "redis", "valkey":
+	case "rediss", "valkeys":
+		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return nil, errAddress
+	}
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		return nil, errAddress
+	}
+	if port == "" {
+		port = "6379"
+	}
+	a.host = net.JoinHostPort(host, port)
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		if a.database, err = strconv.Atoi(path); err != nil || a.database < 0 {
+			return nil, errors.New("the address of the cluster's server names a database that is not a number: " +
+				"it must be like redis://host:6379/0")
+		}
+	}
+	if err := a.options(u.Query()); err != nil {
+		return nil, err
+	}
+	if a.password == "" {
+		a.password = os.Getenv(PasswordVariable)
+	}
+	return a, a.checkClear(host)
+}
+
+// options reads what follows the question mark.
+func (a *address) options(query url.Values) error {
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "tls":
+			if value != "off" || a.tls != nil {
+				return errors.New("tls=off in the address of the cluster's server is for redis://, and tls has no " +
+					"other value: rediss:// encrypts")
+			}
+			a.clear = true
+		case "cafile":
+			if a.tls == nil {
+				return errors.New("cafile in the address of the cluster's server is for rediss://")
+			}
+			text, err := os.ReadFile(value)
+			if err != nil {
+				return fmt.Errorf("cafile in the address of the cluster's server: %w", err)
+			}
+			if a.tls.RootCAs = x509.NewCertPool(); !a.tls.RootCAs.AppendCertsFromPEM(text) {
+				return fmt.Errorf("cafile in the address of the cluster's server: %s has no certificate in PEM form",
+					value)
+			}
+		case "passfile":
+			text, err := os.ReadFile(value)
+			if err != nil {
+				return fmt.Errorf("passfile in the address of the cluster's server: %w", err)
+			}
+			first, _, _ := strings.Cut(string(text), "\n")
+			a.password = strings.TrimSuffix(first, "\r")
+		case ReplicasOption:
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%s in the address of the cluster's server must be a number, 0 or more",
+					ReplicasOption)
+			}
+			a.replicas = n
+		default:
+			return fmt.Errorf("the address of the cluster's server has an option %q; it may have cafile, passfile, "+
+				"tls=off and %s", name, ReplicasOption)
+		}
+	}
+	return nil
+}
+
+// ReplicasOption is the part of an address that says how many replicas must have a write before it is acknowledged.
+const ReplicasOption = "wait_replicas"
+
+// checkClear refuses to send anything in clear to another machine, unless that was asked for: the password goes
+// first.
+func (a *address) checkClear(host string) error {
+	if a.tls != nil || a.clear || isLocal(host) {
+		return nil
+	}
+	return fmt.Errorf("redis:// would send the password and all data in clear to %s, which is another machine: use "+
+		"rediss://, or add tls=off to the address if the network between the machines is safe", host)
+}
+
+// isLocal reports whether a host is this machine itself.
+func isLocal(host string) bool {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	ip := net.ParseIP(host)
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,240 @@
+// Package redistest runs a private Redis server for tests. Start makes and starts it in a
+// directory of its own, on a loopback address, with an append-only file; Remove stops it and
+// deletes everything, which also happens if the process ends without that. Replica makes a
+// server that follows another, and a Proxy stands for a network that fails.
+package redistest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	driver "github.com/gomodule/redigo/redis"
+
+	"github.com/mapwright/mapwright/internal/test/netproxy"
+)
+
+// A Server is one that this process has made. It is removed when nothing refers to it any more.
+type Server struct {
+	dir      string
+	program  string
+	port     int
+	settings []string
+	process  *exec.Cmd // nil if it does not run
+	remover  *exec.Cmd
+	alive    io.Closer // standard input of remover
+}
+
+// removal waits until its input is closed, by Remove or by the end of this process. Then it
+// kills the server, if it runs, and deletes its directory.
+const removal = `trap '' INT TERM HUP; cat >/dev/null; [ ! -s "$1/pid" ] || kill -9 "$(cat "$1/pid")" 2>/dev/null; ` +
+	`cd / && rm -rf "$1"`
+
+// errMissing means that Redis is not installed.
+var errMissing = errors.New("Redis is not installed: run scripts/need-redis.sh --install, or apt-get install " +
+	"redis-server")
+
+// Start makes a server and starts it. Settings are such as "--maxmemory 10mb", one word each. Later ones replace the
+// defaults: an append-only file that is written to the disk once a second.
+func Start(settings ...string) (*Server, error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if program, err = exec.LookPath("valkey-server"); err != nil {
+			return nil, errMissing
+		}
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, program: program, settings: settings}
+	s.remover = exec.Command("sh", "-c", removal, "sh", dir)
+	stdin, err := s.remover.StdinPipe()
+	if err == nil {
+		s.alive = stdin
+		err = s.remover.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.Run(); err != nil {
+		return nil, errors.Join(err, s.Remove())
+	}
+	return s, nil
+}
+
+// startTries is how often a server is started. A port that is free may be taken when the server wants it.
+const startTries = 5
+
+// Run starts the server after Stop or Crash and waits until it answers.
+func (s *Server) Run() (err error) {
+	for range startTries {
+		port := s.port
+		if port == 0 {
+			if port, err = freePort(); err != nil {
+				return err
+			}
+		}
+		if err = s.start(port); err == nil {
+			s.port = port
+			return nil
+		}
+	}
+	return err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *Server) start(port int) error {
+	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
+		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--pidfile", filepath.Join(s.dir, "pid")},
+		s.settings...)
+	var out bytes.Buffer
+	cmd := exec.Command(s.program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &out, &out
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	// A server that is killed does not write its file.
+	if err := os.WriteFile(filepath.Join(s.dir, "pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		return err
+	}
+	s.process = cmd
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		if _, err := s.do(port, "PING"); err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("the server ended: %s", out.Bytes())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the server does not answer after two minutes")
+		}
+	}
+}
+
+// Stop ends the server in good order.
+func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
+
+// Crash kills the server.
+func (s *Server) Crash() error { return s.end(syscall.SIGKILL) }
+
+func (s *Server) end(signal syscall.Signal) error {
+	if s.process == nil {
+		return errors.New("the server does not run")
+	}
+	process := s.process.Process
+	s.process = nil
+	if err := process.Signal(signal); err != nil {
+		return err
+	}
+	for process.Signal(syscall.Signal(0)) == nil { // until its end was waited for
+		time.Sleep(5 * time.Millisecond)
+	}
+	return os.RemoveAll(filepath.Join(s.dir, "pid"))
+}
+
+// Signal sends a signal to the server, such as one that stops it for a while.
+func (s *Server) Signal(signal syscall.Signal) error { return s.process.Process.Signal(signal) }
+
+// Remove kills the server, if it runs, and deletes its directory.
+func (s *Server) Remove() error { return errors.Join(s.alive.Close(), s.remover.Wait()) }
+
+// Addr is the address of the server.
+func (s *Server) Addr() string { return fmt.Sprint("127.0.0.1:", s.port) }
+
+// URL is the address of a database of the server.
+func (s *Server) URL(database int) string { return fmt.Sprintf("redis://%s/%d", s.Addr(), database) }
+
+// Do sends a command to the server.
+func (s *Server) Do(command string, args ...any) (any, error) { return s.do(s.port, command, args...) }
+
+func (s *Server) do(port int, command string, args ...any) (any, error) {
+	conn, err := driver.Dial("tcp", fmt.Sprint("127.0.0.1:", port), driver.DialConnectTimeout(time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Do(command, args...)
+}
+
+// Replica makes a server that follows this one, and returns when it has caught up. It connects through a proxy, if that
+// is not nil.
+func (s *Server) Replica(through *Proxy) (*Server, error) {
+	r, err := Start(s.settings...)
+	if err != nil {
+		return nil, err
+	}
+	port := s.port
+	if through != nil {
+		port = through.Addr().Port
+	}
+	if _, err := r.Do("REPLICAOF", "127.0.0.1", port); err != nil {
+		return nil, errors.Join(err, r.Remove())
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		role, err := driver.Values(r.Do("ROLE"))
+		if err == nil && len(role) > 3 {
+			if state, _ := driver.String(role[3], nil); state == "connected" {
+				return r, nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.Join(fmt.Errorf("the replica is not connected: %v: %w", role, err), r.Remove())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Promote makes a replica a server of its own.
+func (s *Server) Promote() error {
+	_, err := s.Do("REPLICAOF", "NO", "ONE")
+	return err
+}
+
+// A Proxy stands between clients and a server.
+type Proxy struct{ *netproxy.Proxy }
+
+// NewProxy listens on a loopback address for a server. Close ends it.
+func NewProxy(s *Server) (*Proxy, error) {
+	p, err := netproxy.New(s.target(), func(sent []byte) bool {
+		head := sent[:min(len(sent), 300)]
+		return bytes.Contains(head, []byte("EVALSHA\r\n")) && bytes.Contains(head, []byte("\r\n$6\r\ncommit\r\n"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{p}, nil
+}
+
+func (s *Server) target() netproxy.Target { return netproxy.Target{Network: "tcp", Address: s.Addr()} }
+
+// URL is the address of a database through the proxy.
+func (p *Proxy) URL(database int) string { return fmt.Sprintf("redis://%s/%d", p.Addr(), database) }
+
+// SetServer passes later connections on to another server, and ends the present ones.
+func (p *Proxy) SetServer(s *Server) { p.SetTarget(s.target()) }
