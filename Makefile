@@ -10,6 +10,7 @@ FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
 CLUSTER ?= full
+ENGINE  ?= postgres
 BROWSER ?= full
 PARTITION ?= 5000000
 TESTFLAGS ?=
@@ -67,11 +68,11 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/test/e2e/crash ./internal/test/e2e/recrawl -crashes $(CRASHES) -v
 
-cluster-test: ## several machines against a real PostgreSQL server with a standby, which the tests start in directories of their own; CLUSTER=short takes a few minutes
-	./scripts/need-postgres.sh
+cluster-test: ## several machines against a real PostgreSQL server with a standby, or with ENGINE=redis a Redis server with a replica, which the tests start in directories of their own; CLUSTER=short takes a few minutes
+	./scripts/need-$(ENGINE).sh
 	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/... ./bench
-	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/... ./internal/test/pgtest
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) ./internal/test/e2e/cluster -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/$(ENGINE) $(if $(filter redis,$(ENGINE)),,./internal/cluster ./internal/cluster/replay ./internal/cluster/session ./internal/test/pgtest)
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) ./internal/test/e2e/cluster -engine $(ENGINE) -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
+	"github.com/mapwright/mapwright/internal/cluster/redis"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
@@ -28,22 +29,36 @@ import (
 
 // addCluster gives a command the flags that say which crawl of several machines it means.
 func (c *command) addCluster() {
-	c.Flags().StringVar(&c.address, config.ClusterName, "",
-		"`address` of the database that several machines share, such as postgres://user@host/database (or "+
-			config.EnvName(config.ClusterName)+")")
-	c.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
+	fs := c.Flags()
+	fs.StringVar(&c.address, config.ClusterName, "",
+		"`address` of the database that several machines share, such as postgres://user@host/database or "+
+			"rediss://user@host:6379 (or "+config.EnvName(config.ClusterName)+")")
+	fs.StringVar(&c.address, config.RedisURLName, "", "another name of --"+config.ClusterName)
+	fs.StringVar(&c.replicas, config.ReplicasName, "",
+		"a write to Redis is acknowledged when so many replicas have it, a `number`")
+	fs.StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
+}
+
+// givesAddress reports whether a flag says the address of the cluster.
+func (c *command) givesAddress() bool {
+	return c.Flags().Changed(config.ClusterName) || c.Flags().Changed(config.RedisURLName)
+}
+
+// outsideAddress is the address of the cluster that the environment or a file says, empty for none.
+func (c *command) outsideAddress() string {
+	return cmp.Or(c.last(config.ClusterName), c.last(config.RedisURLName))
 }
 
 // cluster returns the address of the cluster, empty if the command is not about one. An address from the environment or
 // a file is ignored if the command names a directory and no crawl.
 func (c *command) cluster(args []string) (string, error) {
-	flag := c.Flags().Changed(config.ClusterName)
+	flag := c.givesAddress()
 	if flag && c.address == "" { // such as a variable of a script that is not set
 		return "", usage("--cluster is empty")
 	}
 	address, directory := c.address, len(args) > 0 || c.Flags().Changed(config.DataDirName)
 	if !flag && (!directory || c.name != "") {
-		address = c.last(config.ClusterName)
+		address = c.outsideAddress()
 	}
 	switch {
 	case address == "" && c.name != "":
@@ -59,21 +74,30 @@ func (c *command) cluster(args []string) (string, error) {
 // toJoin returns the address of the cluster for a command that crawls, empty for a crawl of this machine alone.
 func (c *command) toJoin() (string, error) {
 	address, err := c.cluster(nil)
-	if err == nil && address == "" && !c.Flags().Changed(config.ClusterName) {
-		address = c.last(config.ClusterName) // also with --data-dir: each machine has its own directory
+	if err == nil && address == "" && !c.givesAddress() {
+		address = c.outsideAddress() // also with --data-dir: each machine has its own directory
 	}
 	return address, err
 }
 
-// openEngine connects to the database of several machines. No error has a password in it.
-func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
+// openEngine connects to the database of several machines, whose kind is the scheme of its address. No error has a
+// password in it.
+func (c *command) openEngine(address string) (e cluster.Engine, err error) {
 	scheme, _, _ := strings.Cut(address, "://")
-	switch strings.ToLower(scheme) {
-	case "redis", "rediss", "valkey", "valkeys":
-		return nil, usage("Redis is not supported yet: --cluster takes the address of a PostgreSQL database, such as " +
-			"postgres://user@host/database")
+	replicas := cmp.Or(c.replicas, c.last(config.ReplicasName))
+	switch isRedis := redis.IsScheme(scheme); {
+	case isRedis && replicas != "":
+		if address, err = redis.WithReplicas(address, replicas); err != nil {
+			return nil, usage("--%s: %w", config.ReplicasName, err)
+		}
+		fallthrough
+	case isRedis:
+		e, err = redis.Open(c.Context(), address)
+	case c.replicas != "":
+		return nil, usage("--%s is for Redis: the address is of another database", config.ReplicasName)
+	default:
+		e, err = postgres.Open(c.Context(), address)
 	}
-	e, err := postgres.Open(ctx, address)
 	if errors.Is(err, cluster.ErrAway) {
 		return nil, &exitError{exitFailed, err}
 	}
@@ -83,10 +107,19 @@ func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
 	return e, nil
 }
 
+// openToWork is openEngine for a machine that works on a crawl: it prints what the engine says about itself.
+func (c *command) openToWork(address string) (cluster.Engine, error) {
+	e, err := c.openEngine(address)
+	if d, ok := e.(interface{ Durability() string }); ok && err == nil && !c.quiet {
+		fmt.Fprintln(c.err, "mapwright: "+d.Durability())
+	}
+	return e, err
+}
+
 // atCrawl calls do with a snapshot of the crawl of several machines that --name names. Without a name it takes the only
 // crawl; if there are several, the error is overview.ErrSeveral.
 func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snapshot) error) error {
-	e, err := openEngine(c.Context(), address)
+	e, err := c.openEngine(address)
 	if err != nil {
 		return err
 	}
@@ -112,8 +145,13 @@ func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snaps
 
 // clusterStatus prints the status of one crawl, or the list of crawls if there are several and none is named.
 func (c *command) clusterStatus(address string) error {
-	err := c.atCrawl(address, func(_ cluster.Engine, snap *cluster.Snapshot) error {
+	err := c.atCrawl(address, func(e cluster.Engine, snap *cluster.Snapshot) error {
 		status, err := overview.Of(snap)
+		if sizer, ok := e.(cluster.Sizer); ok && err == nil {
+			var memory cluster.Memory
+			memory, err = sizer.Memory(c.Context(), snap.Crawl.ID)
+			status.Memory = &memory
+		}
 		switch {
 		case err != nil:
 			return &exitError{exitFailed, err}
@@ -129,7 +167,7 @@ func (c *command) clusterStatus(address string) error {
 }
 
 func (c *command) listCrawls(address string) error {
-	e, err := openEngine(c.Context(), address)
+	e, err := c.openEngine(address)
 	if err != nil {
 		return err
 	}
@@ -197,6 +235,13 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	}
 	if s.Unowned > 0 && s.State == cluster.Running {
 		t.row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
+	}
+	if m := s.Memory; m != nil {
+		most := ""
+		if m.Most > 0 {
+			most = " of " + humanize.IBytes(m.Most)
+		}
+		t.row("Server", "uses %s%s of memory, %s for this crawl", humanize.IBytes(m.Used), most, humanize.IBytes(m.Crawl))
 	}
 	if s.State == cluster.Finished {
 		t.some("Go on with", clusterResumeHint(s.Name, s.Reason))

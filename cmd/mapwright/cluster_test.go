@@ -142,8 +142,17 @@ func TestClusterFlags(t *testing.T) {
 		code int
 		says string
 	}{
-		{"status --cluster redis://u:secret@127.0.0.1/0", "", 2, "Redis is not supported yet"},
-		{"export --redis-url redis://u:secret@127.0.0.1/0", "", 2, "unknown flag: --redis-url"},
+		{"status --cluster redis://u:secret@127.0.0.1:1/0", "", 1, "the engine cannot be reached"},
+		{"export --redis-url redis://u:secret@127.0.0.1:1/0", "", 1, "the engine cannot be reached"},
+		{"status", "MAPWRIGHT_REDIS_URL=redis://u:secret@127.0.0.1:1", 1, "the engine cannot be reached"},
+		{"status --redis-url redis://u:secret@127.0.0.1:1/0 --redis-wait-replicas 2", "", 1, "cannot be reached"},
+		{"status --redis-url redis://u:secret@127.0.0.1:1/0 --redis-wait-replicas two", "", 2, `"two" is not a number`},
+		{"status --redis-wait-replicas 1", env, 2, "--redis-wait-replicas is for Redis"},
+		{"join --redis-url=", "", 2, "--cluster is empty"},
+		{"status --cluster redis://u:secret@db.example/0", "", 2, "in clear to db.example"},
+		{"status --cluster redis+cluster://u:secret@127.0.0.1:1", "", 2, "redis+cluster:// is not supported"},
+		{"status --cluster redis://u:secret@127.0.0.1:x", "", 2, "cannot be read"},
+		{"status --cluster redis://u:secret@127.0.0.1:1/?wrong=1", "", 2, `has an option "wrong"`},
 		{"status --cluster=", "", 2, "--cluster is empty"},
 		{"wipe --name a", "", 2, "give --cluster too"},
 		{"wipe --force", "", 2, "give --cluster too"},

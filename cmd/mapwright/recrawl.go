@@ -24,7 +24,7 @@ func newRecrawl(root *command) *cobra.Command {
 		Args: oneDirectory,
 	})
 	c.addRun()
-	for _, name := range []string{config.ClusterName, config.CrawlName} {
+	for _, name := range []string{config.ClusterName, config.RedisURLName, config.ReplicasName, config.CrawlName} {
 		c.Flags().Lookup(name).Hidden = true // they are refused with the reason
 	}
 	maxAge := c.Flags().String("max-age", "",
@@ -34,8 +34,7 @@ func newRecrawl(root *command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if info, _ := state.Look(dir.State()); info.View || c.Flags().Changed(config.ClusterName) ||
-			c.Flags().Changed(config.CrawlName) {
+		if info, _ := state.Look(dir.State()); info.View || c.givesAddress() || c.Flags().Changed(config.CrawlName) {
 			return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a " +
 				"crawl of several machines are not visited again; " +
 				"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under " +

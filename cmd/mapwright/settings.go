@@ -27,6 +27,7 @@ type command struct {
 	printsConfig  bool    // instead of crawling
 	dataDir       string  // empty if the flag was given an empty text: see directory
 	address, name string  // of the crawl of several machines that is meant
+	replicas      string  // of the cluster's server that must have a write; empty if not given
 
 	base       config.Layer // the command's own defaults of settings, below every other layer
 	given      config.Layer // settings that were given as flags

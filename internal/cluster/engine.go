@@ -65,9 +65,9 @@ type Sizer interface {
 
 // Memory is that of an engine's server, in bytes.
 type Memory struct {
-	Used  uint64
-	Most  uint64 // 0 means no limit
-	Crawl uint64 // what the crawl uses of it, by an estimate
+	Used  uint64 `json:"used"`
+	Most  uint64 `json:"most"`  // 0 means no limit
+	Crawl uint64 `json:"crawl"` // what the crawl uses of it, by an estimate
 }
 
 // Members is how sessions share the partitions of a crawl.

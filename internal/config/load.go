@@ -37,12 +37,15 @@ const (
 	StartURLName = "start-url"
 	DataDirName  = "data-dir"
 	ClusterName  = "cluster"
+	RedisURLName = "redis-url" // another name of ClusterName
+	ReplicasName = "redis-wait-replicas"
 	CrawlName    = "name"
 )
 
 // otherNames are the names that files and the environment may give beside those of the table.
 func otherNames() []string {
-	names := []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
+	names := []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, RedisURLName, ReplicasName,
+		CrawlName}
 	for _, short := range Shorts() {
 		names = append(names, short.Name)
 	}

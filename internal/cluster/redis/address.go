@@ -12,8 +12,23 @@ import (
 	"strings"
 )
 
-// Schemes are those of the addresses that Open reads.
-var Schemes = []string{"redis", "rediss", "valkey", "valkeys"}
+// IsScheme reports whether an address with a scheme is one that Open reads, or refuses with the reason.
+func IsScheme(scheme string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(scheme), "+") // such as redis+cluster
+	return first == "redis" || first == "rediss" || first == "valkey" || first == "valkeys"
+}
+
+// WithReplicas adds to an address how many replicas must have a write before it is acknowledged.
+func WithReplicas(text, replicas string) (string, error) {
+	if n, err := strconv.Atoi(replicas); err != nil || n < 0 {
+		return "", fmt.Errorf("%q is not a number of replicas: 0 or more", replicas)
+	}
+	sign := "?"
+	if strings.Contains(text, "?") {
+		sign = "&"
+	}
+	return text + sign + ReplicasOption + "=" + replicas, nil
+}
 
 // PasswordVariable is the variable of the environment that has the password, as for redis-cli.
 const PasswordVariable = "REDISCLI_AUTH"
@@ -46,7 +61,8 @@ func parseAddress(text string) (*address, error) {
 	case "rediss", "valkeys":
 		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
-		return nil, errAddress
+		return nil, fmt.Errorf("%s:// is not supported: --cluster takes a single Redis server, such as "+
+			"rediss://user@host:6379", u.Scheme)
 	}
 	host, port := u.Hostname(), u.Port()
 	if host == "" {

@@ -20,7 +20,7 @@ const (
 	// answerTimeout is for one answer.
 	answerTimeout = 10 * time.Second
 	// replicaTimeout is how long a write waits for replicas, before it is sent again.
-	replicaTimeout = 5 * time.Second
+	replicaTimeout = 2 * time.Second
 	// connections is how many a machine has at most: for a commit, a beat, and logs that are read.
 	connections = 4
 )

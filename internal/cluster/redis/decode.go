@@ -69,7 +69,9 @@ func (d *decoder) time(text string) time.Time {
 	return time.UnixMicro(int64(n))
 }
 
-func (d *decoder) micros(text string) time.Duration { return time.Duration(d.uint(text)) * time.Microsecond }
+func (d *decoder) micros(text string) time.Duration {
+	return time.Duration(d.uint(text)) * time.Microsecond
+}
 
 // id reads an identifier, which is zero for "-".
 func (d *decoder) id(text string) (id [16]byte) {

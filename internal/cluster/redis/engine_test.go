@@ -18,7 +18,7 @@ func TestEngine(t *testing.T) {
 // TestModel compares the engine with the one in memory.
 func TestModel(t *testing.T) {
 	number := database(t)
-	for seed := range uint64(3) {
+	for seed := range uint64(4) {
 		m := memory.New()
 		var next atomic.Uint32
 		m.Fault = func(call string) memory.Fault {
@@ -32,6 +32,6 @@ func TestModel(t *testing.T) {
 				next.Store(uint32(memory.AnswerLost))
 			}
 		}}
-		enginetest.Compare(t, harness(t, number), model, 400, seed)
+		enginetest.Compare(t, harness(t, number), model, 200, seed)
 	}
 }

@@ -86,6 +86,8 @@ type Status struct {
 	Sources   []string  `json:"sources,omitempty"` // that may still add URLs
 	Unowned   int       `json:"partitions_without_machine"`
 	Machines  []Machine `json:"machines"`
+
+	Memory *cluster.Memory `json:"server_memory,omitempty"` // in bytes; nil if the engine does not keep crawls in memory
 }
 
 // A Machine has joined a crawl and has not left it. If it was killed, it is not alive.

@@ -21,7 +21,9 @@ func NewProxy(s *Server) (*Proxy, error) {
 	return &Proxy{p}, nil
 }
 
-func (s *Server) target() netproxy.Target { return netproxy.Target{Network: "unix", Address: s.Socket()} }
+func (s *Server) target() netproxy.Target {
+	return netproxy.Target{Network: "unix", Address: s.Socket()}
+}
 
 // URL is the address of a database through the proxy, for a user with all rights. Its clients wait long for a
 // connection: on a busy machine a server needs many seconds to answer, and a proxy that is away refuses at once.

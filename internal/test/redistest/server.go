@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -102,7 +103,8 @@ func freePort() (int, error) {
 
 func (s *Server) start(port int) error {
 	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir, "--daemonize", "no",
-		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--pidfile", filepath.Join(s.dir, "pid")},
+		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--repl-diskless-sync-delay", "0",
+		"--pidfile", filepath.Join(s.dir, "pid")},
 		s.settings...)
 	var out bytes.Buffer
 	cmd := exec.Command(s.program, args...)
@@ -122,7 +124,8 @@ func (s *Server) start(port int) error {
 	}()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		if _, err := s.do(port, "PING"); err == nil {
+		_, err := s.do(port, "PING")
+		if answer, ok := errors.AsType[driver.Error](err); err == nil || ok && strings.HasPrefix(string(answer), "NOAUTH") {
 			return nil
 		}
 		select {
@@ -163,6 +166,9 @@ func (s *Server) Signal(signal syscall.Signal) error { return s.process.Process.
 // Remove kills the server, if it runs, and deletes its directory.
 func (s *Server) Remove() error { return errors.Join(s.alive.Close(), s.remover.Wait()) }
 
+// Port is the one that the server listens on.
+func (s *Server) Port() int { return s.port }
+
 // Addr is the address of the server.
 func (s *Server) Addr() string { return fmt.Sprint("127.0.0.1:", s.port) }
 
@@ -192,19 +198,27 @@ func (s *Server) Replica(through *Proxy) (*Server, error) {
 	if through != nil {
 		port = through.Addr().Port
 	}
-	if _, err := r.Do("REPLICAOF", "127.0.0.1", port); err != nil {
+	if err := r.Follow(port); err != nil {
 		return nil, errors.Join(err, r.Remove())
+	}
+	return r, nil
+}
+
+// Follow makes this server a replica of the one at a port, and returns when it has caught up.
+func (s *Server) Follow(port int) error {
+	if _, err := s.Do("REPLICAOF", "127.0.0.1", port); err != nil {
+		return err
 	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		role, err := driver.Values(r.Do("ROLE"))
+		role, err := driver.Values(s.Do("ROLE"))
 		if err == nil && len(role) > 3 {
 			if state, _ := driver.String(role[3], nil); state == "connected" {
-				return r, nil
+				return nil
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.Join(fmt.Errorf("the replica is not connected: %v: %w", role, err), r.Remove())
+			return fmt.Errorf("the replica is not connected: %v: %w", role, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -24,10 +24,10 @@ func TestClusterCommandsOfDocuments(t *testing.T) {
 	for _, name := range []string{"cluster.md", "many-hosts.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database, proxy := database(t)
-			address := regexp.MustCompile(`postgres://[^']*`)
-			script := address.ReplaceAllLiteralString(all[name].Script("sh cluster"), proxy.URL(database))
-			if !strings.Contains(script, proxy.URL(database)) || !strings.Contains(script, "mapwright join") {
+			database := newDatabase(t).address
+			address := regexp.MustCompile(`(postgres|rediss)://[^']*`)
+			script := address.ReplaceAllLiteralString(all[name].Script("sh cluster"), database)
+			if !strings.Contains(script, database) || !strings.Contains(script, "mapwright join") {
 				t.Fatalf("the commands are\n%s", script)
 			}
 			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,76 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/test/e2e"
-	"github.com/mapwright/mapwright/internal/test/pgtest"
+	"github.com/mapwright/mapwright/internal/test/netproxy"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// Tests of several machines: processes with one CPU each, a real PostgreSQL server that the tests start, and the
+// Tests of several machines: processes with one CPU each, a real server of the engine that the tests start, and the
 // synthetic web. They run with the build tag cluster, in a short form or whole.
 var fullTable = flag.Bool("cluster-full", false, "run the tests of several machines in their full length")
-
-// sharedServer is the server of all tests that do not stop it: with fsync, and a synchronous standby. It ends with the
-// process of the tests.
-var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
-	primary, err := pgtest.Start("max_connections=200")
-	if err != nil {
-		return nil, err
-	}
-	if sharedStandby, err = primary.Standby("standby", nil); err != nil {
-		return nil, err
-	}
-	return primary, primary.Synchronous("standby")
-})
-
-// sharedStandby is kept here, because a server that nothing refers to is removed. Only sharedServer writes it.
-var sharedStandby *pgtest.Server
-
-// database makes a database on the shared server and returns its address, and a proxy to the server.
-func database(t *testing.T) (name string, p *pgtest.Proxy) {
-	t.Helper()
-	server, err := sharedServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name = fmt.Sprintf("t%x", cluster.NewID())
-	query(t, server.URL("postgres"), `CREATE DATABASE `+name)
-	return name, proxyTo(t, server)
-}
-
-func proxyTo(t *testing.T, s *pgtest.Server) *pgtest.Proxy {
-	t.Helper()
-	p, err := pgtest.NewProxy(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
-
-// query runs a statement.
-func query(t *testing.T, address, sql string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), address)
-	if err == nil {
-		_, err = conn.Exec(t.Context(), sql)
-		_ = conn.Close(context.WithoutCancel(t.Context()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const clusterCrawl = "table"
 
@@ -89,6 +30,7 @@ const clusterCrawl = "table"
 type fleet struct {
 	t        *testing.T
 	address  string
+	direct   string          // the address without the proxy, empty if there is none
 	web      *testweb.Server // nil if the test has another
 	settings []string        // of the crawl, with its start URLs
 	dirs     string
@@ -97,10 +39,12 @@ type fleet struct {
 }
 
 // newFleet makes a fleet without machines, on a database of its own.
-func newFleet(t *testing.T, web *testweb.Server, settings ...string) (*fleet, *pgtest.Proxy) {
+func newFleet(t *testing.T, web *testweb.Server, settings ...string) (*fleet, *netproxy.Proxy) {
 	t.Helper()
-	name, p := database(t)
-	return fleetAt(t, p.URL(name), web, settings...), p
+	d := newDatabase(t)
+	f := fleetAt(t, d.address, web, settings...)
+	f.direct = d.direct
+	return f, d.proxy
 }
 
 func fleetAt(t *testing.T, address string, web *testweb.Server, settings ...string) *fleet {

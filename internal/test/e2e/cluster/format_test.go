@@ -4,8 +4,10 @@ package cluster
 
 import (
 	"flag"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
@@ -33,8 +35,7 @@ func makeOldDatabase(t *testing.T) {
 	defer func() { e2e.Binary = ours }()
 	e2e.Binary = *oldProgram
 	web := oldWeb(t)
-	name, p := database(t)
-	f := fleetAt(t, p.URL(name), web, "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site",
+	f, _ := newFleet(t, web, "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site",
 		"--resolve", web.Resolve())
 	web.Hold(0)
 	f.start(2)
@@ -49,7 +50,11 @@ func makeOldDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sql, err := server.Dump(name)
+	u, err := url.Parse(f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql, err := server.Dump(strings.TrimPrefix(u.Path, "/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +68,7 @@ func makeOldDatabase(t *testing.T) {
 // A database that version 1123db0 has left, with a crawl whose two machines were killed, is read and the crawl
 // finished: nothing is lost, and nothing that was recorded is fetched again.
 func TestDatabaseOfAnOlderVersion(t *testing.T) {
+	onlyPostgres(t)
 	t.Parallel()
 	if *oldProgram != "" {
 		makeOldDatabase(t)

@@ -15,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
-	"github.com/mapwright/mapwright/internal/results/overview"
 	"github.com/mapwright/mapwright/internal/test/e2e"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -229,13 +226,8 @@ func (f *fleet) resting(hosts int) bool {
 		}
 	}
 	ctx := f.t.Context()
-	e, err := postgres.Open(ctx, f.direct())
-	must(err)
+	e, snap := f.engine()
 	defer e.Close()
-	crawl, err := overview.Find(ctx, e, clusterCrawl)
-	must(err)
-	snap, err := e.Look(ctx, crawl.ID, cluster.Known{})
-	must(err)
 	s, err := replay.Open(ctx, e, snap, filepath.Join(f.t.TempDir(), "state"))
 	must(err)
 	defer s.Close()
@@ -292,9 +284,7 @@ func TestClusterBlockedHost(t *testing.T) {
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
 	web := e2e.Serve(t, testweb.Config{Hosts: 3, Pages: 40, CrossHost: 0.5})
-	name, p := database(t)
-	const secret = "s3cretWord"
-	address := strings.Replace(p.URL(name), "postgres@", "postgres:"+secret+"@", 1)
+	address := newDatabase(t).address
 	got := e2e.Invocation{Args: []string{"status", "--cluster", address}}.Run(t)
 	if got.Code != 2 || !strings.Contains(got.Stderr, "the cluster has no crawl") {
 		t.Errorf("status of an empty database: %d, %s", got.Code, got.Stderr)

@@ -3,21 +3,16 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/test/e2e"
-	"github.com/mapwright/mapwright/internal/test/pgtest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -181,64 +176,6 @@ func TestClusterEngineAway(t *testing.T) {
 	e2e.AskedOnce(t, web)
 }
 
-// silence is how long ago the last beat of a session was, by the engine's clock.
-func (f *fleet) silence() (d time.Duration) {
-	f.t.Helper()
-	conn, err := pgx.Connect(f.t.Context(), f.direct())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(f.t.Context()))
-	if err := conn.QueryRow(f.t.Context(),
-		`SELECT clock_timestamp() - max(beat) FROM mapwright_session`).Scan(&d); err != nil {
-		f.t.Fatal(err)
-	}
-	return d
-}
-
-// direct is the address of the fleet's database on the shared server, without the proxy.
-func (f *fleet) direct() string {
-	f.t.Helper()
-	server, err := sharedServer()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	u, err := url.Parse(f.address)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return server.URL(strings.TrimPrefix(u.Path, "/"))
-}
-
-// servers starts a primary and a standby that it waits for, and returns both.
-func servers(t *testing.T, through *pgtest.Proxy, primary *pgtest.Server) (standby *pgtest.Server) {
-	t.Helper()
-	standby, err := primary.Standby("standby", through)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := standby.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return standby
-}
-
-func privateServer(t *testing.T) *pgtest.Server {
-	t.Helper()
-	s, err := pgtest.Start("max_connections=50")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // An engine that is stopped at once and started again, and one whose synchronous standby takes its place, lose nothing.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
@@ -246,27 +183,21 @@ func TestClusterFailover(t *testing.T) {
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
-	primary := privateServer(t)
-	standby := servers(t, nil, primary)
-	if err := primary.Synchronous("standby"); err != nil {
-		t.Fatal(err)
-	}
-	p := proxyTo(t, primary)
-	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
+	p := newPair(t, true)
+	f := fleetAt(t, p.address, web, tableCrawl(web, delay)...)
 	f.begin(3)
-	for _, step := range []func() error{primary.Crash, primary.Run} {
+	for _, step := range []func() error{p.crash, p.run} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := f.status().Done
 	f.until(f.machines[0], "the crawl goes on", func() bool { return f.status().Done > at })
-	for _, step := range []func() error{primary.Crash, standby.Promote} {
+	for _, step := range []func() error{p.crash, p.promote} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.SetServer(standby)
 	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
@@ -283,21 +214,17 @@ func TestClusterLostData(t *testing.T) {
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
-	primary := privateServer(t)
-	line := proxyTo(t, primary)
-	standby := servers(t, line, primary)
-	p := proxyTo(t, primary)
-	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
+	p := newPair(t, false)
+	f := fleetAt(t, p.address, web, tableCrawl(web, delay)...)
 	f.begin(3)
-	line.SetAway(true)
+	p.line.SetAway(true)
 	at := f.status().Done
 	f.until(f.machines[0], "more is committed than the standby has", func() bool { return f.status().Done > at+50 })
-	for _, step := range []func() error{primary.Crash, standby.Promote} {
+	for _, step := range []func() error{p.crash, p.promote} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.SetServer(standby)
 	f.finish()
 	rep := f.ends(0, "complete")
 	got := f.export()
@@ -331,7 +258,10 @@ func TestClusterBadNetwork(t *testing.T) {
 	}
 	if *fullTable {
 		p.SetDelay(5 * time.Second)
-		query(t, f.direct(), `SELECT pg_sleep(15)`)
+		from := f.now()
+		f.machines[0].Until("15 s have gone by", func() bool {
+			return f.now().Sub(from) > 15*time.Second
+		})
 		p.SetDelay(0)
 	}
 	f.finish()
@@ -371,7 +301,7 @@ func TestClusterOtherRules(t *testing.T) {
 	web.Hold(0)
 	f, _ := newFleet(t, web, tableCrawl(web, 0)...)
 	f.create()
-	query(t, f.address, `UPDATE mapwright_crawl SET identity = 'url=0 idna=0'`)
+	f.setIdentity("url=0 idna=0")
 	for _, got := range []e2e.Result{f.invoke("join", "--data-dir", f.dir(1)).Run(t),
 		f.invoke("export", "--output", t.TempDir()).Run(t)} {
 		if got.Code != 2 || !strings.Contains(got.Stderr, "url=0 idna=0") || !strings.Contains(got.Stderr, "url=1") {
