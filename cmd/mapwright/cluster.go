@@ -107,15 +107,6 @@ func (c *command) openEngine(address string) (e cluster.Engine, err error) {
 	return e, nil
 }
 
-// openToWork is openEngine for a machine that works on a crawl: it prints what the engine says about itself.
-func (c *command) openToWork(address string) (cluster.Engine, error) {
-	e, err := c.openEngine(address)
-	if d, ok := e.(interface{ Durability() string }); ok && err == nil && !c.quiet {
-		fmt.Fprintln(c.err, "mapwright: "+d.Durability())
-	}
-	return e, err
-}
-
 // atCrawl calls do with a snapshot of the crawl of several machines that --name names. Without a name it takes the only
 // crawl; if there are several, the error is overview.ErrSeveral.
 func (c *command) atCrawl(address string, do func(cluster.Engine, *cluster.Snapshot) error) error {

@@ -113,7 +113,7 @@ func (m *machine) crawl(s *config.Settings, starts []datadir.Start) error {
 		return refusal(err)
 	}
 	var err error
-	if m.engine, err = m.openToWork(m.address); err != nil {
+	if m.engine, err = m.openEngine(m.address); err != nil {
 		return err
 	}
 	defer m.engine.Close()
@@ -177,10 +177,13 @@ type machine struct {
 // join works on a crawl until it ends. If a session ends before the crawl, join begins another.
 func (m *machine) join() (err error) {
 	if m.engine == nil {
-		if m.engine, err = m.openToWork(m.address); err != nil {
+		if m.engine, err = m.openEngine(m.address); err != nil {
 			return err
 		}
 		defer m.engine.Close()
+	}
+	if d, ok := m.engine.(interface{ Durability() string }); ok && !m.quiet {
+		fmt.Fprintln(m.err, "mapwright: "+d.Durability())
 	}
 	if m.id, err = machineID(m.dir); err != nil {
 		return refusal(err)

@@ -21,7 +21,7 @@ const versionKey = "mapwright:schema"
 
 // A server is what a server says about itself.
 type server struct {
-	version  string
+	name     string // of the program and its version
 	aof      bool
 	fsync    string // appendfsync, empty if the server does not tell
 	save     string // when it saves a snapshot, empty for never or if the server does not tell
@@ -35,11 +35,15 @@ func (e *Engine) check(ctx context.Context) error {
 		return err
 	}
 	s := &e.server
-	s.version = info["redis_version"]
+	version := info["redis_version"] // of Valkey, the version of Redis that it is like
+	s.name = "Redis " + version
+	if v := info["valkey_version"]; v != "" {
+		s.name = "Valkey " + v
+	}
 	s.aof = info["aof_enabled"] == "1"
 	s.replicas, _ = strconv.Atoi(info["connected_slaves"])
-	if !atLeast(s.version, 6, 2) {
-		return usage("the server has version %s: Redis 6.2 or Valkey 7.2 is needed", s.version)
+	if !atLeast(version, 6, 2) {
+		return usage("the server is %s: Redis 6.2 or Valkey 7.2 is needed", s.name)
 	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		return usage("the server's setting maxmemory-policy is %s: it would delete parts of a crawl when its memory "+
@@ -125,6 +129,7 @@ func (e *Engine) Durability() string {
 	default:
 		crash = "appendonly is off: a crash of the server can lose the whole crawl; turn appendonly on"
 	}
+	crash = s.name + ": " + crash
 	switch {
 	case s.replicas == 0:
 		return crash + "; no replica"

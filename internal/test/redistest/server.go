@@ -106,36 +106,34 @@ func (s *Server) start(port int) error {
 		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--repl-diskless-sync-delay", "0",
 		"--pidfile", filepath.Join(s.dir, "pid")},
 		s.settings...)
-	var out bytes.Buffer
+	// Output goes to a file: a pipe would need a goroutine as long as the server runs.
+	out, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
 	cmd := exec.Command(s.program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &out, &out
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// A server that is killed does not write its file.
+	s.process = cmd
+	// The file is written here, because the server writes it later.
 	if err := os.WriteFile(filepath.Join(s.dir, "pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
 		return err
 	}
-	s.process = cmd
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		_, err := s.do(port, "PING")
 		if answer, ok := errors.AsType[driver.Error](err); err == nil || ok && strings.HasPrefix(string(answer), "NOAUTH") {
 			return nil
 		}
-		select {
-		case <-ended:
-			return fmt.Errorf("the server ended: %s", out.Bytes())
-		case <-time.After(20 * time.Millisecond):
+		log, _ := os.ReadFile(out.Name())
+		ended := bytes.Contains(log, []byte("Failed listening")) || bytes.Contains(log, []byte("FATAL"))
+		if ended || time.Now().After(deadline) {
+			return errors.Join(fmt.Errorf("the server does not answer: %w: %s", err, log), s.Crash())
 		}
-		if time.Now().After(deadline) {
-			return errors.New("the server does not answer after two minutes")
-		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -149,14 +147,12 @@ func (s *Server) end(signal syscall.Signal) error {
 	if s.process == nil {
 		return errors.New("the server does not run")
 	}
-	process := s.process.Process
+	process := s.process
 	s.process = nil
-	if err := process.Signal(signal); err != nil {
+	if err := process.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	for process.Signal(syscall.Signal(0)) == nil { // until its end was waited for
-		time.Sleep(5 * time.Millisecond)
-	}
+	_ = process.Wait() // it says that the process was killed
 	return os.RemoveAll(filepath.Join(s.dir, "pid"))
 }
 
