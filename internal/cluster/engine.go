@@ -23,6 +23,9 @@ var (
 	// ErrAway means that the engine could not be reached or is restarting. A Commit with this error has changed
 	// nothing. Any other call may or may not have had its effect, and can be repeated.
 	ErrAway = errors.New("the engine cannot be reached")
+	// ErrFull means that the engine has no room for a batch. A Commit with this error has changed nothing, and can be
+	// repeated.
+	ErrFull = errors.New("the engine has no room for more")
 	// ErrNoCrawl means that the crawl does not exist, or was deleted.
 	ErrNoCrawl = errors.New("there is no such crawl")
 	// ErrExists means that there is a crawl of that name or identifier.
@@ -91,7 +94,7 @@ type Members interface {
 
 // A Log holds the rows of all partitions and what sessions send to each other.
 type Log interface {
-	// Commit makes a batch durable, all or nothing. After ErrUnknown and ErrAway the
+	// Commit makes a batch durable, all or nothing. After ErrUnknown, ErrAway and ErrFull the
 	// same batch must be sent again; a batch that was committed before succeeds.
 	Commit(ctx context.Context, s Session, b *Batch) error
 	// Read returns rows of a partition's log after a place, in order: at least one if there is one, and none after the

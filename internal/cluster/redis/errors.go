@@ -15,13 +15,16 @@ import (
 
 // awayCodes begin errors of a server that cannot work now, and may later: it starts, has lost its disk or memory, is a
 // replica, or waits for one.
-var awayCodes = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "OOM",
+var awayCodes = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", outOfMemory,
 	"MISCONF", "NOREPLICAS", "UNBLOCKED", "UNKILLABLE", "max number of clients reached"}
 
 // refusedCodes begin errors of a server that does not let the user in. For a machine that works that is as if the
 // server were away: its administrator has to repair it.
 var refusedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password", "DENIED",
 	"AUTH <password> called without any password", "Client sent AUTH, but no password is set"}
+
+// outOfMemory begins the error of a server that has used all of maxmemory.
+const outOfMemory = "OOM"
 
 // movedCodes begin errors of a server that is not the one to ask any more.
 var movedCodes = []string{"READONLY", "MASTERDOWN", "LOADING"}
@@ -62,7 +65,9 @@ func (e *Engine) classify(doing string, err error, unknown bool) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	case done && unknown:
 		kind = cluster.ErrUnknown
-	case unsent, answered && (hasCode(err, awayCodes) || hasCode(err, refusedCodes)), errors.Is(err, errFull):
+	case unknown && hasCode(err, []string{outOfMemory}):
+		kind = cluster.ErrFull
+	case unsent, answered && (hasCode(err, awayCodes) || hasCode(err, refusedCodes)):
 		kind = cluster.ErrAway
 	case answered && !done:
 		return fmt.Errorf("%s: %s", doing, e.redact(err.Error()))
@@ -89,7 +94,7 @@ func contextError(err error) error {
 // isOurs reports whether an error was made by this package and not by the client.
 func isOurs(err error) bool {
 	for _, known := range []error{cluster.ErrFenced, cluster.ErrRolledBack, cluster.ErrNoCrawl, cluster.ErrExists,
-		cluster.ErrNewer} {
+		cluster.ErrNewer, cluster.ErrFull} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -16,7 +16,7 @@ func (e *Engine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch
 		return err
 	}
 	if text := e.full.Load(); text != nil {
-		return e.classify("commit", fmt.Errorf("%w: %s", errFull, *text), true)
+		return e.classify("commit", fmt.Errorf("%w: %s", cluster.ErrFull, *text), true)
 	}
 	r, err := e.write(ctx, s.Crawl, "commit", commitArgs(s, b)...)
 	if err == nil && len(r) == 3 { // the answer names a partition that does not fit

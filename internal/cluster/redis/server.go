@@ -64,7 +64,7 @@ func (e *Engine) check(ctx context.Context) error {
 // checkVersion compares the version of the keys with that of this program. A user who may not write reads only.
 func (e *Engine) checkVersion(ctx context.Context) error {
 	set, err := driver.Int(e.client.do(ctx, "SETNX", versionKey, schemaVersion))
-	if err != nil && !hasCode(err, []string{"NOPERM", "OOM"}) {
+	if err != nil && !hasCode(err, []string{"NOPERM", outOfMemory}) {
 		return err
 	}
 	if set == 1 {
@@ -147,9 +147,6 @@ const (
 	fullAt, roomAt = 95, 92
 )
 
-// errFull means that the server has no memory for more.
-var errFull = errors.New("the server's memory is nearly used up")
-
 // measure finds out whether the server has memory for more.
 func (e *Engine) measure(ctx context.Context) {
 	info, err := e.info(ctx, "memory")
@@ -166,8 +163,8 @@ func (e *Engine) measure(ctx context.Context) {
 		e.full.Store(nil)
 		return
 	}
-	text := fmt.Sprintf("%s of maxmemory %s: the crawl pauses until there is room; raise maxmemory, or delete "+
-		"something", humanize.IBytes(used), humanize.IBytes(most))
+	text := fmt.Sprintf("the server uses %s of maxmemory %s: the crawl pauses until there is room; raise maxmemory, "+
+		"or delete something", humanize.IBytes(used), humanize.IBytes(most))
 	e.full.Store(&text)
 }
 

@@ -36,8 +36,9 @@ func isAway(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// repeat makes a call until the engine has answered it, or ctx has ended.
+// repeat makes a call until the engine has answered it, or ctx has ended. An engine without room is asked again too.
 func (c *calls) repeat(ctx context.Context, call func(context.Context) error) error {
+	full := false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		attempt, cancel := context.WithTimeout(ctx, callTimeout)
 		err := call(attempt)
@@ -45,8 +46,18 @@ func (c *calls) repeat(ctx context.Context, call func(context.Context) error) er
 		if ctx.Err() != nil && err != nil {
 			return context.Cause(ctx)
 		}
-		c.answered(err)
-		if !isAway(err) {
+		switch {
+		case errors.Is(err, cluster.ErrFull):
+			if !full {
+				c.log.Warn("paused: the engine has no room; nothing more is recorded until it has", "error", err)
+			}
+			full = true
+		case isAway(err):
+			c.answered(err)
+		default:
+			if c.answered(err); full {
+				c.log.Info("the engine has room again")
+			}
 			return err
 		}
 		sleep(ctx, pause)

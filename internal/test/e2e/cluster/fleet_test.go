@@ -137,6 +137,10 @@ type clusterStatus struct {
 	MaxURLs  int              `json:"max_urls"`
 	Run      int              `json:"run"`
 	Machines []clusterMachine `json:"machines"`
+	Memory   struct {
+		Used  int `json:"used"`
+		Crawl int `json:"crawl"`
+	} `json:"server_memory"`
 }
 
 type clusterMachine struct {
