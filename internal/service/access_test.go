@@ -15,6 +15,7 @@ import (
 
 // Credentials that a user gives go to their origins, and are shown nowhere. No caller can name a file of the server.
 func TestCredentialsOfUsers(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	got := map[string]bool{} // guarded by mu; by host, whether a password arrived
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

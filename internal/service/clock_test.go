@@ -44,6 +44,7 @@ func startWebInBubble(t *testing.T, cfg testweb.Config) (*testweb.Server, []conf
 // user has paused it, and each page is counted once, in its month. The service is stopped for most of a month, since it
 // looks at the clock each second.
 func TestMonthsTurnDuringPauses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
 		o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: base, Fetcher: client}
@@ -98,6 +99,7 @@ func TestMonthsTurnDuringPauses(t *testing.T) {
 // The clock was set back over the end of a month. What was booked while it was ahead stays in that month, and pages are
 // reserved in the present one.
 func TestClockSetBackOverAMonth(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ts := openService(t, Options{RecordsOnly: true})
 		ts.setPlan(Plan{PagesPerMonth: 100})

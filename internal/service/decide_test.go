@@ -12,6 +12,7 @@ import (
 
 // Every state with every command: the new state, what is desired then, and the event; or a refusal.
 func TestEveryStateAndCommand(t *testing.T) {
+	t.Parallel()
 	const refused = State("refused")
 	type result struct {
 		state   State
@@ -105,6 +106,7 @@ func TestEveryStateAndCommand(t *testing.T) {
 
 // A partial crawl is resumed only after the limit that it has used is raised.
 func TestResumeNeedsARaisedLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		maxURLs, duration string
 		refused           bool
@@ -119,6 +121,7 @@ func TestResumeNeedsARaisedLimit(t *testing.T) {
 }
 
 func TestQueueOrder(t *testing.T) {
+	t.Parallel()
 	e := func(id, account string, priority int, age int64) *entry {
 		return &entry{id: id, account: account, priority: priority, queuedAt: 1000 - age}
 	}

@@ -13,6 +13,7 @@ import (
 
 // A crawl that uses up the disk of its plan while it runs is paused, once, and goes on when the plan allows more.
 func TestDiskOfAPlanWhileRunning(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 30})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(10)
@@ -46,6 +47,7 @@ func TestDiskOfAPlanWhileRunning(t *testing.T) {
 // A sitemap without end does not fill the disk beyond the plan of its crawl, though nothing else ends the crawl. It can
 // be cancelled then.
 func TestDiskOfAPlanAndASitemapWithoutEnd(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/robots.txt":

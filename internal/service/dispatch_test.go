@@ -23,6 +23,7 @@ import (
 // While little disk is free nothing starts and what runs pauses; when there is more, all go on by themselves and
 // nothing is lost.
 func TestDiskFillsUp(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 60})
 	var free atomic.Int64
 	const least = 1 << 30
@@ -50,6 +51,7 @@ func TestDiskFillsUp(t *testing.T) {
 
 // Safe crawls run one at a time. Those that wait hold no crawl slot, and say for what they wait.
 func TestSafeCrawlsTakeTurns(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Hosts: 3, Pages: 5})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 2}).run()
 	web.Hold(1)
@@ -74,6 +76,7 @@ func TestSafeCrawlsTakeTurns(t *testing.T) {
 
 // The crawls of an account do not take more slots than its plan allows, and the reason says so.
 func TestPlanLimits(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Hosts: 3, Pages: 8})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 3})
 	ts.setPlan(Plan{MaxCrawls: 1, MaxURLs: 6, MaxQueued: 2})
@@ -138,6 +141,7 @@ func awaitStep(ts *testService, id string, want func(*Crawl) bool) {
 
 // A limit that is raised while a crawl runs holds at once.
 func TestEditWhileRunning(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(5)
@@ -172,6 +176,7 @@ func TestEditWhileRunning(t *testing.T) {
 // Every limit can be changed while a crawl runs. For those that the run itself does not change, it begins again, in the
 // same state and with nothing lost or fetched twice; a command that comes meanwhile is obeyed.
 func TestEveryLimitWhileRunning(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		begin   []string // settings
@@ -219,6 +224,7 @@ func TestEveryLimitWhileRunning(t *testing.T) {
 
 // What says which settings are limits names settings, all of the group.
 func TestLimitSettings(t *testing.T) {
+	t.Parallel()
 	table := map[string]config.Entry{}
 	for _, e := range new(config.Settings).Table() {
 		table[e.Name] = e
@@ -235,6 +241,7 @@ func TestLimitSettings(t *testing.T) {
 
 // A host says which running crawls do not ask it any more, to those who may see them.
 func TestBlockedOn(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 5})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(1)
@@ -265,6 +272,7 @@ func TestBlockedOn(t *testing.T) {
 
 // The budgets of a crawl are its share of the memory of the service.
 func TestBudgets(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	ts.submit(ts.admin, "https://a.test/")
 	rows, err := loadRows(t.Context(), ts.db.Read(), true, "")
@@ -293,6 +301,7 @@ func TestBudgets(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
 	web.Hold(10)
@@ -316,6 +325,7 @@ func TestCancel(t *testing.T) {
 
 // After a restore a row without a directory is failed, and a directory without a row is listed and stays.
 func TestRestoredDatabase(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 5})
 	dir := t.TempDir()
 	ts := openService(t, Options{Dir: dir, Base: quick(web)}).run()
@@ -357,6 +367,7 @@ func TestRestoredDatabase(t *testing.T) {
 // After three unclean ends within ten minutes the crawls that ran come back one at a time, and one with which the
 // process ends again stays paused.
 func TestUnstableProcess(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 5})
 	const least = 1 << 30
 	var free atomic.Int64
@@ -431,6 +442,7 @@ func TestUnstableProcess(t *testing.T) {
 
 // Only one process runs the crawls of a directory; others may read and write records.
 func TestOneProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ts := openService(t, Options{Dir: dir})
 	if _, err := Open(t.Context(), Options{Dir: dir}); err == nil {
@@ -451,6 +463,7 @@ func TestOneProcess(t *testing.T) {
 
 // When the scope of a paused crawl is changed, pending URLs outside of it end as excluded, without a request.
 func TestScopeOfAPausedCrawl(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	c := ts.submitPaused(web, 10)
@@ -472,6 +485,7 @@ func TestScopeOfAPausedCrawl(t *testing.T) {
 
 // The hosts that a paused crawl may ask can be changed: pending URLs of others end as excluded, without a request.
 func TestHostsOfAPausedCrawl(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30, CrossHost: 0.5})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(10)
@@ -501,6 +515,7 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 // A paused crawl that gets a wider scope reads pages again whose links it left out, and so does a recrawl after a
 // complete one.
 func TestWiderScopeOfAPausedCrawl(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(4)
@@ -534,6 +549,7 @@ func TestWiderScopeOfAPausedCrawl(t *testing.T) {
 // A crawl that waits can be changed in everything, its plan too. Of a plan that has become smaller only what the
 // request itself asks for is refused, and every fault of it is named.
 func TestEditOfAWaitingCrawl(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
 	priority := 9
@@ -595,6 +611,7 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 
 // Limits that are nearly used are durable events.
 func TestLimitWarnings(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	// One request at a time: of several that begin together, the last one may be the first to look.
@@ -613,6 +630,7 @@ func TestLimitWarnings(t *testing.T) {
 
 // The running crawls of an account that is disabled pause, and go on by themselves when it is enabled.
 func TestDisabledAccount(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	account, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
@@ -641,6 +659,7 @@ func TestDisabledAccount(t *testing.T) {
 
 // A plan that becomes safe caps the crawls that run under it at once.
 func TestPlanBecomesSafe(t *testing.T) {
+	t.Parallel()
 	t.Run("plan", func(t *testing.T) { planBecomesSafe(t, func(ts *testService) { ts.setPlan(Plan{Safe: true}) }) })
 	t.Run("account", func(t *testing.T) {
 		planBecomesSafe(t, func(ts *testService) {
@@ -680,6 +699,7 @@ func planBecomesSafe(t *testing.T, change func(*testService)) {
 
 // The caller of an account finds its own crawls only, and only with valid keys.
 func TestAccountsAreApart(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	other, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
 	if err != nil {
@@ -735,6 +755,7 @@ func TestAccountsAreApart(t *testing.T) {
 // A submission with an idempotency key is accepted once; another one with the same key is refused; all faults of one
 // are named.
 func TestSubmissions(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	long := "https://www.example.com/" + strings.Repeat("x", 4000)
 	sub := Submission{StartURLs: []string{long}, Name: strings.Repeat("n", 200), Labels: []string{"l"},
@@ -816,6 +837,7 @@ func TestShortForms(t *testing.T) {
 // A start URL with a password is refused, and not repeated in the answer. One that an earlier version stored is not
 // shown, and does not prevent the crawl.
 func TestPasswordsInStartURLs(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 3})
 	ts := openService(t, Options{Base: quick(web)})
 	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://example.com/",

@@ -14,6 +14,7 @@ import (
 
 // What a caller asks for is judged while another transaction is under way. Only what is accepted waits for it.
 func TestJudgedBeforeTheTransaction(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	hosts := []string{"a.test"}
 	account, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts})
@@ -47,6 +48,7 @@ func TestJudgedBeforeTheTransaction(t *testing.T) {
 
 // The records of a run do not read what its crawl was submitted with, which may be large: all who write wait for them.
 func TestRecordsReadNoInput(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 8})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(2)
@@ -93,6 +95,7 @@ func (ts *testService) editWhile(id string, e Edit, meanwhile func()) error {
 
 // An edit of a crawl that changes while it is judged is judged again.
 func TestEditMeetsAnotherChange(t *testing.T) {
+	t.Parallel()
 	name := "renamed"
 	starts := Edit{StartURLs: &[]string{"https://b.test/"}, Name: &name}
 	for _, c := range []struct {
@@ -169,6 +172,7 @@ func begin(ts *testService, id string) {
 
 // Of many edits at once none is lost, and none is recorded in part.
 func TestEditsAtOnce(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	id := ts.submit(ts.admin, "https://a.test/").ID
 	settings := []string{"max_urls", "max_depth", "max_urls_per_host", "max_body_size"}

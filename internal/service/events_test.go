@@ -11,6 +11,7 @@ import (
 // Events are the same from memory and from the database, whatever the first one is, and also when more are added than
 // are kept in memory.
 func TestRecentEvents(t *testing.T) {
+	t.Parallel()
 	long.Test(t)
 	ts := openService(t, Options{RecordsOnly: true})
 	add := func(n int) {
@@ -62,6 +63,7 @@ func TestRecentEvents(t *testing.T) {
 // Events and the audit log are removed in bounded steps when they were kept long enough, never before webhooks were
 // told, and never one behind one that stays. A client that misses some is told so, and no other.
 func TestOldEventsAreRemoved(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{KeepEvents: 24 * time.Hour, KeepAudit: 48 * time.Hour})
 	now := time.Now()
 	old := func(table string, ids string, age time.Duration) {

@@ -17,6 +17,7 @@ import (
 // half of its share. In a bubble each request takes exactly the latency of the web, so the shares do not depend on the
 // machine.
 func TestFiftyCrawlsOneHuge(t *testing.T) {
+	t.Parallel()
 	long.Test(t)
 	const crawls, hosts, pages, workers, latency, long = 50, 49 + 80, 80, 150, 100 * time.Millisecond, 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {

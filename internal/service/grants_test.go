@@ -20,6 +20,7 @@ func faultsOf(err error) (fields []string) {
 // A safe plan that a tenant chooses lifts nothing that the plan of the account refuses, at the submission or at the
 // start.
 func TestSafePlanLiftsNothing(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 20, MaxPriority: 4,
 		Refused: []string{"header", "extract"}}); err != nil {
@@ -54,6 +55,7 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 // A crawl that hosts of its account allowed is not crawled again, or resumed, without these hosts. One that has lost
 // some of them is bound to the others.
 func TestWithdrawnHosts(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	grant := func(hosts ...string) {
 		t.Helper()

@@ -33,6 +33,7 @@ func refusedBy(t *testing.T, what string, err error, field, code string) {
 // What a caller submits is bounded in bytes and in the length of its lists, with a submission, a change and a recrawl
 // alike.
 func TestInputIsBounded(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	tenant := &Caller{Account: ts.admin.Account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
 	for _, c := range []struct{ name, key, value, field, code string }{
@@ -80,6 +81,7 @@ func TestInputIsBounded(t *testing.T) {
 
 // Lists of crawls have neither settings nor more than the first start URLs; a crawl has its settings.
 func TestListsLeaveOutWhatIsLarge(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	starts := make([]string, 200)
 	for i := range starts {
@@ -124,6 +126,7 @@ func TestListsLeaveOutWhatIsLarge(t *testing.T) {
 
 // A part of a list is bounded in bytes, whatever crawls hold, and the parts together have each crawl once and in order.
 func TestPartsOfListsAreBounded(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	var want []string
 	for i := range 12 {
@@ -172,6 +175,7 @@ func TestPartsOfListsAreBounded(t *testing.T) {
 
 // Of the errors and warnings of a report the database keeps the first ones, and says how many there are.
 func TestTextsOfReportsAreBounded(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{})
 	c := ts.submit(ts.admin, "https://a.test/")
 	var lines []string
@@ -214,6 +218,7 @@ func TestTextsOfReportsAreBounded(t *testing.T) {
 
 // What is submitted counts as disk of the account, and cannot exceed what its plan allows.
 func TestInputCountsAsDisk(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{Base: quickAt("*:443:127.0.0.1:1")})
 	used := func() int64 {
 		t.Helper()

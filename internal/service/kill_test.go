@@ -167,6 +167,7 @@ func (c *child) kill() {
 
 // A process that is killed in any state loses no crawl, runs none twice, and the quota is exact to the page.
 func TestKilledInEveryState(t *testing.T) {
+	t.Parallel()
 	const middle, pauseAsked EventType = "middle", "pause asked for"
 	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, pauseAsked, CrawlPausing, CrawlPaused,
 		CrawlResumed, CrawlFinishing, CrawlFinished} {
@@ -262,6 +263,7 @@ func checkFiles(t *testing.T, ts *testService, id string) {
 
 // A deletion that was interrupted goes on, and the pages stay used.
 func TestKilledWhileDeleting(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 30})
 	dir, slot := t.TempDir(), t.TempDir()+"/slot"
 	ts := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
@@ -295,6 +297,7 @@ func TestKilledWhileDeleting(t *testing.T) {
 // them and the record of its end. The crawl is never complete without its files, and the next process brings it to its
 // end without asking for a page again.
 func TestKilledBetweenStateAndOutputs(t *testing.T) {
+	t.Parallel()
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written=%t", written), func(t *testing.T) {
 			t.Parallel()
@@ -371,6 +374,7 @@ func awaitFile(t *testing.T, path string) {
 // What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations
 // are made from a crawl that has ended: some cannot be met by a kill from outside.
 func TestKilledBetweenTwoSteps(t *testing.T) {
+	t.Parallel()
 	const finishing, deleting = "UPDATE crawl SET state = 'finishing' WHERE id = ?",
 		"UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id = ?"
 	remove := func(ts *testService, id string) error { return os.RemoveAll(ts.crawlDir(id)) }
@@ -443,6 +447,7 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 // A crawl that is to be cancelled when the process is killed is cancelled by the next one, with the outputs of what was
 // found.
 func TestKilledWhileCancelling(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
 	ts := openService(t, o)
@@ -470,6 +475,7 @@ func TestKilledWhileCancelling(t *testing.T) {
 
 // A recrawl that is killed goes on, and the outputs of the generation before are there until then.
 func TestKilledWhileRecrawling(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
 	ts := openService(t, o).run()

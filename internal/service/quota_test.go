@@ -10,6 +10,7 @@ import (
 // Pages are booked in the UTC month in which they were reserved, none is booked twice, and what a crawl does not need
 // goes back. Clocks that jump do no harm.
 func TestQuotaOverMonths(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		ts := openService(t, Options{Dir: dir})

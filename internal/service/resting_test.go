@@ -44,6 +44,7 @@ func recorded(ts *testService, id string) (n int, err error) {
 // The pages of a crawl that does not run and has written no files can be read. Its start waits for readers, and they
 // for it: neither fails for the other.
 func TestRecordedPages(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
 	web.Hold(20)
@@ -113,6 +114,7 @@ func isUnavailable(err error) bool {
 // A search that few pages pass ends when its time is over, and goes on behind the last page that it has read: it finds
 // each page once.
 func TestSearchOfRecordedPages(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 100}) // more than are under way when it is paused
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(20)
@@ -152,6 +154,7 @@ func TestSearchOfRecordedPages(t *testing.T) {
 
 // No more than a few stores are open for readers at once.
 func TestRecordedOfManyCrawls(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 2})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 2}).run()
 	var all []string
@@ -190,6 +193,7 @@ func TestRecordedOfManyCrawls(t *testing.T) {
 // An account that reads as many of its crawls as it can leaves stores for others, one by one, and has its own share
 // again when its readers have ended.
 func TestRestingStoresOfAccounts(t *testing.T) {
+	t.Parallel()
 	r := newRestingStores()
 	r.open()
 	release := make(chan struct{})
@@ -262,6 +266,7 @@ func TestRestingStoresOfAccounts(t *testing.T) {
 
 // An index of pages that is missing is made from the store, with the same files; while the crawl runs it is not.
 func TestMakeIndex(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 30})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	c := ts.awaitState(ts.submit(ts.admin, web.StartURLs()[0]).ID, Complete)

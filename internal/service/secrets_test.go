@@ -18,6 +18,7 @@ import (
 // What a user reads of a crawl has nothing of the operator in it: no setting, no path, no address of the network, no
 // command. The operator's headers go to the origins that the operator names, and not to where a crawl starts.
 func TestNothingOfTheOperator(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	got := map[string]http.Header{} // guarded by mu; by host
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,6 +117,7 @@ func TestNothingOfTheOperator(t *testing.T) {
 
 // A header of the operator that may be a credential needs origins that it is for.
 func TestOperatorHeadersNeedOrigins(t *testing.T) {
+	t.Parallel()
 	for header, refused := range map[string]bool{"Authorization: x": true, "Accept-Language: de": false} {
 		o := Options{Dir: t.TempDir(), RecordsOnly: true, Base: []config.Layer{{"header": {Texts: []string{header},
 			From: "test"}}}}
@@ -132,6 +134,7 @@ func TestOperatorHeadersNeedOrigins(t *testing.T) {
 // A client certificate of the operator would be shown to the hosts of users, and a file that cannot be read would fail
 // their crawls.
 func TestOperatorFiles(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{"client-cert": "users of the service",
 		"basic-auth": "users of the service", "ca-file": "no such file"} {
 		layer := config.Layer{name: {Texts: []string{"@" + filepath.Join(t.TempDir(), "none.pem")}, From: "test"}}
@@ -143,6 +146,7 @@ func TestOperatorFiles(t *testing.T) {
 
 // A crawl that fails tells its user no path of the server.
 func TestFailureWithoutPaths(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(site.Close)
 	base := config.Layer{"resolve": {Texts: []string{"*:80:" + site.Listener.Addr().String()}, From: "test"}}

@@ -205,6 +205,7 @@ func (ts *testService) setPlan(p Plan) {
 }
 
 func TestCrawlToItsEnd(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	c := ts.submit(ts.admin, web.StartURLs()[0])
@@ -269,6 +270,7 @@ func awaitGone(ts *testService, id string) {
 
 // A paused crawl holds no slot, goes on where it was, and asks for no page twice that was finished.
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
 	web.Hold(20)
@@ -311,6 +313,7 @@ func TestPauseAndResume(t *testing.T) {
 
 // A quota that is used up pauses a crawl exactly there; when there is more, it goes on by itself and loses nothing.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 40})
 	ts := openService(t, Options{Base: quick(web)})
 	ts.setPlan(Plan{PagesPerMonth: 57})

@@ -8,6 +8,7 @@ import (
 
 // Who has logged in once needs no login link, also when the audit log does not say so any more.
 func TestNeedsLogin(t *testing.T) {
+	t.Parallel()
 	for name, byKey := range map[string]bool{"login link": false, "key": true} {
 		t.Run(name, func(t *testing.T) {
 			ts := openService(t, Options{RecordsOnly: true})
@@ -53,6 +54,7 @@ func TestNeedsLogin(t *testing.T) {
 
 // A key has a bounded number of sessions: another one ends the oldest of the same key.
 func TestSessionsOfAKey(t *testing.T) {
+	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
 	begin := func(key Key) string {
 		t.Helper()

@@ -70,6 +70,7 @@ func (ts *testService) get(id string) *Crawl {
 // attempts to write its files come later and later. If there is space in time, it has files; else it says why not, and
 // its pages can be read.
 func TestCancelOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		pause bool          // it is paused by a key before the disk is full; else it finds the disk full
@@ -149,6 +150,7 @@ func TestCancelOnAFullDisk(t *testing.T) {
 // A pause gives the disk back that a running crawl takes. That alone does not make the crawl go on: it would pause
 // again at once.
 func TestPauseFreesDisk(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
 		disk := newFakeDisk()
@@ -183,6 +185,7 @@ func TestPauseFreesDisk(t *testing.T) {
 // A recrawl that is cancelled, in whatever state, leaves the crawl as the last generation that ended left it, with its
 // files; the next recrawl is another generation.
 func TestCancelledRecrawl(t *testing.T) {
+	t.Parallel()
 	for _, at := range []State{Queued, Running, Pausing, Paused} {
 		t.Run(string(at), func(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 40, Hosts: 2})
@@ -287,6 +290,7 @@ func filesOf(t *testing.T, ts *testService, id string) (list []string) {
 // When there are pages of the quota again, the crawl that was submitted first goes on before one that was submitted
 // while it was paused.
 func TestOlderGoesOnFirst(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1})
 	ts.setPlan(Plan{PagesPerMonth: 10})
@@ -314,6 +318,7 @@ func TestOlderGoesOnFirst(t *testing.T) {
 
 // A request that is repeated gets the answer of the first, whatever became of the crawl.
 func TestRepeatedSubmission(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 5})
 	ts := openService(t, Options{Base: quick(web)})
 	sub := Submission{StartURLs: web.StartURLs()[:1], Name: "first", Settings: raw("max_urls", "4", "exclude", `["x"]`)}
@@ -350,6 +355,7 @@ func TestRepeatedSubmission(t *testing.T) {
 // However commands, the disk, the quota, the account and restarts meet: every crawl that is cancelled is cancelled in
 // the end, a change of state is one event, and nothing is tried without pause.
 func TestStatesMeet(t *testing.T) {
+	t.Parallel()
 	long.Test(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -473,6 +479,7 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 // Requests are answered while a new process reads what the crawls have left: a command that is accepted then holds,
 // whether the crawls go on or wait for their turn.
 func TestCommandsDuringRecovery(t *testing.T) {
+	t.Parallel()
 	for _, ends := range []int{1, uncleanEnds} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 60})
@@ -520,6 +527,7 @@ func TestCommandsDuringRecovery(t *testing.T) {
 // After a kill a crawl shows what its store has, and the disk that it takes then, before it runs again: also one whose
 // row was never written while it ran, and one that waits because the server ended too often.
 func TestCountsAfterAKill(t *testing.T) {
+	t.Parallel()
 	for _, ends := range []int{1, uncleanEnds} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 60})

@@ -11,6 +11,7 @@ import (
 // The process is asked to end after any transaction of a start, of a new crawl and of one that is crawled again. The
 // next process goes on with the crawl, and it comes to its end.
 func TestEndedWithNoticeDuringAStart(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]func(ts *testService, id string){
 		"new": func(*testService, string) {},
 		"recrawl": func(ts *testService, id string) {

@@ -57,6 +57,7 @@ func permissions() []config.Permission {
 // Every setting with a usual value and with one beyond what is free, by every kind of caller: it passes exactly if its
 // permission says so, and a refusal names it. A setting without a permission fails.
 func TestEverySettingByEveryCaller(t *testing.T) {
+	t.Parallel()
 	callers := []struct {
 		name   string
 		admin  bool
@@ -161,6 +162,7 @@ func load(t *testing.T, s settingsRequest, settings map[string]any) (*config.Loa
 }
 
 func TestSubmissionNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	s := settingsRequest{startHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"},
 		hosts: []string{"own.test"}}
 	s.settings = json.RawMessage(`{"max_urls": "many", "shards": 2, "profile": "own-site", "proxy": "http://p.test", "max_pages": 3, "max-depth": 1, "colour": "red", "start_url": "x",
@@ -193,6 +195,7 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 
 // Ranges hold for every caller, and are judged with the submission.
 func TestSubmissionOutOfRange(t *testing.T) {
+	t.Parallel()
 	loaded, faults := load(t, settingsRequest{admin: true}, map[string]any{"max_retries": 251,
 		"probe_after_successes": 60_001, "max_adaptive_delay_secs": 1e6, "base_delay_ms": -1, "duration": "100000h"})
 	if loaded != nil || len(faults) != 5 {
@@ -206,6 +209,7 @@ func TestSubmissionOutOfRange(t *testing.T) {
 }
 
 func TestSubmissionForms(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`,
 		`{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
 		s := settingsRequest{settings: json.RawMessage(text)}
@@ -224,6 +228,7 @@ func TestSubmissionForms(t *testing.T) {
 
 // What is given to a granted account stays with its hosts.
 func TestGrantedHosts(t *testing.T) {
+	t.Parallel()
 	hosts := []string{"own.test", "*.own.test"}
 	for _, c := range []struct {
 		starts []string
@@ -254,6 +259,7 @@ func TestGrantedHosts(t *testing.T) {
 }
 
 func TestUserAgentIsExtended(t *testing.T) {
+	t.Parallel()
 	base := config.Layer{"user-agent": {Texts: []string{"Acme/2"}, From: "flag"}}
 	for text, want := range map[string]bool{
 		"Acme/2": true, "Acme/2 (team a)": true, "Acme/21": false, "": false, fetch.DefaultUserAgent: false,
@@ -272,6 +278,7 @@ func TestUserAgentIsExtended(t *testing.T) {
 
 // A plan that is safe keeps a crawl safe.
 func TestSafeBase(t *testing.T) {
+	t.Parallel()
 	base := config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan free"}}
 	loaded, faults := load(t, settingsRequest{base: []config.Layer{base}, hosts: []string{"own.test"}},
 		map[string]any{"profile": "own-site", "max_urls": 1000})
@@ -282,6 +289,7 @@ func TestSafeBase(t *testing.T) {
 }
 
 func TestInfoListsEverySetting(t *testing.T) {
+	t.Parallel()
 	info := config.Info(config.Defaults(config.Polite))
 	if text, err := json.Marshal(info); err != nil || !strings.Contains(string(text), `"name":"max_urls"`) {
 		t.Errorf("%s, %v", text, err)
@@ -325,6 +333,7 @@ func FuzzSubmission(f *testing.F) {
 
 // A tenant's crawl cannot say that its requests come from another address, by whatever name servers take that from.
 func TestWithheldHeaders(t *testing.T) {
+	t.Parallel()
 	load := func(header string, admin bool) []FieldError {
 		settings, err := json.Marshal(map[string]any{"header": []string{header + ": 10.0.0.1"}})
 		if err != nil {

@@ -49,6 +49,7 @@ func insert(t *testing.T, d *DB, name string, fail error) error {
 }
 
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d, other := openTest(t, dir), openTest(t, dir) // as two processes
 	broken := errors.New("broken")
@@ -69,6 +70,7 @@ func TestTransactions(t *testing.T) {
 
 // Before a step the database is copied, and one that is newer than the program is refused.
 func TestMigrations(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, Name)
 	d := openTest(t, dir)
@@ -113,6 +115,7 @@ func TestMigrations(t *testing.T) {
 // A database of version 2 keeps what its crawls and schedules were submitted with: the rows of crawls have the first
 // start URLs only, and both know their size.
 func TestInputOfCrawlsIsMoved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	texts, err := steps()
 	if err != nil {
@@ -188,6 +191,7 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 // Several processes open a database at the same time that is new, or of an older version. Each finds it as it should
 // be, and an older one was copied.
 func TestOpenedAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	texts, err := steps()
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +238,7 @@ func TestOpenedAtTheSameTime(t *testing.T) {
 
 // The reserve is there after Open, is released once, and comes back.
 func TestReserve(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := openTest(t, dir)
 	path := filepath.Join(dir, reserveName)
@@ -254,6 +259,7 @@ func TestReserve(t *testing.T) {
 
 // Several processes make the reserve at the same time, also where one was killed while it did so.
 func TestReserveOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	for _, left := range []int{-1, 0, 1, reserveBytes / 2} { // bytes that one left behind
 		path := filepath.Join(t.TempDir(), reserveName)
 		if left >= 0 {
@@ -283,6 +289,7 @@ func TestReserveOfSeveralProcesses(t *testing.T) {
 // A transaction that finds the disk full runs once more when the reserve is released, and is written once; without a
 // reserve it fails.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	d := openTest(t, t.TempDir())
 	runs := 0
 	write := func(name string, full int) error {

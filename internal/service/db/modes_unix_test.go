@@ -14,6 +14,7 @@ import (
 // Only the owner can read the database and what is beside it, also in a directory that all can read, and also if an
 // older version of the program made them.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	defer syscall.Umask(syscall.Umask(0o022))
 	texts, err := steps()
 	if err != nil {

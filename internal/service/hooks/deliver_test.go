@@ -95,6 +95,7 @@ func deliverFor(t *testing.T, s deliveryStore, long time.Duration, handler http.
 
 // A receiver that fails is tried again at longer and longer intervals with the same id, and given up in the end.
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: newSecret()})
 		start := time.Now()
@@ -123,6 +124,7 @@ func TestRetries(t *testing.T) {
 
 // A receiver that does not answer delays its own deliveries only, and each attempt of it ends.
 func TestSlowReceiver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(
 			job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: newSecret()},
@@ -160,6 +162,7 @@ func TestSlowReceiver(t *testing.T) {
 // An attempt that could not be recorded is made again, and so is one during which the process ends: at least once, with
 // the same id.
 func TestAtLeastOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemoryStore(job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: newSecret()})
 		sent := 0

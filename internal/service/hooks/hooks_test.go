@@ -138,6 +138,7 @@ func (f *fixture) logOf(h *Hooks, c *service.Caller, id string, want int) []serv
 }
 
 func TestDeliver(t *testing.T) {
+	t.Parallel()
 	f, r := newFixture(t), newReceiver(t)
 	h := f.hooks()
 	f.add(f.a, service.CrawlFinished) // before there is a webhook
@@ -188,6 +189,7 @@ func TestDeliver(t *testing.T) {
 // The process ends while a receiver has not answered: the next one sends the same delivery, and makes no second one of
 // the event.
 func TestKilledWhileSending(t *testing.T) {
+	t.Parallel()
 	f, r := newFixture(t), newReceiver(t)
 	r.hold = make(chan struct{})
 	h := f.hooks()
@@ -208,6 +210,7 @@ func TestKilledWhileSending(t *testing.T) {
 }
 
 func TestFailedAndDisabled(t *testing.T) {
+	t.Parallel()
 	f, r := newFixture(t), newReceiver(t)
 	r.status = func(string) int { return http.StatusInternalServerError }
 	h := f.hooks()
@@ -243,6 +246,7 @@ func TestFailedAndDisabled(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	yes, url := true, "https://example.com/hook"
@@ -282,6 +286,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestOwners(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	w := create(t, h, admin(f.a), "http://10.0.0.1/hook")
@@ -356,6 +361,7 @@ func TestOwners(t *testing.T) {
 // The webhook of an account is next though those of another account have waited for longer, as long as the other has
 // attempts under way.
 func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	var many []string
@@ -400,6 +406,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 
 // More events than one transaction takes, most of which concern no webhook; and the log is not kept for ever.
 func TestManyEvents(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	w, err := h.Create(t.Context(), f.a, Input{URL: new("https://example.com/hook")})
@@ -449,6 +456,7 @@ func TestManyEvents(t *testing.T) {
 // What is due is found without reading the deliveries that wait, of which an account can make many; and tests are not
 // taken without bound.
 func TestManyWaitingDeliveries(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	w := create(t, h, admin(f.a), "http://receiver.example/")
@@ -484,6 +492,7 @@ func TestManyWaitingDeliveries(t *testing.T) {
 // The deliveries of a webhook are bounded in number, also while none of them is sent. Those that have ended are removed
 // before those that wait, of these the oldest first, and the audit log says how many. Other webhooks keep theirs.
 func TestDeliveriesAreBounded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	h := f.hooks()
 	full, other := create(t, h, admin(f.a), "http://receiver.example/"), create(t, h, admin(f.b), "http://b.example/")

@@ -16,6 +16,7 @@ import (
 
 // The example of the Standard Webhooks specification.
 func TestSignature(t *testing.T) {
+	t.Parallel()
 	got, err := sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
 		[]byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
@@ -33,6 +34,7 @@ func TestSignature(t *testing.T) {
 }
 
 func TestSend(t *testing.T) {
+	t.Parallel()
 	secret := newSecret()
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	var elsewhere atomic.Int64
@@ -104,6 +106,7 @@ func TestSend(t *testing.T) {
 }
 
 func TestCheckURL(t *testing.T) {
+	t.Parallel()
 	for _, good := range []string{"https://example.com/hook", "http://10.0.0.1:8080/x?y=z"} {
 		if err := checkURL(good); err != nil {
 			t.Errorf("%s: %v", good, err)

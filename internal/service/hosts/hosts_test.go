@@ -135,6 +135,7 @@ func (f *fixture) events(id string, kind service.EventType) []service.Event {
 // longest delay and the smallest limit of all hold from the first request to the last, and each crawl finds what it
 // should.
 func TestTenAccountsOneHost(t *testing.T) {
+	t.Parallel()
 	long.Test(t)
 	synctest.Test(t, func(t *testing.T) {
 		const pages, strict = 30, 700 // ms
@@ -200,6 +201,7 @@ func TestTenAccountsOneHost(t *testing.T) {
 
 // What crawls learn of a host is there for the crawls of the next process.
 func TestLearnedIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
@@ -233,6 +235,7 @@ func TestLearnedIsKept(t *testing.T) {
 
 // A domain whose every name refuses leaves a bounded number of rows, and the next process learns no more of it.
 func TestLearnedIsBounded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	count := func(f *fixture) (n int) {
 		row := f.DB().Read().QueryRowContext(f.t.Context(), "SELECT count(*) FROM host")
@@ -270,6 +273,7 @@ func TestLearnedIsBounded(t *testing.T) {
 // A host that is denied while a crawl asks it: the crawl ends without it, and so do those that come later, also in the
 // next process.
 func TestDeny(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg := testweb.Config{Seed: 2, Hosts: 2, Pages: 12, PageSize: 800, Links: 6, CrossHost: 0.5}
 	var account *service.Caller

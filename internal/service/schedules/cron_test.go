@@ -26,6 +26,7 @@ func at(t testing.TB, text string) time.Time {
 }
 
 func TestNext(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ text, zone, after, want string }{
 		{"* * * * *", "", "2026-11-16T07:00:00Z", "2026-11-16T07:01:00Z"},
 		{"* * * * *", "", "2026-11-16T07:00:59.5Z", "2026-11-16T07:01:00Z"},
@@ -67,6 +68,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestParseFaults(t *testing.T) {
+	t.Parallel()
 	for text, says := range map[string]string{
 		"": "0 fields", "* * * *": "4 fields", "0 0 0 * * *": "6 fields", "60 * * * *": "minute", "* 24 * * *": "hour",
 		"* * 0 * *": "day of month", "* * * 13 *": "month",
@@ -94,6 +96,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 func TestEvery(t *testing.T) {
+	t.Parallel()
 	s, err := every(6*time.Hour, at(t, "2026-11-16T01:30:00Z"))
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +159,7 @@ func compare(t *testing.T, text, zone string, from time.Time, days int) {
 
 // Around every kind of clock change, random expressions give what a walk over every minute gives.
 func TestAgainstAWalk(t *testing.T) {
+	t.Parallel()
 	changes := map[string][]string{
 		"Europe/Berlin":       {"2026-10-24T00:00:00Z", "2027-03-27T00:00:00Z"},
 		"America/New_York":    {"2026-10-31T12:00:00Z", "2027-03-13T12:00:00Z"},

@@ -152,6 +152,7 @@ func wantTimes(t *testing.T, got []time.Time, want ...string) {
 
 // The clock of a bubble begins at midnight UTC on 2000-01-01.
 func TestDaily(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
@@ -194,6 +195,7 @@ func TestDaily(t *testing.T) {
 // A run is skipped with an event while the last one has not ended, or cannot be started, and the next one comes at its
 // time.
 func TestSkipped(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
@@ -280,6 +282,7 @@ func TestRunsAreChanges(t *testing.T) {
 
 // Killed between starting a run and noting that: it is not started a second time.
 func TestStartedOnce(t *testing.T) {
+	t.Parallel()
 	for _, recrawl := range []bool{false, true} {
 		for _, ended := range []bool{false, true} {
 			t.Run(fmt.Sprintf("recrawl %v, ended %v", recrawl, ended), func(t *testing.T) {
@@ -325,6 +328,7 @@ func TestStartedOnce(t *testing.T) {
 // Runs that are skipped one after the other for the same reason are one event and one line of the log, whatever the
 // crawl does meanwhile. Another reason, and the next time after a run, are events again.
 func TestSkippedForLong(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		var log bytes.Buffer
@@ -365,6 +369,7 @@ func TestSkippedForLong(t *testing.T) {
 // What is submitted is read when a run starts, and not before: it may be large, and there may be many schedules. So a
 // submission that cannot be read holds up nothing but its own run.
 func TestSubmissionsAreReadWhenTheyStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		skipped, later := f.create(daily()), f.create(Input{Cron: text("0 5 1 2 *"), Submission: daily().Submission})
@@ -391,6 +396,7 @@ func TestSubmissionsAreReadWhenTheyStart(t *testing.T) {
 
 // What a user does with a schedule while its run starts is not undone.
 func TestChangedWhileStarting(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func(f *fixture, id string) error{
 		"edited": func(f *fixture, id string) error {
 			_, err := f.Edit(f.t.Context(), f.caller, id, Input{Name: text("other"), Cron: text("0 7 * * *")})
@@ -445,6 +451,7 @@ func TestChangedWhileStarting(t *testing.T) {
 // A schedule that was computed by a clock that was far ahead is computed anew. After a small step back nothing runs
 // twice.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
@@ -467,6 +474,7 @@ func TestClockSetBack(t *testing.T) {
 
 // Once in the night in which clocks go forward, and once in that in which they go back.
 func TestNightsOfClockChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		in := daily()
@@ -496,6 +504,7 @@ func TestNightsOfClockChanges(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	mine, other := f.crawl(f.caller), f.crawl(f.stranger)
 	good := daily().Submission
@@ -547,6 +556,7 @@ func TestFaults(t *testing.T) {
 // list of schedules has no settings and the first start URLs only, and what is to be submitted counts as disk of the
 // account.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	in := daily()
 	in.Submission.StartURLs = nil
@@ -572,7 +582,10 @@ func TestInput(t *testing.T) {
 	}
 }
 
-func TestOwners(t *testing.T) { synctest.Test(t, owners) }
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, owners)
+}
 
 func owners(t *testing.T) {
 	f := newFixture(t)
@@ -634,6 +647,7 @@ func owners(t *testing.T) {
 
 // A recrawl that is cancelled does not stop the schedule that started it.
 func TestCancelledRecrawl(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		id := f.crawl(f.caller)
@@ -656,6 +670,7 @@ func TestCancelledRecrawl(t *testing.T) {
 // No answer has the values of headers, or the passwords of proxies and of start URLs that an earlier version stored.
 // The crawls have the headers.
 func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.caller = asAdmin(f.caller)
@@ -703,6 +718,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 // A part of the list reads a bounded number of bytes, however large the submissions are, and its cursor leads to the
 // rest.
 func TestPartsOfTheList(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	long := strings.Repeat("a", 4000)
 	var want []string

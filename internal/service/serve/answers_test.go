@@ -44,6 +44,7 @@ func (l *lines) String() string {
 // Answers about an ended crawl have lists where the document says lists, large ones are compressed for clients that
 // take that, a missing file has its reason, and the log of the server tells of the crawl.
 func TestAnswersOfAnEndedCrawl(t *testing.T) {
+	t.Parallel()
 	log := &lines{}
 	f := newFixture(t, func(o *service.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	key := f.key("one", service.ScopeAdmin)
@@ -96,6 +97,7 @@ func TestAnswersOfAnEndedCrawl(t *testing.T) {
 
 // A text that is no cursor is refused by every list, and cursors of lists lead through them.
 func TestCursors(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("one", service.ScopeAdmin)
 	hook := f.want(201, "POST", "/v1/webhooks", key, `{"url":"https://hooks.example.net/"}`)
@@ -136,6 +138,7 @@ func TestCursors(t *testing.T) {
 
 // Allow has exactly the methods that the address has.
 func TestAllow(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("one", service.ScopeAdmin)
 	id := "06gudk50ia9ifbtmihiakii3"
@@ -165,6 +168,7 @@ func TestAllow(t *testing.T) {
 
 // The type of every error leads to a page that explains it.
 func TestProblemTypes(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	for _, path := range []string{"/v1/me", "/v1/none", "/problems/none"} {
 		var problem struct{ Type, Title string }
@@ -192,6 +196,7 @@ func TestProblemTypes(t *testing.T) {
 
 // A fault of a start URL has the place that the URL has in the request, whatever stands before it.
 func TestPlaceOfAStartURL(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("one", service.ScopeWrite)
 	text := f.want(422, "POST", "/v1/crawls", key,
@@ -208,6 +213,7 @@ func TestPlaceOfAStartURL(t *testing.T) {
 
 // Tenants are not told of the operator's settings.
 func TestSettingsOfTenants(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	tenant, admin := f.want(200, "GET", "/v1/settings", f.key("one", service.ScopeWrite), ""),
 		f.want(200, "GET", "/v1/settings", f.key("two", service.ScopeAdmin), "")
@@ -220,6 +226,7 @@ func TestSettingsOfTenants(t *testing.T) {
 // A part of a list of pages is bounded in bytes, whatever the pages hold, while the crawl runs and after its end; its
 // cursor leads to the rest.
 func TestPartsAreBounded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	const pages, lineBytes, most = 24, 640 << 10, 6 << 20
 	held := make(chan struct{})
@@ -285,6 +292,7 @@ func TestPartsAreBounded(t *testing.T) {
 // Few answers are compressed at the same time, however many clients take files and read nothing of them. Others get the
 // same as it is.
 func TestCompressionIsBounded(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("one", service.ScopeAdmin)
 	c := f.client(key)

@@ -71,6 +71,7 @@ func urlWith(t *testing.T, dir, text string) string {
 // Hostile titles, URLs, host names, link texts and names of crawls are shown as text, and no page must be scrolled
 // sideways for them.
 func TestBrowserHostile(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "")
 	site := hostileSite(t)
 	label := strings.Repeat("w", 63)

@@ -70,6 +70,7 @@ func heading(text string) string {
 // A person makes a crawl, sees its numbers move, pauses it, lets it go on, filters its pages and reads its report, with
 // the keyboard only.
 func TestBrowserStory(t *testing.T) {
+	t.Parallel()
 	for _, look := range []browsertest.Look{{Width: 1200, Height: 900}, {Width: 360, Height: 740, Dark: true}} {
 		t.Run(look.String(), func(t *testing.T) { testBrowserStory(t, look) })
 	}
@@ -174,6 +175,7 @@ func logIn(t *testing.T, f *dashboard) *browsertest.Browser {
 
 // Every page fits, has no serious fault and follows the colour scheme, at both widths, with and without scripts.
 func TestBrowserLooks(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "/base")
 	hostile := `"><script>alert(1)</script>` + strings.Repeat("x", 60)
 	ended := f.submit(service.Submission{Settings: map[string]json.RawMessage{"links": json.RawMessage("true")},
@@ -231,6 +233,7 @@ func TestBrowserLooks(t *testing.T) {
 // A page goes on after the server has refused its stream, and does not lose what a person types when the crawl ends
 // meanwhile.
 func TestBrowserFollows(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "")
 	b := logIn(t, f)
 	f.site.Hold(10)

@@ -32,6 +32,7 @@ func health(p *pipes, address string) (int, error) {
 
 // Whatever clients send or do not send, and wherever they are, another client is answered.
 func TestConnectionsThatWait(t *testing.T) {
+	t.Parallel()
 	const most = 40
 	const (
 		form = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
@@ -81,6 +82,7 @@ func TestConnectionsThatWait(t *testing.T) {
 // Connections are closed in the order of their wait, of the client that has the most of them, and never while a request
 // is answered. A client has its share even if others have none.
 func TestWhichConnectionIsClosed(t *testing.T) {
+	t.Parallel()
 	withOptions(t, Options{Connections: 16}, func(t *testing.T, s *Server, p *pipes) {
 		release := make(chan struct{})
 		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
@@ -133,6 +135,7 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 // A refused request whose body does not come is answered at once, and its connection is closed. If the body comes, the
 // connection can be used again.
 func TestRefusedBodies(t *testing.T) {
+	t.Parallel()
 	const head = "POST /v1/crawls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct {
 		name, sends string
@@ -184,6 +187,7 @@ func TestRefusedBodies(t *testing.T) {
 // A body that comes slowly but steadily arrives, however long it takes. One that comes still slower does not. The
 // deadline of a body does not end an answer that takes longer.
 func TestSlowBodies(t *testing.T) {
+	t.Parallel()
 	const size = 4 << 20
 	for rate, arrives := range map[int]bool{bodyRate + 1<<10: true, bodyRate / 2: false} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {

@@ -23,6 +23,7 @@ func bodyRequest(kind, body string) *http.Request {
 
 // Every fault of a body is named at once, and nothing that is not in the document passes.
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	const json = "application/json"
 	for _, c := range []struct {
 		kind, body string
@@ -79,6 +80,7 @@ func TestBodies(t *testing.T) {
 
 // A body that may be missing need not have a type.
 func TestOptionalBodies(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]bool{"": true, "{}": false} {
 		for _, length := range []int64{int64(len(body)), -1} { // -1: sent in chunks
 			var recrawl service.Recrawl
@@ -93,6 +95,7 @@ func TestOptionalBodies(t *testing.T) {
 
 // Objects inside of objects are checked too.
 func TestNestedFaults(t *testing.T) {
+	t.Parallel()
 	var s schedules.Input
 	err := readBody(httptest.NewRecorder(), bodyRequest("application/json",
 		`{"submission":{"start_urls":7,"x":1},"recrawl":[]}`), &s, false)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestTail(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	for _, c := range []struct {
 		text  string

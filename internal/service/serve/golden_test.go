@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write the golden files of answers anew"
 // Every read of /v1, and every kind of error, answers as its golden file says: status, media type and body. Values that
 // differ between runs, such as ids and times, are replaced by their names.
 func TestGoldenAnswers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	admin, reader, other := f.key("default", service.ScopeAdmin), f.key("default", service.ScopeRead),
 		f.key("other", service.ScopeWrite)

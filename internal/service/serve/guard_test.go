@@ -38,6 +38,7 @@ func (f *dashboard) login(account string, scope service.Scope) *browser {
 
 // Pages need a session, forms its token, and changes the scope for them. What belongs to others does not exist.
 func TestGuards(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, testweb.Config{}, "")
 	f.site.Hold(0)
 	admin := f.loggedIn()
@@ -110,6 +111,7 @@ func findInput(t *testing.T, p *page, name string) *html.Node {
 // Every page below a base path is well-formed, keeps to the policy, has each id once, labels its fields, and leads to
 // pages that exist.
 func TestEveryPage(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "/some/base")
 	b := f.loggedIn()
 	c := f.submit(service.Submission{Settings: map[string]json.RawMessage{"links": json.RawMessage("true")}})
@@ -201,6 +203,7 @@ func checkPolicy(t *testing.T, p *page) {
 
 // Keys, schedules, webhooks and denied hosts are made and removed by forms; the audit log has all of it.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, testweb.Config{}, "")
 	b := f.loggedIn()
 	made := b.submit(b.get("/settings"), "/settings/keys", map[string]string{"name": "robot", "scope": "write"})
@@ -319,6 +322,7 @@ func TestSettings(t *testing.T) {
 
 // A crawl that a limit has ended goes on after the limit is raised.
 func TestEdit(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "")
 	b := f.loggedIn()
 	c := f.submit(service.Submission{Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("10")}})

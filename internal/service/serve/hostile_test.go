@@ -28,6 +28,7 @@ func hostileValues() []string {
 // No value in any field of any request makes the server fail: it answers with a problem document, or accepts what the
 // document allows, and goes on.
 func TestHostileBodies(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(o *service.Options) { o.MaxCrawls = 1 })
 	f.web.Hold(0) // the first crawl keeps the one slot, so that no other sends a request
 	key := f.key("default", service.ScopeAdmin)

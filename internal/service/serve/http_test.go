@@ -82,6 +82,7 @@ func withOptions(t *testing.T, o Options, test func(t *testing.T, s *Server, p *
 
 // A client that sends its request slowly, or not at all, holds a connection for a bounded time.
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, sends string // what the client sends at the start; then one byte each second
 		within      time.Duration
@@ -120,6 +121,7 @@ func TestSlowClients(t *testing.T) {
 
 // A client that does not read its answer is left.
 func TestClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *Server, p *pipes) {
 		conn, began := p.dial(), time.Now()
 		defer conn.Close()
@@ -150,6 +152,7 @@ func ask(s *Server, method, target string, change func(*http.Request)) *httptest
 
 // Whatever is asked, an error is a problem document, and no path leads out of its place.
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	public, err := url.Parse("https://crawls.example/a/b/")
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +204,10 @@ func TestAddresses(t *testing.T) {
 }
 
 // Requests without a key, or with a malformed one, are refused, and an address that goes on has to wait.
-func TestCallersWithoutKeys(t *testing.T) { synctest.Test(t, callersWithoutKeys) }
+func TestCallersWithoutKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, callersWithoutKeys)
+}
 
 func callersWithoutKeys(t *testing.T) {
 	s, err := New(Options{Service: &service.Service{}})
@@ -230,6 +236,7 @@ func callersWithoutKeys(t *testing.T) {
 
 // A server that drains is not ready, and still answers.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	s, err := New(Options{Service: &service.Service{}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // The keys of an account are replaced while a crawl runs. The crawl, the schedule and the usage belong to the account
 // and do not change.
 func TestKeysRotatedInMidCrawl(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	old := f.key("team", service.ScopeAdmin)
 	f.want(200, "PUT", "/v1/plans/default", old, `{"pages_per_month":1000}`)
@@ -74,6 +75,7 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 // What is stored of a request does not grow with what the request repeats, and a refusal names a hundred faults at
 // most.
 func TestRequestsThatRepeat(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	admin := f.key("team", service.ScopeRead, service.ScopeWrite, service.ScopeAdmin)
 	list := func(text string) string { return `["` + strings.Repeat(text+`","`, 5000) + text + `"]` }
@@ -108,6 +110,7 @@ func TestRequestsThatRepeat(t *testing.T) {
 // A key makes and revokes only keys that can do no more than itself and end no later. A person who logged in by a link
 // makes keys that last.
 func TestKeysOfKeys(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	id := func(key string) string { return strings.Split(key, "_")[1] }
 	read, write, admin := f.key("team", service.ScopeRead), f.key("team", service.ScopeWrite),
@@ -149,6 +152,7 @@ func TestKeysOfKeys(t *testing.T) {
 
 // An account has a bounded number of keys, and makes a bounded number in a day. An admin may make more.
 func TestNumberOfKeys(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	write, admin := f.key("team", service.ScopeWrite), f.key("admins", service.ScopeAdmin)
 	made := 0
@@ -182,6 +186,7 @@ func TestNumberOfKeys(t *testing.T) {
 
 // A tenant does not learn whether others crawl a host.
 func TestHostsOfOthers(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	tenant, admin := f.key("curious", service.ScopeWrite), f.key("default", service.ScopeAdmin)
 	f.web.Hold(5)
@@ -203,6 +208,7 @@ func TestHostsOfOthers(t *testing.T) {
 
 // With 10,000 keys each is found, none of them for another, and the parts of the list make it whole.
 func TestManyKeys(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	first := f.key("default", service.ScopeRead)
 	var account string

@@ -55,6 +55,7 @@ func bareServer(t *testing.T, runs *samples) *Server {
 
 // A hundred pages that are open cost one sample in a second.
 func TestLivePartIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		runs := &samples{live: &monitor.Live{Found: 1234}}
 		s := bareServer(t, runs)
@@ -91,6 +92,7 @@ func TestLivePartIsMadeOnce(t *testing.T) {
 
 // The charts reach over the whole run, however long it is, in bounded memory.
 func TestHistoryReachesOverTheRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		runs := &samples{live: &monitor.Live{}}
 		h := bareServer(t, runs).history
@@ -128,6 +130,7 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u2
 
 // Texts of crawled sites are shown as text on every page.
 func TestHostileTexts(t *testing.T) {
+	t.Parallel()
 	s := bareServer(t, &samples{})
 	q := &call{Server: s, ctx: t.Context(), page: true, caller: &service.Caller{Account: service.Account{Name: hostile}, Scopes: service.Scopes()}, r: httptest.NewRequest(http.MethodGet, "/", nil), cred: credential{csrf: "token"}}
 	long := hostile + strings.Repeat("x", 10_000)
@@ -185,6 +188,7 @@ func TestHostileTexts(t *testing.T) {
 }
 
 func TestPagesQuery(t *testing.T) {
+	t.Parallel()
 	read := func(q map[string]string) (f pageindex.Filter, fault string) {
 		f = readFilter(func(name string) string { return q[name] },
 			func(name, detail string) { fault += name + ": " + detail })
@@ -222,6 +226,7 @@ func TestPagesQuery(t *testing.T) {
 }
 
 func TestDurationText(t *testing.T) {
+	t.Parallel()
 	for value, want := range map[string]string{"3600": "1h", "5400": "1h30m", "90": "1m30s", `"20m"`: "20m", "0": "0", `"what"`: "what"} {
 		if got := durationText(json.RawMessage(value)); got != want {
 			t.Errorf("%s is shown as %q, want %q", value, got, want)

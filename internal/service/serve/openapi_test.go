@@ -31,6 +31,7 @@ func document31(t *testing.T, base string) *openapi3.T {
 
 // The service.Document is valid OpenAPI 3.1.
 func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
 	doc := document31(t, "/crawls")
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
@@ -43,6 +44,7 @@ func TestDocumentIsValid(t *testing.T) {
 // The service.Document has the operations of the server and no others. Only the pages by which people log in are not in
 // it.
 func TestDocumentHasEveryRoute(t *testing.T) {
+	t.Parallel()
 	var described, served []string
 	for path, item := range document31(t, "").Paths.Map() {
 		for method, op := range item.Operations() {
@@ -86,6 +88,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 
 // The schemas have the properties of the types.
 func TestSchemasHaveEveryField(t *testing.T) {
+	t.Parallel()
 	doc := document31(t, "")
 	for name, of := range map[string]reflect.Type{
 		"Crawl": reflect.TypeFor[service.Crawl](), "Run": reflect.TypeFor[service.Run](),
@@ -143,6 +146,7 @@ func addFields(names map[string]bool, of reflect.Type) {
 
 // The lists of states, scopes, events, waiting codes and problems are those of the program.
 func TestListsOfTheDocument(t *testing.T) {
+	t.Parallel()
 	doc := document31(t, "")
 	for name, want := range map[string][]string{"State": texts(service.States()), "Scope": texts(service.Scopes()),
 		"EventType": texts(service.EventTypes())} {

@@ -17,6 +17,7 @@ import (
 
 // The search for the links of a page ends with its time, and says so.
 func TestLinksOf(t *testing.T) {
+	t.Parallel()
 	dir, url := datadir.Dir(t.TempDir()), "http://a.test/"
 	if _, _, err := linksOf(t.Context(), dir, url); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
@@ -44,6 +45,7 @@ func TestLinksOf(t *testing.T) {
 }
 
 func TestRedirects(t *testing.T) {
+	t.Parallel()
 	to := map[string]string{"a": "b", "b": "c", "c": "", "x": "y", "y": "z", "z": "y", "self": "self", "out": "gone"}
 	find := func(url string) ([]byte, error) {
 		if next, known := to[url]; known {
@@ -66,6 +68,7 @@ func TestRedirects(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, text, fault string }{
 		{"outcome", "ok,timeout", ""}, {"outcome", "ok,x", "there is no outcome x"}, {"change", "new", ""},
 		{"change", "x", "there is no change x"},

@@ -23,6 +23,7 @@ func smallSite() testweb.Config {
 
 // A person without scripts makes a crawl, watches it, pauses it, lets it go on, and looks at what it found.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	f := newDashboard(t, smallSite(), "")
 	b := f.loggedIn()
 	f.site.Hold(20)

@@ -12,6 +12,7 @@ import (
 
 // A web page must not be able to use the API by a name of its own that it makes resolve to this machine.
 func TestHostNames(t *testing.T) {
+	t.Parallel()
 	s, err := New(Options{Service: &service.Service{}, Listen: "127.0.0.1:8080",
 		PublicURL: &url.URL{Scheme: "https", Host: "crawls.example.com:8443"}})
 	if err != nil {
@@ -31,6 +32,7 @@ func TestHostNames(t *testing.T) {
 
 // X-Forwarded-For counts only as far as trusted proxies wrote it.
 func TestRemoteAddress(t *testing.T) {
+	t.Parallel()
 	s := &Server{Options: Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}}}
 	for _, c := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:5", "", "192.0.2.1"},

@@ -20,6 +20,7 @@ import (
 
 // A key gets its rate, and others are not affected.
 func TestRateOfAKey(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newRateLimits(10)
 		taken := 0
@@ -51,6 +52,7 @@ func TestRateOfAKey(t *testing.T) {
 
 // The keys of an account have a rate together, however many there are. Without a limit there is none.
 func TestRateOfAnAccount(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for perKey, want := range map[float64]int{10: 2 * keysOfAccount * 10, -1: 400} {
 			s := &Server{limits: newRateLimits(perKey)}
@@ -72,6 +74,7 @@ func TestRateOfAnAccount(t *testing.T) {
 
 // Any number of names takes a bounded number of limiters.
 func TestLimitersAreBounded(t *testing.T) {
+	t.Parallel()
 	l := newRateLimits(0)
 	for i := range 3 * mostLimiters {
 		l.failures.take(strconv.Itoa(i))
@@ -84,6 +87,7 @@ func TestLimitersAreBounded(t *testing.T) {
 // Requests of one account whose bodies do not arrive, or whose answers are not read, take a bounded number of turns. The
 // others of the account wait for a bounded time, those of another account do not wait, and streams keep no turn.
 func TestRequestsUnderWay(t *testing.T) {
+	t.Parallel()
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
 		synctest.Wait()        // the stream has begun
 		const mostWaiting = 64 // fewer than the rate limit allows at once
@@ -187,6 +191,7 @@ func limitedServer(t *testing.T) (s *Server, newAccount func(name string, scope 
 // The changes that an account makes are bounded in the long run, because each of them leaves entries in the database.
 // Reading is not bounded by that, other accounts are not, and neither are admins.
 func TestRateOfChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, newAccount := limitedServer(t)
 		secrets := map[string]string{}
@@ -242,6 +247,7 @@ func TestRateOfChanges(t *testing.T) {
 // Logins by a key count as changes of its account, wherever they come from. Failed ones are bounded over all addresses
 // of one network.
 func TestRateOfLogins(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, newAccount := limitedServer(t)
 		account, secret := newAccount("a", service.ScopeRead)

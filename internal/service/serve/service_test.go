@@ -271,6 +271,7 @@ func (f *fixture) pagesOf(id, key string, limit int) int {
 
 // One crawl from its submission to its deletion, with every result that it has.
 func TestLifeOfACrawl(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("default", service.ScopeAdmin)
 	c := f.client(key)
@@ -362,6 +363,7 @@ func TestLifeOfACrawl(t *testing.T) {
 
 // A crawl can be read from the moment at which it is accepted.
 func TestReadableAtOnce(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(o *service.Options) { o.MaxCrawls = 1 })
 	f.web.Hold(0)
 	key := f.key("default", service.ScopeAdmin)
@@ -406,6 +408,7 @@ func must(text []byte, err error) string {
 
 // What belongs to another account does not exist, and a key does not do more than its scopes allow.
 func TestAccountsAndScopes(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.web.Hold(0)
 	mine, other := f.key("mine", service.ScopeAdmin), f.key("other", service.ScopeWrite)
@@ -478,6 +481,7 @@ func TestAccountsAndScopes(t *testing.T) {
 
 // Accounts, plans, usage and the rest of what an admin sees.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("default", service.ScopeAdmin)
 	f.want(200, "PUT", "/v1/plans/small", key,
@@ -560,6 +564,7 @@ func TestAdministration(t *testing.T) {
 
 // A person logs in by a link or a key. Requests of the session that change something carry its token.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	token, err := f.svc.Accounts.NewLogin(t.Context())
 	if err != nil {
@@ -628,6 +633,7 @@ func TestSessions(t *testing.T) {
 
 // Bad requests are named as such, whatever they are.
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("default", service.ScopeWrite)
 	for _, c := range []struct {
@@ -668,6 +674,7 @@ func TestBadRequests(t *testing.T) {
 
 // A stream goes on after the last event that its client has, and ends when the server drains.
 func TestEventStreams(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.web.Hold(0)
 	key := f.key("default", service.ScopeAdmin)

@@ -9,6 +9,7 @@ import (
 
 // A crawl of two hosts has an index and a sitemap for each host, which are served by their names.
 func TestSitemapsOfTwoHosts(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	key := f.key("default", service.ScopeAdmin)
 	c := f.client(key)

@@ -53,6 +53,7 @@ func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.K
 // A stream on which nothing happens has a heartbeat every 15 seconds, and ends with the first one after its key was
 // revoked.
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, conn net.Conn) {
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || res.StatusCode != 200 {
@@ -81,6 +82,7 @@ func TestHeartbeat(t *testing.T) {
 
 // A client that does not read its stream is left, and costs nothing from then on.
 func TestStreamThatIsNotRead(t *testing.T) {
+	t.Parallel()
 	bubbleStream(t, func(t *testing.T, s *Server, _ service.Key, _ net.Conn) {
 		synctest.Wait()
 		if n := s.streams.count(); n != 1 {
@@ -96,6 +98,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 
 // One account cannot take all streams.
 func TestStreamsOfOneAccount(t *testing.T) {
+	t.Parallel()
 	s := newStreams(&Server{Options: Options{Connections: DefaultConnections}})
 	open := func(owner string) (n int) {
 		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
