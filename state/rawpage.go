@@ -249,10 +249,11 @@ type familyReader struct {
 	valid  bool
 }
 
-// newFamilyReader returns a reader; seek must be called first. If fetch is set, values are read ahead.
+// newFamilyReader returns a reader; seek must be called first. If fetch is set, values are read ahead:
+// a few, since one may have megabytes.
 func newFamilyReader(txn *badger.Txn, family byte, fetch bool) familyReader {
 	return familyReader{family: family, it: txn.NewIterator(badger.IteratorOptions{
-		Prefix: []byte{family}, PrefetchValues: fetch, PrefetchSize: 64,
+		Prefix: []byte{family}, PrefetchValues: fetch, PrefetchSize: 16,
 	})}
 }
 

@@ -109,7 +109,7 @@ func TestStoredRoundTrip(t *testing.T) {
 // No layer can exceed a bound of the safe profile, and the number of pages that was requested is kept for the message.
 func TestSafeBoundsHold(t *testing.T) {
 	ask := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000",
-		"min-delay-ms": "0", "max-delay-ms": "1"}
+		"min-delay-ms": "0", "max-delay-ms": "1", "max-checks": "51"}
 	for name, text := range ask {
 		env, err := FromEnv([]string{EnvName(name) + "=" + text, "MAPWRIGHT_SAFE=yes"})
 		if err != nil {
@@ -132,7 +132,7 @@ func TestSafeBoundsHold(t *testing.T) {
 			l := mustLoad(t, layers...)
 			s := l.Settings
 			if s.Profile != Safe || s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration ||
-				s.MaxURLs != 50 || s.PageCap() != 50 || s.MinDelayMS != 200 || s.MaxDelayMS != 500 {
+				s.MaxURLs != 50 || s.MaxChecks != 50 || s.PageCap() != 50 || s.MinDelayMS != 200 || s.MaxDelayMS != 500 {
 				t.Errorf("%s %s=%s: %s, %d workers, %d in flight, %s, %d pages, delays %d to %d", form, name, text,
 					s.Profile, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.MaxURLs, s.MinDelayMS, s.MaxDelayMS)
 			}

@@ -101,6 +101,7 @@ func (l *Loaded) clampSafe() {
 	clamp("min-delay-ms", &s.MinDelayMS, safeMinDelayMS, s.MinDelayMS >= safeMinDelayMS)
 	clamp("max-delay-ms", &s.MaxDelayMS, safeMaxDelayMS, s.MaxDelayMS >= safeMaxDelayMS)
 	clamp("max-urls", &s.MaxURLs, SafePages, s.MaxURLs > 0 && s.MaxURLs <= SafePages)
+	clamp("max-checks", &s.MaxChecks, SafePages, s.MaxChecks <= SafePages)
 	if !s.PerIP {
 		l.clamped("per-ip", "false", "true")
 		s.PerIP = true

@@ -188,6 +188,7 @@ func Defaults(p Profile) *Settings {
 		s.MaxInflightPerHost = safeInflight
 		s.MinDelayMS, s.MaxDelayMS = safeMinDelayMS, safeMaxDelayMS
 		s.MaxURLs = SafePages
+		s.MaxChecks = SafePages
 		s.Duration = SafeDuration
 	}
 	return s

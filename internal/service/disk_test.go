@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -41,6 +42,39 @@ func TestDiskOfAPlanWhileRunning(t *testing.T) {
 		CrawlFinishing, CrawlFinished}
 	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// A safe crawl cannot be paused. It ends with what it has when its account may use no more disk, or nothing at all.
+func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
+	t.Parallel()
+	for reason, stop := range map[string]func(*testService){
+		"the disk that its plan allows": func(ts *testService) { ts.setPlan(Plan{DiskBytes: 16 << 10}) },
+		"the account is disabled": func(ts *testService) {
+			if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount,
+				AccountEdit{Disabled: new(true)}); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 30})
+			base := quick(web)
+			base[0]["grace"] = config.Given{Texts: []string{"1ms"}, From: "test"}
+			ts := openService(t, Options{Base: base}).run()
+			web.Hold(2)
+			c := ts.submit(ts.admin, web.StartURLs()[0], "safe", "true")
+			awaitPages(t, web, 3)
+			stop(ts)
+			if c = ts.awaitState(c.ID, Cancelled); !strings.Contains(c.Reason, reason) || c.Done == 0 {
+				t.Errorf("it ended with %d pages, because of %q", c.Done, c.Reason)
+			}
+			want := []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}
+			if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
+				t.Errorf("events %v, want %v", got, want)
+			}
+		})
 	}
 }
 

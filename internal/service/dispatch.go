@@ -287,16 +287,31 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 		r.stop(crawl.Gracefully, nil)
 	case e.state == Running && e.desired == DesiredPause:
 		return d.pause(ctx, r, pausedByKey(), Actor{System: "dispatcher"})
-	case e.state == Running && d.space.low && !e.isSafe():
-		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}, Actor{System: "disk"})
-	case e.state == Running && t.diskUsed() && !e.isSafe():
-		return d.pause(ctx, r, t.diskWait(), Actor{System: "quota"})
-	case e.state == Running && t.disabled && !e.isSafe():
-		return d.pause(ctx, r, &Waiting{Code: WaitAccount,
-			Detail: "the account is disabled; the crawl goes on by itself when it is enabled"},
-			Actor{System: "dispatcher"})
+	case e.state == Running:
+		why, by := d.mustStop(t)
+		switch {
+		case why == nil:
+		case e.isSafe(): // it cannot be paused: it ends with what it has
+			r.stop(crawl.Gracefully, why)
+		default:
+			return d.pause(ctx, r, why, by)
+		}
 	}
 	return nil
+}
+
+// mustStop says why no crawl of the account may go on, and which part of the service says so. It is nil if they may.
+func (d *dispatcher) mustStop(t *terms) (*Waiting, Actor) {
+	switch {
+	case d.space.low:
+		return &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}, Actor{System: "disk"}
+	case t.diskUsed():
+		return t.diskWait(), Actor{System: "quota"}
+	case t.disabled:
+		return &Waiting{Code: WaitAccount,
+			Detail: "the account is disabled; the crawl goes on by itself when it is enabled"}, Actor{System: "dispatcher"}
+	}
+	return nil, Actor{}
 }
 
 // pause begins to pause a running crawl.

@@ -358,7 +358,8 @@ func (r *runner) closeLog() error {
 	return r.log.Close()
 }
 
-// stop stops the crawl. Why is the reason of a pause, nil if the process ends.
+// stop stops the crawl. Why is the reason of a pause, or of the end of a crawl that cannot be paused. It is nil if the
+// process ends or a user cancels the crawl.
 func (r *runner) stop(mode crawl.StopMode, why *Waiting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -547,6 +548,9 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		by := Actor{System: "dispatcher"}
 		switch {
 		case rep != nil:
+			if why != nil && rep.Status == page.Cancelled {
+				rep.Reason = "ended by the service, since " + stopReason(why.Code)
+			}
 			return row.finish(tx, by, rep)
 		case errors.Is(runErr, crawl.ErrPaused) && why == nil:
 			return row.move(tx, by, "", nil) // the process ends; the next one goes on
@@ -567,6 +571,17 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		r.d.s.o.Log.Error("a crawl failed", "crawl", r.id, "error", runErr)
 		return row.fail(tx, by, r.dir.Hide(runErr.Error()))
 	})
+}
+
+// stopReason says why the service ended a crawl that cannot be paused.
+func stopReason(code WaitCode) string {
+	switch code {
+	case WaitDisk:
+		return "the server's disk is nearly full"
+	case WaitPlan:
+		return "the account's crawls use all the disk that its plan allows"
+	}
+	return "the account is disabled"
 }
 
 // paused records that the crawl has stopped before its end. If it is to be cancelled, it is cancelled. If it was

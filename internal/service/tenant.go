@@ -158,13 +158,12 @@ func (r *settingsRequest) withhold() (owned []string) {
 // judgeTexts refuses texts that name files of the server, or by which a tenant would hide who sends the requests, or to
 // whom they go.
 func (r *settingsRequest) judgeTexts() {
-	for _, text := range r.layer["header"].Texts {
-		if name, value, _ := strings.Cut(text, ":"); strings.TrimSpace(value) == config.HiddenValue {
-			r.fault(settingField("header"), faultValue,
-				"the value of the header %s is missing: %q is only shown in its place", name, config.HiddenValue)
-		}
-	}
 	for _, e := range new(config.Settings).Table() {
+		if e.Hide != nil && slices.ContainsFunc(r.layer[e.Name].Texts,
+			func(t string) bool { return strings.Contains(t, config.HiddenValue) }) {
+			r.fault(settingField(e.Name), faultValue,
+				"a value is missing: %q is only shown in its place", config.HiddenValue)
+		}
 		if e.Local && slices.ContainsFunc(r.layer[e.Name].Texts,
 			func(t string) bool { return strings.HasPrefix(t, "@") }) {
 			r.fault(settingField(e.Name), faultPermission,

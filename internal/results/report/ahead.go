@@ -6,15 +6,19 @@ import (
 )
 
 const (
-	// batchLines is how many lines are handed over at a time, so that handing over costs little.
+	// batchLines is how many lines are handed over at a time, so that handing over costs little, and batchBytes after
+	// how many bytes there are fewer: a line with many extracted texts has megabytes.
 	batchLines = 64
+	batchBytes = 1 << 20
 	// batchesAhead bounds what is read before it is needed.
 	batchesAhead = 4
 )
 
 // ahead reads a sequence in a goroutine of its own, so that one processor reads pages while another writes them. The
-// goroutine has ended when the returned sequence ends. The values must not share memory with each other.
-func ahead[T any](ctx context.Context, read func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+// goroutine has ended when the returned sequence ends. The values must not share memory with each other. size is about
+// how many bytes a value has.
+func ahead[T any](ctx context.Context, size func(T) int,
+	read func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		type batch struct {
 			values []T
@@ -32,16 +36,17 @@ func ahead[T any](ctx context.Context, read func(context.Context) iter.Seq2[T, e
 		}
 		go func() {
 			defer close(batches)
-			b := batch{values: make([]T, 0, batchLines)}
+			b, bytes := batch{values: make([]T, 0, batchLines)}, 0
 			for v, err := range read(ctx) {
 				if b.err = err; err != nil {
 					break
 				}
-				if b.values = append(b.values, v); len(b.values) == batchLines {
+				b.values, bytes = append(b.values, v), bytes+size(v)
+				if len(b.values) == batchLines || bytes >= batchBytes {
 					if !hand(b) {
 						return
 					}
-					b.values = make([]T, 0, batchLines)
+					b.values, bytes = make([]T, 0, batchLines), 0
 				}
 			}
 			hand(b)

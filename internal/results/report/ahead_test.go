@@ -15,15 +15,18 @@ func TestAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		values, take int
 		end          error
+		size         int
 	}{
-		"nothing":          {0, 1000, nil},
-		"one":              {1, 1000, nil},
-		"a whole batch":    {batchLines, 1000, nil},
-		"many":             {999, 1000, nil},
-		"an error":         {70, 1000, broken},
-		"an error alone":   {0, 1000, broken},
-		"enough":           {100_000, 3, nil},
-		"enough of errors": {batchLines, batchLines, broken},
+		"nothing":          {0, 1000, nil, 0},
+		"one":              {1, 1000, nil, 0},
+		"a whole batch":    {batchLines, 1000, nil, 0},
+		"many":             {999, 1000, nil, 0},
+		"an error":         {70, 1000, broken, 0},
+		"an error alone":   {0, 1000, broken, 0},
+		"enough":           {100_000, 3, nil, 0},
+		"enough of errors": {batchLines, batchLines, broken, 0},
+		"large ones":       {999, 1000, nil, 4 * batchBytes},
+		"enough large":     {1000, 3, nil, batchBytes/2 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // which waits for the goroutine
@@ -41,7 +44,7 @@ func TestAhead(t *testing.T) {
 					}
 				}
 				got, end := 0, error(nil)
-				for v, err := range ahead(t.Context(), numbers) {
+				for v, err := range ahead(t.Context(), func(int) int { return tt.size }, numbers) {
 					if end = err; err != nil {
 						continue
 					}
@@ -58,7 +61,11 @@ func TestAhead(t *testing.T) {
 				if want := tt.end; tt.take > tt.values && !errors.Is(end, want) {
 					t.Errorf("it ends with %v, want %v", end, want)
 				}
-				if most := tt.take + (batchesAhead+2)*batchLines; read > most {
+				inBatch := batchLines
+				if tt.size > 0 {
+					inBatch = (batchBytes + tt.size - 1) / tt.size
+				}
+				if most := tt.take + (batchesAhead+2)*inBatch; read > most {
 					t.Errorf("%d values were read, want at most %d", read, most)
 				}
 			})
@@ -77,7 +84,7 @@ func TestAheadIsCancelled(t *testing.T) {
 		}
 	}
 	var last error
-	for _, err := range ahead(ctx, endless) {
+	for _, err := range ahead(ctx, func(int) int { return 0 }, endless) {
 		cancel()
 		last = err
 	}

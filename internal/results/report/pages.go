@@ -17,24 +17,40 @@ import (
 // It settles outcomes that only the whole crawl can tell, such as redirect loops.
 func Pages(s *state.Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
-		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types) })
+		return func(yield func(*page.Line, error) bool) {
+			read := func(ctx context.Context) iter.Seq2[readLine, error] { return readPages(ctx, s, types) }
+			for l, err := range ahead(ctx, func(l readLine) int { return l.bytes }, read) {
+				if !yield(l.line, err) || err != nil {
+					return
+				}
+			}
+		}
 	}
 }
 
-func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[*page.Line, error] {
-	return func(yield func(*page.Line, error) bool) {
+// readLine is a line, and how many bytes its facts have in the store.
+type readLine struct {
+	line  *page.Line
+	bytes int
+}
+
+func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[readLine, error] {
+	return func(yield func(readLine, error) bool) {
 		var err error
 		p := newPageReader(s, types)
 		if p.generation, err = page.Generation(s.Facts()); err != nil {
-			yield(nil, err)
+			yield(readLine{}, err)
 			return
 		}
 		before := s.Counters()
 		var found, finished uint64
 		for rec, err := range sortPages(ctx, s.RawPages(ctx), sortSpace(s).Part(4)) {
-			var out *page.Line
+			var out readLine
 			if err == nil {
-				out, err = p.read(ctx, &rec)
+				out.line, err = p.read(ctx, &rec)
+			}
+			if rec.Finish != nil {
+				out.bytes = len(rec.Finish.Facts)
 			}
 			if !yield(out, err) || err != nil {
 				return
@@ -47,7 +63,7 @@ func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[*p
 			}
 		}
 		if err := checkCounts(&before, found, finished); err != nil {
-			yield(nil, err)
+			yield(readLine{}, err)
 		}
 	}
 }

@@ -699,7 +699,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		// What is shown cannot be taken for a value.
 		_, err = f.Edit(t.Context(), f.caller, made.ID, Input{Submission: edited.Submission})
 		if e := (*service.Error)(nil); !errors.As(err, &e) ||
-			!strings.Contains(service.ToJSON(e.Fields), "the value of the header Authorization is missing") {
+			!strings.Contains(service.ToJSON(e.Fields), "is only shown in its place") {
 			t.Errorf("a submission as it is shown: %v", err)
 		}
 		f.run(25 * time.Hour)

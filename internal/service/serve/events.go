@@ -283,29 +283,46 @@ type errGone struct{ error }
 // sendEvents sends the durable events that the client does not have, and returns the id of the last one.
 func (c *call) sendEvents(one *stream, after int64) (int64, error) {
 	for {
-		events, err := c.Service.Events.Since(c.ctx,
-			service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
+		text, n, last, err := c.readEvents(one, after)
 		if err != nil {
 			return after, err
 		}
-		var text []byte
-		for _, event := range events {
-			data, err := json.Marshal(event)
-			if err != nil {
-				return after, err
-			}
-			text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", event.ID, event.Type, data)
-			after = event.ID
-		}
-		if len(events) > 0 {
+		if n > 0 {
 			if err := c.push(text); err != nil {
 				return after, errGone{err}
 			}
+			after = last
 		}
-		if len(events) < eventsAtA {
+		if n < eventsAtA {
 			return after, nil
 		}
 	}
+}
+
+// readEvents reads the next events of a stream as its text, and says how many there are and which is the last. Streams
+// of an account take turns, so that they do not hold all readers of the database.
+func (c *call) readEvents(one *stream, after int64) (text []byte, n int, last int64, err error) {
+	end, ok := c.limits.reading.enter(c.ctx, one.owner)
+	for ; !ok; end, ok = c.limits.reading.enter(c.ctx, one.owner) {
+		if err := c.ctx.Err(); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	defer end()
+	events, err := c.Service.Events.Since(c.ctx,
+		service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	for _, event := range events {
+		data, err := json.Marshal(event)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", event.ID, event.Type, data)
+		last = event.ID
+	}
+	return text, len(events), last, nil
 }
 
 // ended logs why a stream ended, unless the client ended it. The answer has begun, so the client cannot be told.

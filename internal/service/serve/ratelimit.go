@@ -25,8 +25,10 @@ const (
 	changesPerSecond = 1
 	changesBurst     = 10_000
 
-	mostUnderway = service.Readers - 2 // requests of an account that are served at once; others can always read
-	turnTime     = 10 * time.Second    // how long further requests of the account wait
+	// Requests of an account that are served at once, and its event streams that read at once. Others can always read.
+	mostUnderway = service.Readers - 2
+	mostReading  = 1
+	turnTime     = 10 * time.Second // how long further requests of the account wait
 )
 
 // rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
@@ -36,6 +38,7 @@ type rateLimits struct {
 	failures limiters
 	changes  limiters // of accounts; admins are not bound
 	underway underway
+	reading  underway // of event streams, while they read events
 }
 
 func newRateLimits(perKey float64) *rateLimits {
@@ -53,7 +56,8 @@ func newRateLimits(perKey float64) *rateLimits {
 	l := &rateLimits{
 		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
-		underway: underway{all: map[string]*turns{}},
+		underway: underway{most: mostUnderway, all: map[string]*turns{}},
+		reading:  underway{most: mostReading, waiting: mostStreams, all: map[string]*turns{}},
 	}
 	if r != rate.Inf {
 		l.changes.rate, l.changes.burst = changesPerSecond, changesBurst
@@ -65,7 +69,8 @@ func newRateLimits(perKey float64) *rateLimits {
 // some answers take long to make: without a bound, an account whose clients are slow or many could take all memory and
 // all processors.
 type underway struct {
-	waiting int // requests of an account that may wait for their turn
+	most    int // requests of an account that are served at once
+	waiting int // and that may wait for their turn
 	mu      sync.Mutex
 	all     map[string]*turns // guarded by mu; by account. Admins make accounts, so it needs no bound
 }
@@ -82,7 +87,7 @@ func (u *underway) enter(ctx context.Context, account string) (end func(), ok bo
 	u.mu.Lock()
 	t := u.all[account]
 	if t == nil {
-		t = &turns{make(chan struct{}, mostUnderway+u.waiting), make(chan struct{}, mostUnderway)}
+		t = &turns{make(chan struct{}, u.most+u.waiting), make(chan struct{}, u.most)}
 		u.all[account] = t
 	}
 	u.mu.Unlock()

@@ -112,3 +112,43 @@ func TestStreamsOfOneAccount(t *testing.T) {
 		}
 	}
 }
+
+// The event streams of an account read one after the other, however many there are, so that they leave the readers of
+// the database to others. A stream that waits for its turn gets its events then.
+func TestStreamsTakeTurns(t *testing.T) {
+	t.Parallel()
+	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, conn net.Conn) {
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%v, %v", res, err)
+		}
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() && lines.Text() != "" { // where the stream begins
+		}
+		synctest.Wait() // it has read what there is
+		account, err := s.Service.Accounts.Get(t.Context(), service.DefaultAccount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, ok := s.limits.reading.enter(t.Context(), account.ID)
+		if !ok {
+			t.Fatal("a stream that has nothing to read holds the turn")
+		}
+		admin := &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeAdmin}}
+		if _, err := s.Service.Crawls.Submit(t.Context(), admin, service.Submission{
+			StartURLs: []string{"http://example.test/"}}, ""); err != nil {
+			t.Fatal(err)
+		}
+		began, got := time.Now(), make(chan string)
+		go func() {
+			for lines.Scan() && !strings.HasPrefix(lines.Text(), "event:") {
+			}
+			got <- lines.Text()
+		}()
+		const held = 2*turnTime + time.Second
+		time.AfterFunc(held, end)
+		if text := <-got; !strings.Contains(text, string(service.CrawlQueued)) || time.Since(began) != held {
+			t.Errorf("%q after %s, want the event after %s", text, time.Since(began), held)
+		}
+	})
+}
