@@ -17,6 +17,7 @@ const (
 	attrID
 	attrLang
 	attrNamed
+	attrPoster // the image that a film shows before it plays
 	attrProperty
 	attrRel
 	attrShadowRootMode

@@ -179,6 +179,7 @@ func (w *walker) assets() {
 	case elemImg, elemMedia:
 		add(w.value(attrSrc))
 		add(w.value(attrData))
+		add(w.value(attrPoster))
 		eachSource(w.value(attrSrcset), func(url, _ []byte) { add(url) })
 	case elemScript:
 		add(w.value(attrSrc))

@@ -70,7 +70,7 @@ func newNames(ids bool) *names {
 		"alt": attrAlt, "color": attrFont, "content": attrContent, "data": attrData, "data-src": attrData,
 		"encoding": attrEncoding, "face": attrFont,
 		"href": attrHref, "hreflang": attrHreflang, "http-equiv": attrHTTPEquiv, "id": attrID, "lang": attrLang,
-		"name": attrNamed, "property": attrProperty, "rel": attrRel, "shadowrootmode": attrShadowRootMode,
+		"name": attrNamed, "poster": attrPoster, "property": attrProperty, "rel": attrRel, "shadowrootmode": attrShadowRootMode,
 		"size": attrFont, "src": attrSrc, "srcset": attrSrcset, "type": attrType,
 	} {
 		n.attrs.add(name, uint16(a))

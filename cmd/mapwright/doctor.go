@@ -300,7 +300,7 @@ func checkSite(ctx context.Context, f *fetch.Client, start datadir.Start, clock 
 		case fetch.DNSError:
 			out.Advice = "check the name and the resolver of this machine (/etc/resolv.conf), or give --resolve"
 		case fetch.TLSError:
-			out.Advice = "check the certificate of the site and the clock of this machine"
+			out.Advice = "check the certificate of the site and the clock of this machine, or give --ca-file"
 		case fetch.RefusedAddress:
 			out.Advice = "the address is not public: --allow-private allows it"
 		default:

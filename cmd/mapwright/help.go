@@ -156,23 +156,29 @@ func explain(cmd *cobra.Command, err error) error {
 func otherCrawlers() map[string]string {
 	const (
 		delay = "--delay 2s sets the delay between two requests to a host; --min-delay-ms and --max-delay-ms draw it " +
-			"at " +
-			"random"
+			"at random"
 		workers = "--workers sets the number of requests at once, --max-inflight-per-host that of one host"
 		depth   = "did you mean --max-depth?"
 		pages   = "did you mean --max-urls?"
-		archive = "Mapwright does not write page archives; sitemap.jsonl has the facts of each page"
+		archive = "--warc writes archives into the folder warc of the data directory"
+		user    = "--basic-auth USER:PASSWORD@HOST gives a password to one site, --login fills in a form"
 	)
 	return map[string]string{
 		"wait": delay, "crawl-delay": delay, "rate-limit": delay, "rate": delay,
 		"threads": workers, "concurrency": workers, "parallel": workers, "connections": workers,
-		"depth": depth, "level": depth, "limit": pages, "pages": pages, "max-pages": pages,
-		"warc": archive, "warc-file": archive,
+		"depth": depth, "level": depth, "limit": pages, "pages": pages,
+		"warc-file": archive, "warc-cdx": archive, "warc-header": archive,
+		"user": user, "password": user, "http-user": user, "http-password": user, "auth": user,
+		"load-cookies": "did you mean --cookie-file?", "cookie-jar": "--cookies keeps cookies, --cookie-file reads them",
+		"post-data": "--login and --login-data fill in a login form", "ca-certificate": "did you mean --ca-file?",
+		"cacert": "did you mean --ca-file?", "certificate": "did you mean --client-cert?",
+		"no-check-certificate": "did you mean --insecure? --ca-file trusts one authority and is safer",
+		"external":             "did you mean --check-external?", "spider": "did you mean --dry-run or --check-external?",
 		"output": "did you mean --data-dir? 'mapwright export --output DIRECTORY' writes copies elsewhere",
 		"url":    "did you mean --start-url?", "urls": "did you mean --start-url?",
 		"input-file": "give --start-url the file; with --list no links are followed",
 		"domains":    "did you mean --scope?", "sitemap": "did you mean --seeding-strategy?",
-		"no-robots": "did you mean --ignore-robots?", "cookie": "did you mean --header 'Cookie: name=value'?",
+		"no-robots": "did you mean --ignore-robots?",
 	}
 }
 

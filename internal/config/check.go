@@ -44,6 +44,14 @@ func checkURL(text string) error {
 	return nil
 }
 
+// checkLogin refuses a password in the URL: a crawl would keep it, and no request sends it.
+func checkLogin(text string) error {
+	if weburl.HideUserinfo(text) != text {
+		return errors.New("it has a user name or a password, which is not sent: give --basic-auth or --login-data")
+	}
+	return checkURL(text)
+}
+
 func checkAddress(text string) error {
 	if _, _, err := net.SplitHostPort(text); err != nil {
 		return fmt.Errorf("%q is not an address such as localhost:9090", text)

@@ -216,7 +216,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "cookies", Group: Access, Permission: Tenant, Value: boolValue{p: &s.Cookies},
 			Usage: "keep the cookies that answers set, and send them as a browser does, for this run"},
 		{Name: "login", Group: Access, Permission: Operator,
-			Value: stringValue{p: &s.Login, check: checkURL, form: formURL},
+			Value: stringValue{p: &s.Login, check: checkLogin, form: formURL},
 			Usage: "page with a login form, which is filled in and sent before each run; its cookies are kept as " +
 				"with cookies"},
 		{Name: "login-data", Group: Access, Permission: Operator, Local: true,

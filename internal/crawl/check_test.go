@@ -284,13 +284,13 @@ func TestAssetsAreChecked(t *testing.T) {
 	s := newLinkSite(t, map[string]string{
 		"/": `<link rel=stylesheet href="/lost.css"><script src="http://cdn.test/a.js"></script><img src="/big.png" alt=x>
 			<img src="data:image/gif;base64,R0" data-src="/lazy.png" srcset="/s1.png 1x, /s2.png 2x">
-			<picture><source srcset="/p.webp 800w"><img src="/big.png"></picture><video src="/film.mp4"></video>
+			<picture><source srcset="/p.webp 800w"><img src="/big.png"></picture><video src="/film.mp4" poster="/still.jpg"></video>
 			<a href="/manual.pdf">manual</a><a href="/2">2</a><img src="/secret/x.png"><a href="http://cdn.test/no">no</a>`,
 		"/2": `<img src="/big.png"><link rel=icon href="/lost.ico"><link rel=alternate href="/feed">`,
 	}, map[string]any{"a.test/lost.css": 404, "cdn.test/a.js": 500, "a.test/big.png": sized("image/png", 600<<10),
 		"a.test/lazy.png": sized("image/png", 100), "a.test/s1.png": 200, "a.test/s2.png": 404, "a.test/p.webp": 410,
 		"a.test/film.mp4": sized("video/mp4", 11<<20), "a.test/manual.pdf": sized("application/pdf", 600<<10),
-		"a.test/lost.ico": "/gone.ico", "a.test/feed": 200})
+		"a.test/lost.ico": "/gone.ico", "a.test/feed": 200, "a.test/still.jpg": 404})
 	dir := datadir.Dir(t.TempDir() + "/data")
 	rep, lines := s.crawl(dir, checking(func(o *config.Settings) {
 		o.CheckExternal, o.CheckAssets, o.MaxRetries, o.SkipExtensions = false, true, 0, []string{"pdf"}
@@ -300,7 +300,7 @@ func TestAssetsAreChecked(t *testing.T) {
 	if want, got := (map[string]string{
 		"http://a.test/lost.css": "404[http://a.test/][]", "http://cdn.test/a.js": "500[http://a.test/][]",
 		"http://a.test/s2.png": "404[http://a.test/][]", "http://a.test/p.webp": "410[http://a.test/][]",
-		"http://a.test/lost.ico": "404[http://a.test/2][]",
+		"http://a.test/lost.ico": "404[http://a.test/2][]", "http://a.test/still.jpg": "404[http://a.test/][]",
 	}), found(t, rep, problems.BrokenAsset); !maps.Equal(got, want) {
 		t.Errorf("broken:\n got %v\nwant %v", got, want)
 	}
