@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,6 +67,10 @@ func readLoginData(path string) (url.Values, error) {
 		}
 		return nil
 	})
+	if errors.Is(err, fs.ErrNotExist) && strings.Contains(path, "=") {
+		return nil, errors.New("it must be a file with lines NAME=VALUE, and there is none of this name (it is not " +
+			"repeated here, because it may be a secret)")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ func TestHabits(t *testing.T) {
 		{"crawl a.test -q -v", "contradict"},
 		{"join --cluster postgres://127.0.0.1:1/x --delay 2s", "--delay cannot be given here"},
 		{"resume --warc-file x", "--warc writes"}, {"crawl --http-user ann", "--basic-auth"},
+		{"crawl a.test --login http://a.test/ --login-data user=ann&pass=x", "it must be a file with lines NAME=VALUE"},
 		{"crawl a.test --login http://ann:s3cret@a.test/ --login-data x", "--login: it has a user name or a password"},
 		{"crawl a.test --concurrency 4", "--workers"},
 		{"crawl a.test --seeding sitemap,none", "none does not go with others"},
