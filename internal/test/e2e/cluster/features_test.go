@@ -333,19 +333,23 @@ func (f *fleet) eachValue(do func(column string, content []byte)) {
 }
 
 // One address gets at most ten starts a second and eight requests at once from three machines together, though its hosts
-// are in the partitions of all three.
+// are in the partitions of all three. Only the URLs of the list are asked for.
 func TestClusterPaceOfAddress(t *testing.T) {
 	t.Parallel()
 	const hosts = 60
 	var (
 		mu     sync.Mutex
-		starts []time.Time // guarded by mu
-		under  int         // guarded by mu
-		most   int         // guarded by mu
+		starts []time.Time         // guarded by mu
+		under  int                 // guarded by mu
+		most   int                 // guarded by mu
+		others = map[string]bool{} // guarded by mu; paths
 	)
 	open := make(chan struct{}) // closed when the machines share the partitions: what was asked before does not count
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
+			mu.Lock()
+			others[r.URL.Path] = true
+			mu.Unlock()
 			http.NotFound(w, r)
 			return
 		}
@@ -367,10 +371,10 @@ func TestClusterPaceOfAddress(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}
-		e2e.WritePage(w, r.Host)
+		e2e.WritePage(w, r.Host, "/more", "http://p1.test/more")
 	}))
 	t.Cleanup(web.Close)
-	flags := append(patient(), "--scope", "host", "--seeding", "none", "--max-delay-ms", "0", "--min-delay-ms", "0",
+	flags := append(patient(), "--scope", "host", "--list", "--max-delay-ms", "0", "--min-delay-ms", "0",
 		"--resolve", "*:80:"+web.Listener.Addr().String())
 	for h := range hosts {
 		flags = append(flags, "--start-url", fmt.Sprintf("http://p%d.test/", h))
@@ -381,8 +385,12 @@ func TestClusterPaceOfAddress(t *testing.T) {
 	opened := time.Now()
 	close(open)
 	f.ends(0, "complete")
+	e2e.Refused(t, f.invoke("resume", "--data-dir", f.dir(0), "--check-external").Run(t), "further checks of links")
 	mu.Lock()
 	defer mu.Unlock()
+	if delete(others, "/robots.txt"); len(others) > 0 {
+		t.Errorf("the crawl of a list has asked for %v too", others)
+	}
 	took := starts[len(starts)-1].Sub(opened)
 	t.Logf("%d requests in %v, at most %d at once", len(starts), took, most)
 	// The first start of each machine needs no gap. What is noted late makes the time longer, never shorter.
