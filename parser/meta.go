@@ -58,6 +58,11 @@ func (w *walker) property(name []byte) {
 	switch {
 	case equalFold(name, "article:modified_time"):
 		w.setModified(w.value(attrContent), modifiedArticle)
+	case equalFold(name, "article:published_time"):
+		if f.published.IsZero() && f.dates < maxDates {
+			f.dates++
+			f.published, _ = parseTime(w.value(attrContent))
+		}
 	case hasPrefixFold(name, "og:"):
 		switch {
 		case equalFold(name, "og:updated_time"):

@@ -7,7 +7,7 @@ import (
 
 // Version changes whenever the same page may give other facts, among them its hashes, or
 // other links. What was read by another version cannot be compared.
-const Version = 4
+const Version = 5
 
 // A Page is what Parse found. The zero value is ready for use; one that was used
 // must not be copied. See the package documentation for how long its parts are
@@ -78,6 +78,8 @@ type Page struct {
 	// article:modified_time, else og:updated_time, else the first dateModified
 	// in JSON-LD, else a last-modified meta element.
 	Modified time.Time
+	// Published is the first article:published_time of the page that is a date, or zero.
+	Published time.Time
 	// Base is what links resolve against.
 	Base URL
 	// Links are the links found, in order.
@@ -146,9 +148,9 @@ type facts struct {
 	openGraph                        []propertyRecord
 	types                            []span
 	robots                           robots
-	modified                         time.Time
+	modified, published              time.Time
 	modifiedRank                     uint8 // how good the source of modified is
-	dates                            int   // that were looked at for modified
+	dates                            int   // that were looked at for modified and published
 }
 
 type hreflangRecord struct {
@@ -183,7 +185,7 @@ func (w *walker) finish(pg *Page) {
 		f.ids = slices.Compact(f.ids)
 		pg.IDs = append([]uint32{}, f.ids...)
 	}
-	pg.Modified = f.modified
+	pg.Modified, pg.Published = f.modified, f.published
 	pg.Base = w.base
 	pg.LinkCount, pg.Truncated = w.linkCount, w.truncated
 

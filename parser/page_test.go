@@ -34,6 +34,7 @@ func TestFacts(t *testing.T) {
 	graph := func(pg *Page) any { return fmt.Sprint(pg.OpenGraph) }
 	hreflang := func(pg *Page) any { return fmt.Sprint(pg.Hreflang) }
 	modified := func(pg *Page) any { return pg.Modified.Format(time.RFC3339) }
+	published := func(pg *Page) any { return pg.Published.Format(time.RFC3339) }
 	none := time.Time{}.Format(time.RFC3339)
 	for _, tt := range []struct {
 		fact func(*Page) any
@@ -87,6 +88,10 @@ func TestFacts(t *testing.T) {
 			"hreflang=x href=mailto:x>",
 			"[{de https://example.com/de}]"},
 
+		{published, "<meta property=article:published_time content=2024-02-03T04:05:06+01:00>", "2024-02-03T03:05:06Z"},
+		{published, "<meta name=article:published_time content=never><meta name=article:published_time " +
+			"content=2024-02-03><meta name=article:published_time content=2025-02-03>", "2024-02-03T00:00:00Z"},
+		{published, "<meta property=article:modified_time content=2024-02-03>", none},
 		{modified, "<meta property=article:modified_time content=2024-02-03T04:05:06+01:00>", "2024-02-03T03:05:06Z"},
 		{modified, "<meta name=last-modified content='Sat, 03 Feb 2024 04:05:06 GMT'>", "2024-02-03T04:05:06Z"},
 		{modified, "<meta property=article:modified_time content=2024-02-03><meta property=og:updated_time " +

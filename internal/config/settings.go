@@ -114,6 +114,8 @@ type Settings struct {
 	BaseURL      string
 	SitemapName  string // of the XML sitemaps
 	SitemapSplit string // host or path
+	SitemapVideo bool
+	SitemapNews  bool
 	Gzip         bool
 	Links        bool
 	// CheckExternal asks for the targets of links that are out of scope. MaxChecks is how many of them at most.

@@ -290,6 +290,11 @@ func (s *Settings) Table() []Entry {
 			Value: stringValue{p: &s.SitemapSplit, usual: "host", form: formName, choices: []string{"host", "path"}},
 			Usage: "which pages have XML sitemaps of their own, under one index: host, those of each host of " +
 				"several; path, also those of each first directory of their paths"},
+		{Name: "sitemap-video", Group: Output, Permission: Tenant, Value: boolValue{p: &s.SitemapVideo},
+			Usage: "list the films in XML sitemaps that pages name by og:video, with image, title and description"},
+		{Name: "sitemap-news", Group: Output, Permission: Tenant, Value: boolValue{p: &s.SitemapNews},
+			Usage: "list pages as news in XML sitemaps whose article:published_time is in the last two days, with " +
+				"publication (og:site_name), language and title"},
 		{Name: "gzip", Group: Output, Permission: Tenant, Value: boolValue{p: &s.Gzip},
 			Usage: "compress the XML sitemaps"},
 		{Name: "links", Group: Output, Permission: Tenant, Value: boolValue{p: &s.Links},

@@ -65,6 +65,8 @@ type Facts struct {
 	// the time of the crawl: a header that names the time of the answer or a later one, or another time while the text
 	// stayed the same, does not count. Absent: no source names a time
 	LastModified Time `json:"last_modified,omitzero"`
+	// when the page says that it was published: `article:published_time`. Absent: it does not say
+	PublishedAt Time `json:"published_at,omitzero"`
 	// the ETag header. Absent: none
 	ETag string `json:"etag,omitempty"`
 
@@ -136,13 +138,14 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 			last = id
 		}
 	}
+	f.PublishedAt.Time = pg.Published
 	if f.LastModified.IsZero() {
 		f.LastModified.Time = pg.Modified
 	}
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [38]any {
+func (f *Facts) byTag() [39]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime,
 		7: &f.Title, 8: &f.Description, 9: &f.H1,
@@ -152,7 +155,7 @@ func (f *Facts) byTag() [38]any {
 		24: &f.Links, 25: &f.Trap,
 		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash,
 		31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut, 35: &f.Archived,
-		36: &f.IDs, 37: &f.Assets,
+		36: &f.IDs, 37: &f.Assets, 38: &f.PublishedAt,
 	}
 }
 

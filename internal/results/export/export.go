@@ -34,6 +34,8 @@ type Options struct {
 	Gzip     bool
 	Hreflang bool
 	Images   bool
+	Videos   bool
+	News     bool
 	CSV      bool
 	Links    bool
 	// Exclude are expressions of URLs that XML sitemaps do not list. Frequencies and Priorities are rules for
@@ -363,6 +365,12 @@ func (e *exporter) entry(l *page.Line) *sitemap.Entry {
 	}
 	if e.o.Images {
 		out.Images = l.Images
+	}
+	if e.o.Videos {
+		out.Video = videoOf(l)
+	}
+	if e.o.News {
+		out.News = newsOf(l, time.Now())
 	}
 	if e.o.Hreflang {
 		for _, a := range l.Hreflang {

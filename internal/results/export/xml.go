@@ -91,8 +91,9 @@ func newXMLFiles(o *Options) *xmlFiles {
 	}
 	x := &xmlFiles{dir: o.Dir, base: base, name: cmp.Or(o.Name, sitemap.DefaultName), byPath: o.Split == "path",
 		gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[[2]string]int32{},
-		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Priorities: len(o.Priorities) > 0,
-			MaxURLs: o.MaxURLs, MaxBytes: o.MaxBytes}}
+		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Videos: o.Videos, News: o.News,
+			Priorities: len(o.Priorities) > 0,
+			MaxURLs:    o.MaxURLs, MaxBytes: o.MaxBytes}}
 	x.slow.SetLimit(parallel)
 	return x
 }
@@ -335,9 +336,9 @@ func (x *xmlFiles) writeSetIndexes() error {
 	return nil
 }
 
-// writeIndex writes an index over parts of a set, or of all sets if it is nil, under a temporary name. If there are more
-// parts than the protocol allows, it writes further indexes with a number, because there is no index of indexes. It
-// returns their names.
+// writeIndex writes an index over parts of a set, or of all sets if it is nil, under a temporary name. If there are
+// more parts than the protocol allows, it writes further indexes with a number, because there is no index of indexes.
+// It returns their names.
 func (x *xmlFiles) writeIndex(set *fileSet, parts iter.Seq2[int, string]) (names []string, err error) {
 	options, stem := sitemap.Options{MaxURLs: x.maxIndex, Label: x.label(set)}, x.name
 	if set != nil {

@@ -266,7 +266,7 @@ func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) 
 		base = starts[0].URL.Origin() + "/"
 	}
 	return export.Options{Dir: string(dir), BaseURL: base, Name: s.SitemapName, Split: s.SitemapSplit,
-		Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images,
+		Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images, Videos: s.SitemapVideo, News: s.SitemapNews,
 		CSV: s.CSV, Parquet: s.Parquet, Links: s.RecordsLinks(), Extract: s.ExtractNames(),
 		Exclude: s.ExcludeFromSitemap, Frequencies: s.Changefreq, Priorities: s.Priority}
 }

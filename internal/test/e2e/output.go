@@ -47,6 +47,7 @@ type Line struct {
 	WordCount       int               `json:"word_count"`
 	LinkCount       int               `json:"link_count"`
 	LastModified    string            `json:"last_modified"`
+	PublishedAt     string            `json:"published_at"`
 	ETag            string            `json:"etag"`
 	Indexable       bool              `json:"indexable"`
 	IndexableReason string            `json:"indexable_reason"`

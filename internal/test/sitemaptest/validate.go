@@ -21,6 +21,8 @@ var extensions embed.FS
 const driver = `<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema">
 <xsd:import namespace="http://www.sitemaps.org/schemas/sitemap/0.9" schemaLocation="%s"/>
 <xsd:import namespace="http://www.google.com/schemas/sitemap-image/1.1" schemaLocation="image.xsd"/>
+<xsd:import namespace="http://www.google.com/schemas/sitemap-news/0.9" schemaLocation="news.xsd"/>
+<xsd:import namespace="http://www.google.com/schemas/sitemap-video/1.1" schemaLocation="video.xsd"/>
 <xsd:import namespace="http://www.w3.org/1999/xhtml" schemaLocation="xhtml.xsd"/>
 </xsd:schema>`
 

@@ -29,6 +29,20 @@ type Entry struct {
 	Priority   float64 // 0 to 1; negative if the file gives none
 	Alternates []Alternate
 	Images     []string
+	Video      *Video // to write; it is not read
+	News       *News  // likewise
+}
+
+// Video is a film on a page. All fields but one of Content and Player are required.
+type Video struct {
+	Thumbnail, Title, Description string
+	Content, Player               string // address of the film, or of a page with nothing but a player
+}
+
+// News says that a page is an article of a publication. All fields are required.
+type News struct {
+	Publication, Language, Title string
+	At                           time.Time // of its publication
 }
 
 // Alternate is the same page in another language.

@@ -3,6 +3,7 @@ package sitemap
 import (
 	"bytes"
 	"cmp"
+	"encoding/xml"
 	"errors"
 	"io"
 	"strconv"
@@ -19,6 +20,8 @@ const (
 	nsSitemap = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
 	nsXHTML   = ` xmlns:xhtml="http://www.w3.org/1999/xhtml"`
 	nsImage   = ` xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"`
+	nsNews    = ` xmlns:news="http://www.google.com/schemas/sitemap-news/0.9"`
+	nsVideo   = ` xmlns:video="http://www.google.com/schemas/sitemap-video/1.1"`
 	urlsetEnd = "</urlset>\n"
 	indexEnd  = "</sitemapindex>\n"
 )
@@ -27,6 +30,8 @@ const (
 type Options struct {
 	Alternates bool // write the language alternates
 	Images     bool // write the images
+	Videos     bool // write the films
+	News       bool // write what is news
 	Priorities bool // write the priorities
 	MaxURLs    int  // zero means MaxURLs of the protocol
 	MaxBytes   int  // zero means MaxBytes of the protocol
@@ -40,6 +45,7 @@ type URLSet struct {
 	w     io.Writer
 	o     Options
 	urls  int
+	news  int // urls with news
 	bytes int
 	buf   []byte
 }
@@ -58,12 +64,16 @@ func (s *URLSet) Add(e *Entry) error {
 		s.buf = s.head(s.buf)
 	}
 	s.buf = s.append(s.buf, e)
-	if s.urls == s.o.MaxURLs || s.bytes+len(s.buf)+len(urlsetEnd) > s.o.MaxBytes {
+	hasNews := s.o.News && e.News != nil
+	if s.urls == s.o.MaxURLs || hasNews && s.news == maxNews || s.bytes+len(s.buf)+len(urlsetEnd) > s.o.MaxBytes {
 		return ErrFull
 	}
 	n, err := s.w.Write(s.buf)
 	s.bytes += n
 	s.urls++
+	if hasNews {
+		s.news++
+	}
 	return err
 }
 
@@ -83,6 +93,12 @@ func (s *URLSet) head(b []byte) []byte {
 	}
 	if s.o.Images {
 		b = append(b, nsImage...)
+	}
+	if s.o.News {
+		b = append(b, nsNews...)
+	}
+	if s.o.Videos {
+		b = append(b, nsVideo...)
 	}
 	return append(b, ">\n"...)
 }
@@ -113,7 +129,64 @@ func (s *URLSet) append(b []byte, e *Entry) []byte {
 			}
 		}
 	}
+	if s.o.News && e.News != nil {
+		b = appendNews(b, e.News)
+	}
+	if s.o.Videos && e.Video != nil {
+		b = appendVideo(b, e.Video)
+	}
 	return append(b, "  </url>\n"...)
+}
+
+// Limits of the extensions: articles in a file, and characters of a film's texts.
+const (
+	maxNews             = 1000
+	maxVideoTitle       = 100
+	maxVideoDescription = 2048
+)
+
+// appendNews writes an article, in the order of the extension's schema.
+func appendNews(b []byte, n *News) []byte {
+	b = append(b, "    <news:news>\n      <news:publication>"...)
+	b = appendText(b, "<news:name>", n.Publication, "</news:name>")
+	b = appendText(b, "<news:language>", n.Language, "</news:language></news:publication>\n")
+	b = n.At.UTC().AppendFormat(append(b, "      <news:publication_date>"...), "2006-01-02T15:04:05Z")
+	b = appendText(append(b, "</news:publication_date>\n"...), "      <news:title>", n.Title, "</news:title>\n")
+	return append(b, "    </news:news>\n"...)
+}
+
+// appendVideo writes a film, in the order of the extension's schema.
+func appendVideo(b []byte, v *Video) []byte {
+	b = append(b, "    <video:video>\n"...)
+	b = appendElement(b, "      <video:thumbnail_loc>", v.Thumbnail, "</video:thumbnail_loc>\n")
+	b = appendText(b, "      <video:title>", cutRunes(v.Title, maxVideoTitle), "</video:title>\n")
+	b = appendText(b, "      <video:description>", cutRunes(v.Description, maxVideoDescription),
+		"</video:description>\n")
+	if v.Content != "" {
+		b = appendElement(b, "      <video:content_loc>", v.Content, "</video:content_loc>\n")
+	}
+	if v.Player != "" {
+		b = appendElement(b, "      <video:player_loc>", v.Player, "</video:player_loc>\n")
+	}
+	return append(b, "    </video:video>\n"...)
+}
+
+// cutRunes returns at most n characters of a text.
+func cutRunes(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// appendText writes a text between two pieces of markup. Characters that XML cannot express are replaced.
+func appendText(b []byte, open, text, end string) []byte {
+	buf := bytes.NewBuffer(append(b, open...))
+	_ = xml.EscapeText(buf, []byte(text)) // a Buffer returns no error
+	return append(buf.Bytes(), end...)
 }
 
 // isLanguage says whether a text is a language tag as the schema of XHTML has it, x-default among them. Pages also

@@ -232,6 +232,48 @@ func TestIndexIsBounded(t *testing.T) {
 	}
 }
 
+// News and films have the elements of their extensions in order, texts that XML can express, and bounded lengths. They
+// are not written unless they are asked for.
+func TestExtensions(t *testing.T) {
+	long := strings.Repeat("é", 3000)
+	list := []Entry{
+		{Loc: "https://a.test/1", Priority: -1, Images: []string{"https://a.test/i.png"},
+			News: &News{Publication: "The <Times> & \x01", Language: "en", Title: "A\tB]]>",
+				At: time.Date(2026, 5, 6, 7, 8, 9, 5e8, time.FixedZone("", 3600))},
+			Video: &Video{Thumbnail: "https://a.test/t.png?a=1&b=2", Title: long, Description: long,
+				Content: "https://a.test/f.mp4"}},
+		{Loc: "https://a.test/2", Priority: -1, Video: &Video{Thumbnail: "https://a.test/t.png", Title: "T <b>",
+			Description: "D", Player: "https://p.test/?v=\"1\""}},
+		{Loc: "https://a.test/3", Priority: -1},
+	}
+	text := string(write(t, Options{Images: true, News: true, Videos: true}, list))
+	sitemaptest.Document(t, "extensions", []byte(text))
+	for part, want := range map[string]int{"<news:news>": 1, "<video:video>": 2, "2026-05-06T06:08:09Z": 1,
+		"<news:name>The &lt;Times&gt; &amp; \uFFFD</news:name>": 1, "A&#x9;B]]&gt;": 1,
+		"<video:title>" + strings.Repeat("é", 100) + "</video:title>":              1,
+		"<video:description>" + strings.Repeat("é", 2048) + "</video:description>": 1,
+		"<video:content_loc>https://a.test/f.mp4<":                                 1, "<video:player_loc>": 1} {
+		if n := strings.Count(text, part); n != want {
+			t.Errorf("%d times %s, want %d:\n%s", n, part, want, text)
+		}
+	}
+	if text := string(write(t, Options{}, list)); strings.Contains(text, "news") || strings.Contains(text, "video") {
+		t.Errorf("extensions that nobody asked for:\n%s", text)
+	}
+	set := NewURLSet(io.Discard, Options{News: true})
+	for range maxNews {
+		if err := errors.Join(set.Add(&list[0]), set.Add(&list[2])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := set.Add(&list[0]); !errors.Is(err, ErrFull) {
+		t.Errorf("%v with the 1,001st article of a file", err)
+	}
+	if err := set.Add(&list[2]); err != nil {
+		t.Errorf("%v with a page that is no article", err)
+	}
+}
+
 // A label comes back as it was, also one that a comment cannot have, and other files have none.
 func TestLabel(t *testing.T) {
 	for _, label := range []string{"", "shop", "shop shop-xn--a---b----c.test shop-~~2001-db8--1", "a- a--"} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
@@ -105,4 +106,38 @@ func TestSitemapNames(t *testing.T) {
 	want(slices.Sorted(slices.Values(append(slices.Clone(split), "shop-old.xml")))...)
 	e2e.Succeeded(t, e2e.Run(t, "wipe", "--data-dir", dir, "--yes"))
 	want("shop-old.xml")
+}
+
+// News and films of pages are listed with the settings for them, from what the pages say.
+func TestSitemapExtensions(t *testing.T) {
+	t.Parallel()
+	published := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	head := `<html lang=en-GB><title>Title</title><meta property=og:site_name content="The Times">`
+	site := e2e.Site(t, map[string]string{
+		"/": head + `<a href=/old>1</a><a href=/film>2</a><meta property="article:published_time" content="` +
+			published.Format(time.RFC3339) + `">`,
+		"/old": head + `<meta property="article:published_time" content="2020-01-02T03:04:05Z">`,
+		"/film": head + `<meta name=description content="About &amp; more"><meta property=og:image content=https://a.test/t.png>
+<meta property=og:video content=https://a.test/f.mp4>`,
+	}, nil)
+	dir, lines, _ := e2e.CrawlSite(t, site, "--sitemap-news", "--sitemap-video")
+	if got := lines[site.URL+"/"].PublishedAt; got != published.Format("2006-01-02T15:04:05.000Z") ||
+		lines[site.URL+"/film"].PublishedAt != "" {
+		t.Errorf("published at %q, want %v", got, published)
+	}
+	text := e2e.Read(t, dir, "sitemap.xml")
+	sitemaptest.Document(t, "sitemap.xml", []byte(text))
+	for part, want := range map[string]int{"<loc>": 3, "<news:news>": 1, "<news:name>The Times</news:name>": 1,
+		"<news:language>en</news:language>": 1, "<news:title>Title</news:title>": 1,
+		published.Format(">2006-01-02T15:04:05Z</news:publication_date>"): 1, "<video:video>": 1,
+		"<video:description>About &amp; more</video:description>":     1,
+		"<video:content_loc>https://a.test/f.mp4</video:content_loc>": 1} {
+		if n := strings.Count(text, part); n != want {
+			t.Errorf("%d times %s, want %d:\n%s", n, part, want, text)
+		}
+	}
+	e2e.Succeeded(t, e2e.Run(t, "export", dir, "--format", "xml", "--sitemap-news=false", "--sitemap-video=false"))
+	if text := e2e.Read(t, dir, "sitemap.xml"); strings.Contains(text, "news") || strings.Contains(text, "video") {
+		t.Errorf("sitemap.xml is\n%s", text)
+	}
 }
