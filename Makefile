@@ -39,7 +39,7 @@ pgo: ## write the profile again by which the compiler optimises the program
 release-check: ## make the release of this commit twice, compare, install and run it; it is in bin/release (RELEASE_TARGETS=linux/amd64 makes only that)
 	./scripts/release-check.sh
 
-image: ## make the container image of this commit, bin/mapwright-image.tar, and run it with crun (Debian's package crun)
+image: ## make the container image of this commit, bin/mapwright-image.tar, and run it with runc (Debian's packages runc and uidmap)
 	./scripts/image-check.sh
 
 deploy-check: ## let promtool and systemd-analyze check the files in deploy (scripts/deploy-check.sh --install unpacks Debian's promtool)

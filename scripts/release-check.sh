@@ -64,7 +64,7 @@ if [ -e "$deb" ]; then
   $root dpkg --root="$work/deb" --verify mapwright
   try "$work/deb/usr/bin/mapwright"
   bash -n "$work/deb/usr/share/bash-completion/completions/mapwright"
-  gzip -dc "$work/deb/usr/share/man/man1/mapwright-crawl.1.gz" | grep -q start-url
+  gzip -dc "$work/deb/usr/share/man/man1/mapwright-crawl.1.gz" | grep -F "start\\-url" >/dev/null
   $root dpkg --root="$work/deb" --log="$work/dpkg.log" --force-not-root -P mapwright
   test -z "$(find "$work/deb/usr" -name '*mapwright*' 2>/dev/null)"
 fi

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,8 +41,10 @@ func tarOf(files []file, modified time.Time) ([]byte, error) {
 func folders(files []file) []string {
 	var all []string
 	for _, f := range files {
-		for dir := path.Dir(f.name); dir != "." && !slices.Contains(all, dir); dir = path.Dir(dir) {
-			all = append(all, dir)
+		for end := strings.LastIndexByte(f.name, '/'); end > 0; end = strings.LastIndexByte(f.name[:end], '/') {
+			if dir := f.name[:end]; dir != "." && !slices.Contains(all, dir) {
+				all = append(all, dir)
+			}
 		}
 	}
 	slices.Sort(all)

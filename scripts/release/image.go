@@ -45,7 +45,7 @@ func writeImage(path string, chosen []target) error {
 	if len(manifests) == 0 {
 		return fmt.Errorf("an image needs a Linux target, not %v", chosen)
 	}
-	if err := img.finish(manifests, r.version); err != nil {
+	if err := img.finish(manifests); err != nil {
 		return err
 	}
 	data, err := tarOf(img.files, r.time)
@@ -127,14 +127,14 @@ func (img *image) add(b *build) (descriptor, error) {
 		"mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []descriptor{content}})
 	manifest.Platform = map[string]string{"os": "linux", "architecture": b.processor}
 	if b.processor == runtime.GOARCH {
-		img.docker = []map[string]any{{"Config": config.path(), "RepoTags": []string{"mapwright:" + b.version},
+		img.docker = []map[string]any{{"Config": config.path(), "RepoTags": []string{"mapwright:" + b.version, "mapwright:latest"},
 			"Layers": []string{content.path()}}}
 	}
 	return manifest, err
 }
 
 // finish adds what leads to the manifests. If there are several, the tag leads to an index over them.
-func (img *image) finish(manifests []descriptor, version string) error {
+func (img *image) finish(manifests []descriptor) error {
 	top := manifests[0]
 	if len(manifests) > 1 {
 		var err error
@@ -144,7 +144,8 @@ func (img *image) finish(manifests []descriptor, version string) error {
 			return err
 		}
 	}
-	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": version}
+	// Podman names the image after this; it takes an archive with one name only.
+	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": "mapwright:latest"}
 	for _, f := range []struct {
 		name string
 		v    any

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/md5"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 )
@@ -65,6 +66,9 @@ func (b *build) packageOf(d distribution) *pack {
 			panic(err) // writing to memory does not fail
 		}
 		add("usr/share/man/man1/"+f.name+".gz", packed)
+	}
+	if d == redHat { // where a folder that no package has stays when the package goes
+		p.files = append(p.files, file{"usr/share/doc/mapwright", fs.ModeDir | 0o755, nil})
 	}
 	return p
 }

@@ -6,9 +6,11 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +88,9 @@ func untar(t *testing.T, packed []byte) map[string]file {
 // The headers of a package for RPM have the sizes that they say, and the region of each covers it. Where rpm is
 // installed, it reads the package and finds its digests right.
 func TestRPMPackage(t *testing.T) {
-	rpm, err := rpmPackage(example)
+	withFolder := *example
+	withFolder.files = append(slices.Clone(example.files), file{"usr/share/doc/mapwright", fs.ModeDir | 0o755, nil})
+	rpm, err := rpmPackage(&withFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,5 +158,65 @@ func TestChooseTargets(t *testing.T) {
 	}
 	if _, err := choose("plan9/amd64"); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
 		t.Errorf("a target that does not exist: %v", err)
+	}
+}
+
+// An image layout leads from its index, and from manifest.json, to blobs that have the digests by which they are named.
+func TestImageLayout(t *testing.T) {
+	img := &image{time: example.time}
+	r := &release{version: "1.2.3", time: example.time}
+	var manifests []descriptor
+	for _, processor := range []string{"amd64", "arm64"} {
+		m, err := img.add(&build{r, target{"linux", processor}, []byte("program for " + processor), nil})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, m)
+	}
+	if err := img.finish(manifests); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, f := range img.files {
+		if sum, isBlob := strings.CutPrefix(f.name, "blobs/sha256/"); isBlob && sum != hexSum(f.data) {
+			t.Errorf("%s has another digest", f.name)
+		}
+		files[f.name] = f.data
+	}
+	named := regexp.MustCompile(`sha256:([0-9a-f]{64})","size"|blobs/sha256/([0-9a-f]{64})`)
+	reached := 0
+	var follow func(data []byte)
+	follow = func(data []byte) {
+		for _, found := range named.FindAllSubmatch(data, -1) {
+			blob, there := files["blobs/sha256/"+string(found[1])+string(found[2])]
+			if !there {
+				t.Errorf("there is no blob %s%s", found[1], found[2])
+				continue
+			}
+			reached++
+			if bytes.HasPrefix(blob, []byte("{")) {
+				follow(blob)
+			}
+		}
+	}
+	follow(files["index.json"])
+	if reached != 1+2+2*2 { // an index, manifests, and of each a configuration and a layer
+		t.Errorf("%d blobs are reached from index.json", reached)
+	}
+	follow(files["manifest.json"])
+	layer, err := imageLayer(&build{r, target{"linux", "amd64"}, []byte("program"), nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := gzipOf(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := untar(t, packed)
+	if n := bytes.Count(root["etc/ssl/certs/ca-certificates.crt"].data, []byte("BEGIN CERTIFICATE")); n < 50 {
+		t.Errorf("%d authorities", n)
+	}
+	if f := root["usr/bin/mapwright"]; f.mode != 0o755 || string(f.data) != "program" {
+		t.Errorf("the program is %v %q", f.mode, f.data)
 	}
 }

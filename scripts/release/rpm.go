@@ -164,11 +164,15 @@ func rpmAbout(p *pack, files []file, payload []byte) *rpmHeader {
 			dirs = append(dirs, dir)
 		}
 		size += len(f.data)
-		sizes, modes = append(sizes, len(f.data)), append(modes, 0o100000|int(f.mode.Perm()))
+		sizes, modes = append(sizes, len(f.data)), append(modes, systemMode(f))
 		times, inodes = append(times, int(p.time.Unix())), append(inodes, i+1)
 		zeros, ones, verify = append(zeros, 0), append(ones, 1), append(verify, -1)
 		dirOf, bases = append(dirOf, slices.Index(dirs, dir)), append(bases, path.Base(f.name))
-		digests, empty, root = append(digests, hexSum(f.data)), append(empty, ""), append(root, "root")
+		digest := hexSum(f.data)
+		if f.mode.IsDir() {
+			digest = ""
+		}
+		digests, empty, root = append(digests, digest), append(empty, ""), append(root, "root")
 	}
 	h.int32s(1009, size)
 	h.int32s(1028, sizes...)
@@ -209,10 +213,18 @@ func cpioOf(files []file, seconds int) []byte {
 		pad()
 	}
 	for i, f := range files {
-		entry(i+1, 0o100000|int(f.mode.Perm()), seconds, "./"+f.name, f.data)
+		entry(i+1, systemMode(f), seconds, "./"+f.name, f.data)
 	}
 	entry(0, 0, 0, "TRAILER!!!", nil)
 	return b.Bytes()
+}
+
+// systemMode is the mode of a file as Unix systems have it.
+func systemMode(f file) int {
+	if f.mode.IsDir() {
+		return 0o040000 | int(f.mode.Perm())
+	}
+	return 0o100000 | int(f.mode.Perm())
 }
 
 func hexSum(data []byte) string {
