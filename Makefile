@@ -25,7 +25,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo deploy-check image licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
+.PHONY: help build pgo deploy-check image licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test urlfrontier-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -103,6 +103,11 @@ format-test: ## WARC files read by warcio and replayed by pywb, and Parquet file
 	$(GO) vet -tags formats ./internal/test/e2e/results
 	$(GO) test -tags formats -count=1 -timeout 20m $(TESTFLAGS) -run '^TestFormat' ./internal/test/e2e/results
 
+urlfrontier-test: ## the official test suite and client of URLFrontier, built from URLFRONTIER_SRC, against mapwright frontier, and the commands of docs/urlfrontier.md (needs Java, Maven and the port 7071; scripts/need-urlfrontier.sh --install installs Debian's)
+	./scripts/need-urlfrontier.sh
+	$(GO) vet -tags urlfrontier ./internal/test/e2e/frontier
+	$(GO) test -tags urlfrontier -count=1 -timeout 40m $(TESTFLAGS) -run '^TestOfficial' ./internal/test/e2e/frontier
+
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v
 
@@ -131,7 +136,7 @@ bench-smoke: ## every benchmark of every package, once, small
 lint: ## formatting, vet (also of the tests that need a browser, nginx or Python, which other targets run), staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags browser,service,formats $$(git grep -lE '^//go:build (browser|service|formats)' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	$(GO) vet -tags browser,service,formats,urlfrontier $$(git grep -lE '^//go:build (browser|service|formats|urlfrontier)' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	$(GO) tool staticcheck ./...
 	staticcheck=$$($(GO) tool -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$staticcheck ./...
 

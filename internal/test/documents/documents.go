@@ -2,7 +2,8 @@
 //
 // Commands stand in fenced blocks. The first word after the fence says what a block is: "sh" is a script, "console" is
 // the picture of a terminal, in which lines that begin with "$ " are commands. A second word after "sh" names what the
-// script needs: server is what is started beside the others, service a running server, cluster a database.
+// script needs: server is what is started beside the others, service a running server, cluster a database, frontier is
+// the server of docs/urlfrontier.md and urlfrontier the client of it.
 package documents
 
 import (

@@ -17,7 +17,7 @@ func TestCommandsStandInBlocksThatAreRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := []string{"sh", "sh server", "sh service", "sh cluster", "console"}
+	run := []string{"sh", "sh server", "sh service", "sh cluster", "sh frontier", "sh urlfrontier", "console"}
 	command := regexp.MustCompile(`(?:^|\s|/)(?:mapwright (?:-|[a-z])|curl )`)
 	n := 0
 	for name, d := range all {

@@ -21,6 +21,7 @@ import (
 
 type load struct {
 	client  pb.URLFrontierClient
+	from    int
 	urls    int
 	queues  int
 	batch   int
@@ -38,6 +39,7 @@ func main() {
 	address := flag.String("address", "127.0.0.1:7071", "of the server")
 	mode := flag.String("mode", "put", "put: one URL per message; batch: PutDiscovered; get: GetURLs until none is left")
 	flag.IntVar(&l.urls, "urls", 1_000_000, "URLs to put")
+	flag.IntVar(&l.from, "from", 0, "number of the first URL")
 	flag.IntVar(&l.queues, "queues", 10_000, "queues that they are in")
 	flag.IntVar(&l.batch, "batch", 200, "URLs in a batch")
 	flag.IntVar(&l.streams, "streams", 1, "streams, or calls at once")
@@ -82,7 +84,7 @@ func (l *load) run(address, mode string) error {
 	}
 	group.Wait()
 	took := time.Since(began)
-	if mode == "get" {
+	if mode == "get" && total.Load() > 0 { // without the wait for more at the end
 		took = time.Duration(l.last.Load()) - time.Duration(began.UnixNano())
 	}
 	fmt.Printf("%s: %d URLs in %.2f s, %.0f per second\n", mode, total.Load(), took.Seconds(),
@@ -92,6 +94,7 @@ func (l *load) run(address, mode string) error {
 
 // info makes URL number i.
 func (l *load) info(i int) *pb.URLInfo {
+	i += l.from
 	host := fmt.Sprintf("host%d.example.com", i%l.queues)
 	return &pb.URLInfo{Url: fmt.Sprintf("https://%s/section/%d/page-%d.html", host, i/l.queues%97, i), Key: host, CrawlID: l.crawl}
 }
