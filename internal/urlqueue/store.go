@@ -59,11 +59,12 @@ type Store struct {
 	lock    *disk.Lock
 	log     *wal.Log
 	hash    weburl.Hasher
-	threads sync.WaitGroup
-	full    atomic.Bool   // written by watch: the disk has less free space than MinFree
-	durable atomic.Uint64 // last record that is on disk; written by write, with mu held
-	stop    chan struct{} // closed by Close
-	grown   chan struct{} // has room for one; the writer sends: the log may need cleaning
+	writer  sync.WaitGroup // the goroutine write
+	helpers sync.WaitGroup // the goroutines clean and watch, which end before write does
+	full    atomic.Bool    // written by watch: the disk has less free space than MinFree
+	durable atomic.Uint64  // last record that is on disk; written by write, with mu held
+	stop    chan struct{}  // closed by Close
+	grown   chan struct{}  // has room for one; the writer sends: the log may need cleaning
 
 	mu       sync.Mutex
 	changed  sync.Cond // of mu: records wait, room for records, something durable, failed, closing
@@ -81,7 +82,8 @@ type Store struct {
 	inactive bool
 	settings uint64 // record that holds delay and inactive; zero if none does
 	err      error  // why the store failed, for good
-	closing  bool
+	closing  bool   // no call commits any more, but the cleaner may
+	ended    bool   // nobody commits any more
 }
 
 // batch is records on their way to the log.
@@ -113,9 +115,9 @@ func Open(dir string, o Options) (*Store, error) {
 		}
 		return nil, errors.Join(err, lock.Release())
 	}
-	for _, run := range []func(){s.write, s.clean, s.watch} {
-		s.threads.Go(run)
-	}
+	s.writer.Go(s.write)
+	s.helpers.Go(s.clean)
+	s.helpers.Go(s.watch)
 	return s, nil
 }
 
@@ -170,7 +172,12 @@ func (s *Store) Close() error {
 	close(s.stop)
 	s.changed.Broadcast()
 	s.mu.Unlock()
-	s.threads.Wait()
+	s.helpers.Wait()
+	s.mu.Lock()
+	s.ended = true
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	s.writer.Wait()
 	return errors.Join(s.err, s.log.Close(), s.lock.Release())
 }
 
@@ -245,7 +252,7 @@ func (s *Store) write() {
 	var recs [][]byte
 	for {
 		s.mu.Lock()
-		for len(s.fill.ends) == 0 && !s.closing && s.err == nil {
+		for len(s.fill.ends) == 0 && !s.ended && s.err == nil {
 			s.changed.Wait()
 		}
 		if len(s.fill.ends) == 0 || s.err != nil {

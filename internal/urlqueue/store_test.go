@@ -48,11 +48,11 @@ func TestConcurrent(t *testing.T) {
 	if err := s.SetDefaultDelay(0); err != nil {
 		t.Fatal(err)
 	}
-	const writers, each = 3, 400
+	const writers, each = 3, 150
 	var mu sync.Mutex
 	got := map[string]int{}
 	var writing, working sync.WaitGroup
-	stop := make(chan struct{})
+	stop, tick := make(chan struct{}), make(chan struct{}) // a put lets one of the others go on
 	for w := range writers {
 		writing.Go(func() {
 			for i := range each {
@@ -60,6 +60,10 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("put is %v", st)
 				}
 				put(t, s, "gone", fmt.Sprintf("http://b/%d/%d", w, i))
+				select {
+				case tick <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
@@ -73,7 +77,7 @@ func TestConcurrent(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-tick:
 				}
 			}
 		})
