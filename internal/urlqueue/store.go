@@ -96,7 +96,7 @@ type batch struct {
 // Open opens the queues in dir, and makes them if the directory is empty or missing. If another process has them open,
 // the error is a *disk.LockedError.
 func Open(dir string, o Options) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := wal.OS().MkdirAll(dir); err != nil { // durably
 		return nil, err
 	}
 	if err := ours(dir); err != nil {
