@@ -457,3 +457,77 @@ func TestClusterPaceOfAddress(t *testing.T) {
 		t.Errorf("only %d of %d pages were asked for by three machines", len(starts), hosts)
 	}
 }
+
+// Each machine logs in itself, so that a site behind a form is read whichever machine works on it. What is filled in is
+// not in the database.
+func TestClusterLogin(t *testing.T) {
+	t.Parallel()
+	const hosts = 3
+	var (
+		mu     sync.Mutex
+		logins int // guarded by mu
+	)
+	open := make(chan struct{}) // closed when the machines share the partitions
+	s := e2e.NewMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
+		session, _ := r.Cookie("session")
+		switch {
+		case !strings.HasPrefix(r.URL.Path, "/page") && r.URL.Path != "/login":
+			return false
+		case r.Method == http.MethodPost && r.FormValue("password") == passwordSecret:
+			mu.Lock()
+			logins++
+			mu.Unlock()
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: sessionSecret, Domain: "example.com", Path: "/"})
+			http.Redirect(w, r, "/page/welcome", http.StatusSeeOther)
+		case r.URL.Path == "/login":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, `<form method=post action=/login><input name=user><input type=password name=password></form>`)
+		case session == nil:
+			http.Redirect(w, r, "http://example.com/login", http.StatusFound)
+		case r.URL.Path == "/page":
+			select {
+			case <-open:
+			case <-r.Context().Done():
+			}
+			e2e.WritePage(w, "Start", "/page/a", "/page/b")
+		default:
+			e2e.WritePage(w, letters(len(r.URL.Path))+r.URL.Path)
+		}
+		return true
+	})
+	fields := e2e.Write(t, filepath.Join(t.TempDir(), "login.txt"), "user=ann\npassword="+passwordSecret+"\n")
+	flags := append(patient(), "--scope", "host", "--profile", "own-site", "--login", "http://example.com/login",
+		"--login-data", fields, "--resolve", "*:80:"+s.Listener.Addr().String(), "--start-url",
+		"http://example.com/page")
+	for h := range hosts {
+		flags = append(flags, "--start-url", fmt.Sprintf("http://s%d.example.com/page", h))
+	}
+	f, _ := newFleet(t, nil, flags...)
+	f.start(2)
+	f.shares(f.machines[0], 2)
+	f.machines[0].Signal(syscall.SIGTERM)
+	f.machines[0].Wait()
+	f.shares(f.machines[1], 1) // which works on the site now
+	close(open)
+	f.join(0)
+	f.ends(0, "complete")
+	lines := f.export().lines
+	for url, line := range lines {
+		if line.Outcome != "ok" || line.StatusCode != http.StatusOK || strings.Contains(url, "login") {
+			t.Errorf("%s is %s", url, line.Outcome)
+		}
+	}
+	if want := 3 * (1 + hosts); len(lines) != want {
+		t.Errorf("%d URLs are found, want %d", len(lines), want)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if logins < 3 || logins > 4 {
+		t.Errorf("%d logins, want one before the crawl is made and one of each session of a machine", logins)
+	}
+	f.eachValue(func(where string, content []byte) {
+		if bytes.Contains(content, []byte(passwordSecret)) || bytes.Contains(content, []byte(sessionSecret)) {
+			t.Errorf("%s has a secret", where)
+		}
+	})
+}
