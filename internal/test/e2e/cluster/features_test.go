@@ -132,18 +132,18 @@ func TestClusterFeatures(t *testing.T) {
 	// A login that fails makes no crawl.
 	other := newFeatureSite(t)
 	fields := e2e.Write(t, filepath.Join(t.TempDir(), "login.txt"), "user=ann\n")
-	e2e.Refused(t, f.invoke("crawl", append([]string{"--data-dir", f.dir(8), "--login", "http://own0.test/last",
-		"--login-data", fields}, other.flags(users)...)...).Run(t), "not logged in", "http://own0.test/last")
+	f.refused(f.invoke("crawl", append([]string{"--data-dir", f.dir(8), "--login", "http://own0.test/last",
+		"--login-data", fields}, other.flags(users)...)...), "not logged in", "http://own0.test/last")
 	if got := f.look(); got.Code != 2 {
 		t.Errorf("status ends with %d after a login that failed, want 2", got.Code)
 	}
 	f.create()
 	// A machine must have the secret, and cannot have parameters of its own.
 	f.env = nil
-	e2e.Refused(t, f.invoke("join", "--data-dir", f.dir(8)).Run(t), "--cookie", "MAPWRIGHT_COOKIE", "not kept")
-	e2e.Refused(t, f.invoke("join", "--data-dir", f.dir(8), "--ignore-params", "none").Run(t), "--ignore-params",
+	f.refused(f.invoke("join", "--data-dir", f.dir(8)), "--cookie", "MAPWRIGHT_COOKIE", "not kept")
+	f.refused(f.invoke("join", "--data-dir", f.dir(8), "--ignore-params", "none"), "--ignore-params",
 		"cannot be given here")
-	e2e.Refused(t, f.invoke("resume", "--data-dir", f.dir(8), "--ignore-params", "none").Run(t), "--ignore-params",
+	f.refused(f.invoke("resume", "--data-dir", f.dir(8), "--ignore-params", "none"), "--ignore-params",
 		"which URLs are the same")
 	// What the environment says about parameters does not count.
 	f.env = []string{cookie, "MAPWRIGHT_IGNORE_PARAMS=none"}
@@ -181,6 +181,16 @@ func TestClusterFeatures(t *testing.T) {
 	sameCounts(t, rep, e2e.ReadReport(t, dir))
 	f.hasArchives(dir)
 	f.hasNoSecrets(out)
+}
+
+// refused wants a command to be refused. Redis is described first, in a line of its own.
+func (f *fleet) refused(command e2e.Invocation, words ...string) {
+	f.t.Helper()
+	got := command.Run(f.t)
+	if line, rest, _ := strings.Cut(got.Stderr, "\n"); strings.HasPrefix(line, "mapwright: Redis ") {
+		got.Stderr = rest
+	}
+	e2e.Refused(f.t, got, words...)
 }
 
 // sameFiles compares an export with the files of the machine that wrote the report, and with those of a crawl of one
@@ -438,7 +448,7 @@ func TestClusterPaceOfAddress(t *testing.T) {
 	f.machines[2].Wait()
 	f.join(2)
 	f.ends(0, "complete")
-	e2e.Refused(t, f.invoke("resume", "--data-dir", f.dir(0), "--check-external").Run(t), "further checks of links")
+	f.refused(f.invoke("resume", "--data-dir", f.dir(0), "--check-external"), "further checks of links")
 	mu.Lock()
 	defer mu.Unlock()
 	if delete(others, "/robots.txt"); len(others) > 0 {
