@@ -27,6 +27,9 @@ func ahead[T any](ctx context.Context, size func(T) int,
 		ctx, cancel := context.WithCancel(ctx)
 		batches, done := make(chan batch, batchesAhead), ctx.Done()
 		hand := func(b batch) bool {
+			if ctx.Err() != nil {
+				return false // even if there is room
+			}
 			select {
 			case batches <- b:
 				return true
