@@ -153,16 +153,16 @@ func TestExternalLinksAreChecked(t *testing.T) {
 	}
 }
 
-// Neither the page limit nor a limit of pages per host holds checks back, and --max-checks does.
+// Neither the page limit nor a limit of pages per host holds checks back, and --max-checks does. A resume with a
+// higher limit checks the rest.
 func TestChecksHaveALimitOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := newLinkSite(t, map[string]string{
 		"/": `<a href="/2">2</a><a href="/3">3</a><a href="http://x.test/1">1</a><a href="http://x.test/2">2</a>
 			<a href="http://x.test/3">3</a>`,
 	}, nil)
-	rep, _ := s.crawl(datadir.Dir(t.TempDir()+"/data"), checking(func(o *config.Settings) {
-		o.MaxURLs, o.MaxChecks = 1, 2
-	}), "http://a.test/")
+	dir := datadir.Dir(t.TempDir() + "/data")
+	rep, _ := s.crawl(dir, checking(func(o *config.Settings) { o.MaxURLs, o.MaxChecks = 1, 2 }), "http://a.test/")
 	if got := found(t, rep, problems.BrokenExternal); len(got) != 2 {
 		t.Errorf("%d checks were made, want 2: %v", len(got), got)
 	}
@@ -171,6 +171,18 @@ func TestChecksHaveALimitOfTheirOwn(t *testing.T) {
 	}
 	if !slices.ContainsFunc(rep.Warnings, func(w string) bool { return strings.Contains(w, "--max-checks") }) {
 		t.Errorf("no warning names the limit: %q", rep.Warnings)
+	}
+	for _, pages := range []int64{3, 0} { // the second resume has nothing to do
+		rep, _ = s.resume(dir, nil, checking(func(o *config.Settings) { o.MaxChecks = 3 }))
+		if got := found(t, rep, problems.BrokenExternal); len(got) != 3 || rep.Pages != pages {
+			t.Errorf("%d checks after a resume with a higher limit, want 3: %v; %d pages, want %d", len(got), got,
+				rep.Pages, pages)
+		}
+	}
+	for _, path := range []string{"1", "2", "3"} {
+		if got := s.methodsOf("x.test/" + path); got != "HEAD GET" {
+			t.Errorf("x.test/%s was asked for by %q, want once", path, got)
+		}
 	}
 }
 

@@ -412,6 +412,10 @@ func (r *run) readHistory(ctx context.Context) error {
 			return err
 		}
 	}
+	now.MaxChecks = r.settings.MaxChecks
+	if counted := r.store.Counters(); counted.Skips[scope.CheckLimit] == 0 {
+		r.history.Rules.MaxChecks = 0
+	}
 	r.history.Begin(now)
 	return nil
 }

@@ -46,8 +46,8 @@ func (r *run) admitCheck(l *frontier.Link) {
 	}
 	l.Skip = uint8(scope.CheckLimit)
 	r.checksCut.Do(func() {
-		r.warnings.add("%s and all further URLs are not checked: the limit is %d (--max-checks)", l.URL,
-			r.settings.MaxChecks)
+		r.warnings.add("%s and all further URLs are not checked: the limit is %d (--max-checks); a resume with a "+
+			"higher one checks further links", l.URL, r.settings.MaxChecks)
 	})
 }
 

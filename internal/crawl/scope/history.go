@@ -22,8 +22,10 @@ type Rules struct {
 	FollowNofollow bool     `json:"follow_nofollow,omitempty"`
 	CheckExternal  bool     `json:"check_external,omitempty"` // links out of scope are checked
 	CheckAssets    bool     `json:"check_assets,omitempty"`   // files are checked
-	Since          string   `json:"since,omitempty"`
-	Sitemaps       bool     `json:"sitemaps,omitempty"` // they are read
+	// MaxChecks is how many checks there may be; 0 if that left nothing out. RulesOf does not know it.
+	MaxChecks int    `json:"max_checks,omitempty"`
+	Since     string `json:"since,omitempty"`
+	Sitemaps  bool   `json:"sitemaps,omitempty"` // they are read
 }
 
 // RulesOf are the rules of settings.
@@ -45,11 +47,12 @@ func (r *Rules) Wider(before *Rules) []Reason {
 			all = append(all, why)
 		}
 	}
-	checks := r.CheckExternal && !before.CheckExternal
+	more := before.MaxChecks > 0 && r.MaxChecks > before.MaxChecks
+	checks := r.CheckExternal && (more || !before.CheckExternal)
 	add(OutOfScope, checks || reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
 	add(Excluded, !containsAll(r.Exclude, before.Exclude))
 	add(NotIncluded, admitsMore(r.Include, before.Include))
-	add(ByExtension, r.CheckAssets && !before.CheckAssets || !containsAll(r.SkipExtensions, before.SkipExtensions))
+	add(ByExtension, r.CheckAssets && (more || !before.CheckAssets) || !containsAll(r.SkipExtensions, before.SkipExtensions))
 	add(TooDeep, checks || before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
 	add(NotFollowed, checks || r.FollowNofollow && !before.FollowNofollow)
 	add(OlderThan, before.Since != "" && isEarlier(r.Since, before.Since))
