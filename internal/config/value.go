@@ -351,7 +351,7 @@ func ReadItems(items []string, check func(string) error) (out []string, err erro
 		}
 		faults = append(faults, err)
 		n := 0
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) { // editors of Windows begin with it
 			n++
 			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 				continue

@@ -89,9 +89,14 @@ func readLoginData(path string) (url.Values, error) {
 // returns the URL of the page that had the form.
 func (l *login) do(ctx context.Context) (at weburl.URL, err error) {
 	fail := func(format string, args ...any) (weburl.URL, error) {
-		return at, fmt.Errorf("%w: login at %s: %w", ErrLogin, l.page, fmt.Errorf(format, args...))
+		err := fmt.Errorf(format, args...)
+		if _, away := errors.AsType[*fetch.Error](err); away { // the next attempt may succeed as it is
+			return at, fmt.Errorf("no login at %s: %w", l.page, err)
+		}
+		return at, fmt.Errorf("%w: login at %s: %w", ErrLogin, l.page, err)
 	}
-	at, body, err := l.get(ctx, fetch.Request{URL: l.page})
+	var body []byte
+	at, body, err = l.get(ctx, fetch.Request{URL: l.page})
 	if err != nil {
 		return fail("%w", err)
 	}
@@ -121,7 +126,7 @@ func (l *login) do(ctx context.Context) (at weburl.URL, err error) {
 	return at, nil
 }
 
-// ErrLogin means that the login failed.
+// ErrLogin means that a site did not let the user in, or has no form as expected.
 var ErrLogin = errors.New("not logged in")
 
 // get makes a request, and follows redirects within the site. It returns the last page, or no body if the redirects

@@ -100,7 +100,7 @@ func TestLoginsAreBounded(t *testing.T) {
 func logInTo(t *testing.T, page string, warned *[]string) *login {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "login")
-	if err := os.WriteFile(data, []byte("user=ann\n"), 0o600); err != nil {
+	if err := os.WriteFile(data, []byte("\ufeffuser=ann\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, err := fetch.New(fetch.Options{AllowPrivate: true})

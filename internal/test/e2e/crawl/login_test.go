@@ -165,4 +165,11 @@ func TestLoginFails(t *testing.T) {
 			t.Errorf("%s: there is a crawl, or another site got %v", test.name, foreign)
 		}
 	}
+	// A site that does not answer is no bad usage.
+	away := "http://" + e2e.ClosedPort(t) + "/login"
+	got := e2e.Run(t, "crawl", "http://127.0.0.1/", "--allow-private", "--data-dir", filepath.Join(t.TempDir(), "data"),
+		"--login", away, "--login-data", e2e.Write(t, filepath.Join(files, "login.txt"), "username=ann\n"))
+	if got.Code != 1 || !strings.Contains(got.Stderr, "no login at "+away+": connect_error") {
+		t.Errorf("exit status %d, want 1:\n%s", got.Code, got.Stderr)
+	}
 }
