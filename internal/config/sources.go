@@ -337,3 +337,19 @@ func (s *Settings) Redacted() *Settings {
 	}
 	return &out
 }
+
+// Shown returns the limits of a crawl, and the settings that differ from the defaults of its profile, without secrets.
+// The names are those of a configuration file. If given is not nil, it names the settings that the user of a service
+// gave. Of the others only limits are shown, without those of the operator.
+func (s *Settings) Shown(given map[string]bool) map[string]any {
+	shown := map[string]any{}
+	usual := Defaults(s.Profile).Table()
+	for i, e := range s.Redacted().Table() {
+		key := FileKey(e.Name)
+		limit := e.Group == Limits && (given == nil || e.Permission != Operator)
+		if limit || !e.PerRun && (given == nil || given[key]) && e.Value.String() != usual[i].Value.String() {
+			shown[key] = e.Value.JSON()
+		}
+	}
+	return shown
+}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -69,8 +70,13 @@ func openArchive(o *Options, s *config.Settings, starts []datadir.Start) (*warc.
 		host, _ := os.Hostname()
 		machine = fmt.Sprintf("%.50s.%.8s", host, o.Cluster.Machine())
 	}
+	settings, err := json.Marshal(s.Shown(o.Managed.Given)) // as report.json has them; it has no line breaks
+	if err != nil {
+		return nil, err
+	}
 	return warc.Open(warc.Options{Dir: o.Dir.Archive(), Machine: machine, Software: "Mapwright/" + o.Version,
-		Info: []string{"isPartOf", starts[0].URL.String(), "http-header-user-agent", s.UserAgent, "robots", robots}})
+		Info: []string{"isPartOf", starts[0].URL.String(), "http-header-user-agent", s.UserAgent, "robots", robots,
+			"mapwright-profile", string(s.Profile), "mapwright-settings", string(settings)}})
 }
 
 // hasOperatorHeaders reports whether the crawl's headers, if it has any, come from the operator of a service and not

@@ -92,7 +92,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err := figures.fill(ctx, rep); err != nil {
 		return err
 	}
-	rep.Settings = shownSettings(c.Settings, c.Given)
+	rep.Settings = c.Settings.Shown(c.Given)
 	if o.DryRun {
 		rep.Warnings = append(rep.Warnings,
 			"this recrawl failed, so the outputs of the crawl before it were not replaced"+c.advice("export", "",
@@ -217,22 +217,6 @@ func Read(dir datadir.Dir) (*Report, error) {
 		return nil, fmt.Errorf("read %s: %w", dir.Report(), err)
 	}
 	return rep, nil
-}
-
-// shownSettings returns the limits of a crawl, and the settings that differ from the defaults of its profile, without
-// secrets. The names are those of a configuration file. If given is not nil, it names the settings that the user of a
-// service gave. Of the others only limits are shown, without those of the operator.
-func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
-	shown := map[string]any{}
-	usual := config.Defaults(s.Profile).Table()
-	for i, e := range s.Redacted().Table() {
-		key := config.FileKey(e.Name)
-		limit := e.Group == config.Limits && (given == nil || e.Permission != config.Operator)
-		if limit || !e.PerRun && (given == nil || given[key]) && e.Value.String() != usual[i].Value.String() {
-			shown[key] = e.Value.JSON()
-		}
-	}
-	return shown
 }
 
 // Rewrite writes the outputs of a crawl again, except its report. The crawl must not be running. If its last run has

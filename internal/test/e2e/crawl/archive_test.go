@@ -55,6 +55,10 @@ func TestArchive(t *testing.T) {
 		if strings.Contains(string(r.Block), "c0nfidential") {
 			t.Fatalf("a secret header is in the record of %s", r.URL)
 		}
+		if text := string(r.Block); r.Type == "warcinfo" && (!strings.Contains(text, "mapwright-profile: own-site\r\n") ||
+			!strings.Contains(text, "\r\nmapwright-settings: {") || !strings.Contains(text, `"warc":true`)) {
+			t.Errorf("the settings are not in the file's first record:\n%s", text)
+		}
 		if r.Type == "response" {
 			responses[r.URL] = r.Answer.StatusCode
 		}
