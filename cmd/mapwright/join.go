@@ -170,8 +170,9 @@ type machine struct {
 	engine  cluster.Engine
 	id      cluster.MachineID
 
-	warnings []string      // of earlier sessions, for the report
-	earlier  cluster.Tally // of earlier sessions
+	announced bool          // what a crash of the engine can cost
+	warnings  []string      // of earlier sessions, for the report
+	earlier   cluster.Tally // of earlier sessions
 }
 
 // join works on a crawl until it ends. If a session ends before the crawl, join begins another.
@@ -181,9 +182,6 @@ func (m *machine) join() (err error) {
 			return err
 		}
 		defer m.engine.Close()
-	}
-	if d, ok := m.engine.(interface{ Durability() string }); ok && !m.quiet {
-		fmt.Fprintln(m.err, "mapwright: "+d.Durability())
 	}
 	if m.id, err = machineID(m.dir); err != nil {
 		return refusal(err)
@@ -230,6 +228,10 @@ func (m *machine) session() (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if d, ok := m.engine.(interface{ Durability() string }); ok && !m.quiet && !m.announced {
+		fmt.Fprintln(m.err, "mapwright: "+d.Durability())
+	}
+	m.announced = true
 	var joined *session.Session
 	err = m.runCrawl(crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings},
 		loaded.Warnings, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {

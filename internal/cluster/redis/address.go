@@ -35,7 +35,9 @@ const PasswordVariable = "REDISCLI_AUTH"
 
 // An address is where a server is, and how it is to be used.
 type address struct {
-	host     string // host:port
+	host     string   // host:port; with sentinels the first of them
+	others   []string // sentinels beyond the first
+	master   string   // the name of the server that the sentinels know; empty for a server at host
 	user     string
 	password string
 	database int
@@ -50,29 +52,48 @@ var errAddress = errors.New("the address of the cluster's server cannot be read:
 
 // parseAddress reads an address such as rediss://user:password@host:6379/0?wait_replicas=1.
 func parseAddress(text string) (*address, error) {
+	text, others := cutHosts(text)
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Fragment != "" {
 		return nil, errAddress
 	}
 	a := &address{user: u.User.Username()}
 	a.password, _ = u.User.Password()
-	switch u.Scheme {
+	kind, sentinel := strings.CutSuffix(u.Scheme, "+sentinel")
+	switch kind {
 	case "redis", "valkey":
 	case "rediss", "valkeys":
 		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
-		return nil, fmt.Errorf("%s:// is not supported: --cluster takes a single Redis server, such as "+
-			"rediss://user@host:6379", u.Scheme)
+		return nil, fmt.Errorf("%s:// is not supported: --cluster takes a Redis server, such as "+
+			"rediss://user@host:6379, or sentinels, such as rediss+sentinel://user@host1,host2/name", u.Scheme)
 	}
 	host, port := u.Hostname(), u.Port()
+	path := strings.Trim(u.Path, "/")
+	standard := "6379"
+	if sentinel {
+		standard = "26379"
+		if a.master, path, _ = strings.Cut(path, "/"); a.master == "" {
+			return nil, errors.New("the address of the cluster's sentinels has no name of a server: it must be like " +
+				"redis+sentinel://user@host1:26379,host2:26379/name")
+		}
+	} else if len(others) > 0 {
+		return nil, errors.New("the address of the cluster's server has several hosts: that is for redis+sentinel://")
+	}
 	if host == "" {
 		return nil, errAddress
 	}
 	if port == "" {
-		port = "6379"
+		port = standard
 	}
 	a.host = net.JoinHostPort(host, port)
-	if path := strings.Trim(u.Path, "/"); path != "" {
+	for _, other := range others {
+		if _, _, err := net.SplitHostPort(other); err != nil {
+			other = net.JoinHostPort(other, standard)
+		}
+		a.others = append(a.others, other)
+	}
+	if path != "" {
 		if a.database, err = strconv.Atoi(path); err != nil || a.database < 0 {
 			return nil, errors.New("the address of the cluster's server names a database that is not a number: " +
 				"it must be like redis://host:6379/0")
@@ -84,7 +105,26 @@ func parseAddress(text string) (*address, error) {
 	if a.password == "" {
 		a.password = os.Getenv(PasswordVariable)
 	}
+	if a.user != "" && a.password == "" {
+		return nil, errors.New("the address of the cluster's server names a user and no password: it may be in the " +
+			"address, in the variable " + PasswordVariable + ", or in a file (passfile=FILE in the address)")
+	}
 	return a, a.checkClear(host)
+}
+
+// cutHosts takes the hosts beyond the first out of an address.
+func cutHosts(text string) (string, []string) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	from := strings.LastIndex(rest[:end], "@") + 1
+	hosts := strings.Split(rest[from:end], ",")
+	if len(hosts) == 1 {
+		return text, nil
+	}
+	return scheme + "://" + rest[:from] + hosts[0] + rest[end:], hosts[1:]
 }
 
 // options reads what follows the question mark.

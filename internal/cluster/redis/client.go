@@ -21,6 +21,8 @@ const (
 	answerTimeout = 10 * time.Second
 	// replicaTimeout is how long a write waits for replicas, before it is sent again.
 	replicaTimeout = 2 * time.Second
+	// sentinelTimeout is for one of several sentinels, which may be on a machine that is gone.
+	sentinelTimeout = 2 * time.Second
 	// connections is how many a machine has at most: for a commit, a beat, and logs that are read.
 	connections = 4
 )
@@ -65,22 +67,86 @@ type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
-// dial makes a connection.
+// dial makes a connection to the server, which sentinels may have to name.
 func (c *client) dial(ctx context.Context) (driver.Conn, error) {
 	a := c.address
-	options := []driver.DialOption{
-		driver.DialContextFunc(dialer), driver.DialReadTimeout(answerTimeout), driver.DialWriteTimeout(answerTimeout),
-		driver.DialUsername(a.user), driver.DialPassword(a.password), driver.DialDatabase(a.database),
-		driver.DialTLSHandshakeTimeout(connectTimeout),
+	login := []driver.DialOption{driver.DialUsername(a.user), driver.DialPassword(a.password),
+		driver.DialDatabase(a.database)}
+	if a.master == "" {
+		return c.dialHost(ctx, a.host, login...)
 	}
-	if a.tls != nil {
-		options = append(options, driver.DialUseTLS(true), driver.DialTLSConfig(a.tls))
+	host, err := c.findMaster(ctx)
+	if err != nil {
+		return nil, err
 	}
-	conn, err := driver.DialContext(ctx, "tcp", a.host, options...)
+	conn, err := c.dialHost(ctx, host, login...)
+	if err != nil {
+		return nil, err
+	}
+	// A server that was replaced may not know it yet, or the sentinels may not.
+	role, err := driver.Values(conn.(driver.ConnWithContext).DoContext(ctx, "ROLE"))
+	if err == nil && len(role) > 0 {
+		if name, _ := driver.String(role[0], nil); name != "master" {
+			err = fmt.Errorf("%s is a %s", host, name)
+		}
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, dialError{err}
+	}
+	return conn, nil
+}
+
+func (c *client) dialHost(ctx context.Context, host string, options ...driver.DialOption) (driver.Conn, error) {
+	options = append(options, driver.DialContextFunc(dialer), driver.DialReadTimeout(answerTimeout),
+		driver.DialWriteTimeout(answerTimeout), driver.DialTLSHandshakeTimeout(connectTimeout))
+	if c.address.tls != nil {
+		options = append(options, driver.DialUseTLS(true), driver.DialTLSConfig(c.address.tls))
+	}
+	conn, err := driver.DialContext(ctx, "tcp", host, options...)
 	if err != nil {
 		return nil, dialError{err}
 	}
 	return conn, nil
+}
+
+// findMaster asks the sentinels in turn where the server is.
+func (c *client) findMaster(ctx context.Context) (string, error) {
+	a := c.address
+	var faults []error
+	for _, sentinel := range append([]string{a.host}, a.others...) {
+		host, err := c.askSentinel(ctx, sentinel)
+		if err == nil {
+			return host, nil
+		}
+		faults = append(faults, fmt.Errorf("sentinel %s: %w", sentinel, err))
+	}
+	return "", dialError{errors.Join(faults...)}
+}
+
+func (c *client) askSentinel(ctx context.Context, sentinel string) (string, error) {
+	name, _, _ := net.SplitHostPort(sentinel)
+	if err := c.address.checkClear(name); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
+	defer cancel()
+	conn, err := c.dialHost(ctx, sentinel)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	found, err := driver.Strings(conn.(driver.ConnWithContext).DoContext(ctx, "SENTINEL", "get-master-addr-by-name",
+		c.address.master))
+	switch {
+	case errors.Is(err, driver.ErrNil):
+		return "", fmt.Errorf("it knows no server %q", c.address.master)
+	case err != nil:
+		return "", err
+	case len(found) != 2:
+		return "", fmt.Errorf("it answers %q", found)
+	}
+	return net.JoinHostPort(found[0], found[1]), c.address.checkClear(found[0])
 }
 
 func dialer(ctx context.Context, network, address string) (net.Conn, error) {

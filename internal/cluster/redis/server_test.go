@@ -210,6 +210,51 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// Sentinels name the server, and the replica that takes its place.
+func TestSentinel(t *testing.T) {
+	s := private(t)
+	replica, err := s.Replica(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Remove() })
+	sentinels, err := redistest.Sentinels("crawls", s, 3)
+	for _, one := range sentinels {
+		t.Cleanup(func() { _ = one.Remove() })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := fmt.Sprintf("%s,%s,%s", sentinels[0].Addr(), sentinels[1].Addr(), sentinels[2].Addr())
+	e := open(t, "redis+sentinel://"+hosts+"/crawls")
+	if _, err := Open(t.Context(), "redis+sentinel://"+hosts+"/other"); !errors.Is(err, cluster.ErrAway) ||
+		!strings.Contains(err.Error(), `no server "other"`) {
+		t.Errorf("a name that sentinels do not know: %v", err)
+	}
+	session := create(t, e)
+	claimed := join(t, e, session, 1)
+	if err := e.Commit(t.Context(), session, next(&claimed[0], 1, []byte("row"))); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, "WAIT", 1, 0)
+	if err := sentinels[0].Crash(); err != nil { // the first one in the address; two are enough
+		t.Fatal(err)
+	}
+	if err := s.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	b := next(&claimed[0], 2, []byte("row"))
+	for err = e.Commit(t.Context(), session, b); errors.Is(err, cluster.ErrAway) || errors.Is(err, cluster.ErrUnknown); {
+		err = e.Commit(t.Context(), session, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := do(t, replica, "EXISTS", prefix(session.Crawl)+"log:1"); n != int64(1) {
+		t.Error("the batch is not at the replica that took the server's place")
+	}
+}
+
 // Near maxmemory nothing is committed, beats go on, and the crawl goes on when there is room. A server that is full
 // refuses a batch as a whole.
 func TestFullMemory(t *testing.T) {
@@ -310,7 +355,9 @@ func TestSecrets(t *testing.T) {
 	for _, address := range []string{
 		"redis://user:" + escaped + "@127.0.0.1:1/0", "redis://user:" + escaped + "@127.0.0.1:port/0",
 		"redis://user:" + escaped + "@127.0.0.1:1/name", "redis://user:" + escaped + "@127.0.0.1:1/0?x=" + escaped,
-		"redis://user:" + escaped + "@db.example/0", "redis+sentinel://user:" + escaped + "@127.0.0.1/0",
+		"redis://user:" + escaped + "@db.example/0", "redis+cluster://user:" + escaped + "@127.0.0.1/0",
+		"redis+sentinel://user:" + escaped + "@127.0.0.1:1,127.0.0.1:1/name", "redis://user:" + escaped + "@127.0.0.1:1,127.0.0.1:1",
+		"redis://user@127.0.0.1:1",
 		strings.Replace(s.URL(0), "://", "://:"+escaped+"@", 1), s.URL(0) + "?passfile=" + file + "x",
 	} {
 		_, err := Open(t.Context(), address)

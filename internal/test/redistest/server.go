@@ -29,6 +29,7 @@ type Server struct {
 	program  string
 	port     int
 	settings []string
+	sentinel string    // its configuration, if the server is a sentinel
 	process  *exec.Cmd // nil if it does not run
 	remover  *exec.Cmd
 	alive    io.Closer // standard input of remover
@@ -45,7 +46,37 @@ var errMissing = errors.New("Redis is not installed: run scripts/need-redis.sh -
 
 // Start makes a server and starts it. Settings are such as "--maxmemory 10mb", one word each. Later ones replace the
 // defaults: an append-only file that is written to the disk once a second.
-func Start(settings ...string) (*Server, error) {
+func Start(settings ...string) (*Server, error) { return start(&Server{settings: settings}) }
+
+// Sentinels starts so many sentinels that watch a server under a name, and put its replica in its place when it does not
+// answer for a second. It returns when they know the replica and each other; before that there is no failover.
+func Sentinels(name string, primary *Server, number int) (list []*Server, err error) {
+	for range number {
+		s, err := start(&Server{sentinel: fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d %[3]d\n"+
+			"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, primary.port,
+			number/2+1)})
+		if err != nil {
+			return list, err
+		}
+		list = append(list, s)
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for i := 0; i < len(list); {
+		facts, err := driver.StringMap(list[i].Do("SENTINEL", "MASTER", name))
+		switch {
+		case err == nil && facts["num-slaves"] == "1" && facts["num-other-sentinels"] == strconv.Itoa(number-1):
+			i++
+		case time.Now().After(deadline):
+			return list, fmt.Errorf("a sentinel knows of %s replicas and %s others after two minutes: %w",
+				facts["num-slaves"], facts["num-other-sentinels"], err)
+		default:
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return list, nil
+}
+
+func start(s *Server) (*Server, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		if program, err = exec.LookPath("valkey-server"); err != nil {
@@ -56,7 +87,7 @@ func Start(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, program: program, settings: settings}
+	s.dir, s.program = dir, program
 	s.remover = exec.Command("sh", "-c", removal, "sh", dir)
 	stdin, err := s.remover.StdinPipe()
 	if err == nil {
@@ -106,6 +137,14 @@ func (s *Server) start(port int) error {
 		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--repl-diskless-sync-delay", "0",
 		"--pidfile", filepath.Join(s.dir, "pid")},
 		s.settings...)
+	if s.sentinel != "" {
+		config := filepath.Join(s.dir, "sentinel.conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s", port, s.dir, s.sentinel)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return err
+		}
+		args = []string{config, "--sentinel"}
+	}
 	// Output goes to a file: a pipe would need a goroutine as long as the server runs.
 	out, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {

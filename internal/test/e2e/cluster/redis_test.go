@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,45 @@ func TestClusterFullMemory(t *testing.T) {
 		m.Says("the crawl pauses until there is room")
 	}
 	limit("0")
+	f.finish()
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+}
+
+// Sentinels put a replica in the place of a server that is killed, while machines work. What the replica did not have is
+// crawled again. The server comes back as a replica.
+func TestClusterSentinel(t *testing.T) {
+	onlyRedis(t)
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), 12)
+	want, _ := alone(t, cfg, delay)
+	web := serveSlowly(t, cfg)
+	primary, err := redistest.Start()
+	removing(t, primary, err)
+	replica, err := primary.Replica(nil)
+	removing(t, replica, err)
+	sentinels, err := redistest.Sentinels("crawls", primary, 3)
+	var hosts []string
+	for _, one := range sentinels {
+		removing(t, one, nil)
+		hosts = append(hosts, one.Addr())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fleetAt(t, "redis+sentinel://"+strings.Join(hosts, ",")+"/crawls", web, tableCrawl(web, delay)...)
+	f.begin(3)
+	at := f.status().Done
+	if err := primary.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	f.until(f.machines[0], "the crawl goes on", func() bool { return f.status().Done > at+20 })
+	if err := primary.Run(); err != nil {
+		t.Fatal(err)
+	}
 	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
