@@ -45,8 +45,8 @@ func (l *Log) Oldest() (first, next LSN) {
 // ReadOverhead is how many bytes more than the size of a record Read needs of its buffer.
 const ReadOverhead = frameOverhead
 
-// Read reads the record of this size at p, into buf if that has the capacity. Records that were truncated away, or are not
-// durable yet, are ErrOutOfRange. It may be called from several goroutines, and beside every other method.
+// Read reads the record of this size at p, into buf if that has the capacity. Records that were truncated away, or are
+// not durable yet, are ErrOutOfRange. It may be called from several goroutines, and beside every other method.
 func (l *Log) Read(p Place, size int, buf []byte) ([]byte, error) {
 	l.reading.RLock()
 	defer l.reading.RUnlock()

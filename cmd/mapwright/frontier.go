@@ -50,8 +50,8 @@ func newFrontier(root *command) *cobra.Command {
 		Use:   "frontier",
 		Short: "Keep the URLs of other crawlers, over the URLFrontier API",
 		Long: "Keep the URLs of other crawlers: every call of the URLFrontier API 2.6 of crawler-commons, over gRPC. " +
-			"A put that was acknowledged is on disk. Delays, blocks, and which URLs clients hold survive any restart. " +
-			"docs/urlfrontier.md has examples. Each flag is also an environment variable: --token-file is " +
+			"A put that was acknowledged is on disk. Delays, blocks, and which URLs clients hold survive any " +
+			"restart. docs/urlfrontier.md has examples. Each flag is also an environment variable: --token-file is " +
 			config.EnvName("token-file") + ".",
 		Example: `  mapwright frontier
   mapwright frontier --listen 127.0.0.1:9000 --data-dir /var/lib/frontier
@@ -70,8 +70,8 @@ func newFrontier(root *command) *cobra.Command {
 	fs.StringVar(&f.tokenFile, "token-file", "",
 		"`file` with a token that clients must send as 'authorization: Bearer TOKEN'")
 	fs.BoolVar(&f.insecure, "insecure", false,
-		"allow addresses beyond this machine without TLS or a token: everybody who reaches the port can read and delete "+
-			"all URLs")
+		"allow addresses beyond this machine without TLS or a token: everybody who reaches the port can read and "+
+			"delete all URLs")
 	fs.Var(&f.minFree, "min-free", "puts fail while less than this `size` is free on the disk")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -118,8 +118,9 @@ func (f *frontierFlags) check() error {
 	if err != nil {
 		fault("flag --listen: %q is not an address such as 127.0.0.1:7071", f.listen)
 	} else if !isLoopback(host) && !f.insecure && (f.tlsCert == "" || f.tokenFile == "") {
-		fault("--listen %s can be reached from other machines: give --tls-cert, --tls-key and --token-file, or listen on "+
-			"127.0.0.1, or give --insecure if everybody in the network may read and delete all URLs", f.listen)
+		fault("--listen %s can be reached from other machines: give --tls-cert, --tls-key and --token-file, or "+
+			"listen on 127.0.0.1, or give --insecure if everybody in the network may read and delete all URLs",
+			f.listen)
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
@@ -150,15 +151,16 @@ func (f *frontierFlags) run() error {
 	}
 	failed := make(chan error, 1)
 	began := time.Now()
-	store, err := urlqueue.Open(f.dir, urlqueue.Options{MinFree: int64(f.minFree), Failed: func(err error) { failed <- err }})
+	store, err := urlqueue.Open(f.dir, urlqueue.Options{MinFree: int64(f.minFree),
+		Failed: func(err error) { failed <- err }})
 	if err != nil {
 		_ = listener.Close() // nothing was accepted
 		if locked, ok := errors.AsType[*disk.LockedError](err); ok {
 			return servedAlready(f.dir, locked.PID)
 		}
 		if errors.Is(err, urlqueue.ErrNotOurs) {
-			return refusal(fmt.Errorf("data directory %w: --data-dir must name a new directory, or one that this command made",
-				err))
+			return refusal(fmt.Errorf("data directory %w: --data-dir must name a new directory, or one that this "+
+				"command made", err))
 		}
 		return &exitError{exitFailed, fmt.Errorf("data directory %s: %w", f.dir, err)}
 	}

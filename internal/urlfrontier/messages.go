@@ -14,9 +14,9 @@ import (
 	"github.com/mapwright/mapwright/internal/urlqueue"
 )
 
-// The messages that carry URLs are read and written here, field by field: metadata then stays as the client sent it, and
-// no objects are made of it. All other messages are those of the generated code. On one stream of puts this takes half
-// of the processor time of the generated code.
+// The messages that carry URLs are read and written here, field by field: metadata then stays as the client sent it,
+// and no objects are made of it. All other messages are those of the generated code. BenchmarkReadItem: 0.4 to 0.8 µs
+// and no allocation, against 1.8 to 3.3 µs and 15 allocations of the generated code, in a put of about 4 µs.
 
 // message is an encoded message. Where it is received, its memory is used again for the next one.
 type message []byte

@@ -1,5 +1,5 @@
-// Package urlfrontier serves the URLFrontier API of crawler-commons over gRPC, for crawlers in any language. The URLs are
-// in package urlqueue. docs/urlfrontier.md says what differs from the reference implementation.
+// Package urlfrontier serves the URLFrontier API of crawler-commons over gRPC, for crawlers in any language. The URLs
+// are in package urlqueue. docs/urlfrontier.md says what differs from the reference implementation.
 package urlfrontier
 
 import (
@@ -72,7 +72,8 @@ func (s *service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	return answer, toStatus(err)
 }
 
-func (s *service) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *service) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	next grpc.StreamHandler) error {
 	if err := s.allow(stream.Context()); err != nil {
 		return err
 	}
@@ -256,8 +257,8 @@ func atMost(n uint32) int {
 }
 
 func (s *service) GetURLs(req *pb.GetParams, stream grpc.ServerStreamingServer[pb.URLInfo]) error {
-	w := urlqueue.Wanted{Key: req.GetKey(), MaxQueues: atMost(req.GetMaxQueues()), MaxURLs: atMost(req.GetMaxUrlsPerQueue()),
-		Hold: time.Duration(req.GetDelayRequestable()) * time.Second}
+	w := urlqueue.Wanted{Key: req.GetKey(), MaxQueues: atMost(req.GetMaxQueues()),
+		MaxURLs: atMost(req.GetMaxUrlsPerQueue()), Hold: time.Duration(req.GetDelayRequestable()) * time.Second}
 	if w.Hold == 0 {
 		w.Hold = defaultHold
 	}
@@ -267,7 +268,7 @@ func (s *service) GetURLs(req *pb.GetParams, stream grpc.ServerStreamingServer[p
 		w.AnyCrawl = true
 	}
 	if w.Key != "" && w.AnyCrawl {
-		return status.Error(codes.InvalidArgument, "a key is within a crawl: set crawlID, DEFAULT for the default crawl")
+		return status.Error(codes.InvalidArgument, "a key is within a crawl: set crawlID, such as DEFAULT")
 	}
 	var memory slab
 	return s.store.Take(w, func(u urlqueue.URL) error {

@@ -125,28 +125,36 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	must[*pb.Empty](t)(c.SetDelay(ctx, &pb.QueueDelayParams{}))
-	acks := put(t, c, discovered(&pb.URLInfo{Url: "http://A.test/1", Metadata: map[string]*pb.StringList{"m": {Values: []string{"1", "2"}}}}),
+	metadata := map[string]*pb.StringList{"m": {Values: []string{"1", "2"}}}
+	acks := put(t, c, discovered(&pb.URLInfo{Url: "http://A.test/1", Metadata: metadata}),
 		discovered(&pb.URLInfo{Url: "http://a.test/1"}), discovered(&pb.URLInfo{Url: "http://A.test/1"}),
 		discovered(&pb.URLInfo{Url: "/path"}), known(&pb.URLInfo{Url: "http://a.test/later", Key: "a.test"}, now+1000),
 		known(&pb.URLInfo{Url: "http://a.test/sooner"}, now-1000), known(&pb.URLInfo{Url: "http://a.test/done"}, 0),
 		&pb.URLItem{ID: "x", Item: discovered(&pb.URLInfo{Url: "http://b.test/", CrawlID: "other"}).Item})
-	same("acknowledgements", strings.Join(acks, ", "), "http://A.test/1 OK, http://a.test/1 OK, http://A.test/1 SKIPPED, "+
-		"/path SKIPPED, http://a.test/later OK, http://a.test/sooner OK, http://a.test/done OK, x OK")
+	same("acknowledgements", strings.Join(acks, ", "), "http://A.test/1 OK, http://a.test/1 OK, "+
+		"http://A.test/1 SKIPPED, /path SKIPPED, http://a.test/later OK, http://a.test/sooner OK, "+
+		"http://a.test/done OK, x OK")
 
 	same("crawls", must[*pb.StringList](t)(c.ListCrawls(ctx, &pb.Local{})).GetValues(), []string{"DEFAULT", "other"})
 	same("queues", must[*pb.QueueList](t)(c.ListQueues(ctx, &pb.Pagination{})).GetValues(), []string{"a.test"})
-	same("a later page of queues", must[*pb.QueueList](t)(c.ListQueues(ctx, &pb.Pagination{Start: 1})).GetValues(), []string{})
+	same("a later page of queues",
+		must[*pb.QueueList](t)(c.ListQueues(ctx, &pb.Pagination{Start: 1})).GetValues(), []string{})
 	same("count", must[*pb.Long](t)(c.CountURLs(ctx, &pb.CountUrlParams{})).GetValue(), 5)
 	text, ignore := "A.TEST/S", true
-	same("count with a filter", must[*pb.Long](t)(c.CountURLs(ctx, &pb.CountUrlParams{Filter: &text, IgnoreCase: &ignore})).GetValue(), 1)
-	same("count with a filter that regards case", must[*pb.Long](t)(c.CountURLs(ctx, &pb.CountUrlParams{Filter: &text})).GetValue(), 0)
+	same("count with a filter", must[*pb.Long](t)(c.CountURLs(ctx,
+		&pb.CountUrlParams{Filter: &text, IgnoreCase: &ignore})).GetValue(), 1)
+	same("count with a filter that regards case",
+		must[*pb.Long](t)(c.CountURLs(ctx, &pb.CountUrlParams{Filter: &text})).GetValue(), 0)
 
 	// What is due, the earliest first; held URLs are not given again.
-	param := &pb.GetParams{Key: "a.test", MaxUrlsPerQueue: 2, DelayRequestable: 1000, Item: &pb.GetParams_CrawlID{CrawlID: ""}}
-	same("first URLs", urls(t, c, param), []string{"DEFAULT a.test http://a.test/sooner", "DEFAULT a.test http://A.test/1"})
+	param := &pb.GetParams{Key: "a.test", MaxUrlsPerQueue: 2, DelayRequestable: 1000,
+		Item: &pb.GetParams_CrawlID{CrawlID: ""}}
+	same("first URLs", urls(t, c, param),
+		[]string{"DEFAULT a.test http://a.test/sooner", "DEFAULT a.test http://A.test/1"})
 	same("while two are held", urls(t, c, param), []string{})
 	stats := must[*pb.Stats](t)(c.GetStats(ctx, &pb.QueueWithinCrawlParams{Key: "a.test"}))
-	same("stats", []any{stats.GetSize(), stats.GetInProcess(), stats.GetNumberOfQueues(), stats.GetCounts()["completed"],
+	same("stats", []any{stats.GetSize(), stats.GetInProcess(), stats.GetNumberOfQueues(),
+		stats.GetCounts()["completed"],
 		stats.GetCounts()["active_queues"], stats.GetCrawlID()}, []any{4, 2, 1, 1, 1, "DEFAULT"})
 	item := must[*pb.URLItem](t)(c.GetURLStatus(ctx, &pb.URLStatusRequest{Url: "http://A.test/1"}))
 	same("metadata", item.GetKnown().GetInfo().GetMetadata()["m"].GetValues(), []string{"1", "2"})
@@ -159,7 +167,8 @@ func TestCalls(t *testing.T) {
 	again := must[*pb.URLItem](t)(c.GetURLStatus(ctx, &pb.URLStatusRequest{Url: "http://A.test/1", Key: "a.test"}))
 	same("after a known put", []any{again.GetCreationDate(), again.GetKnown().GetRefetchableFromDate(),
 		len(again.GetKnown().GetInfo().GetMetadata())}, []any{item.GetCreationDate(), now - 5, 0})
-	same("after a known put", urls(t, c, param), []string{"DEFAULT a.test http://A.test/1", "DEFAULT a.test http://a.test/1"})
+	same("after a known put", urls(t, c, param),
+		[]string{"DEFAULT a.test http://A.test/1", "DEFAULT a.test http://a.test/1"})
 
 	stream, err := c.ListURLs(ctx, &pb.ListUrlParams{Start: 1, Size: 3})
 	same("list", len(all(t, stream, err)), 3)
@@ -183,7 +192,8 @@ func TestCalls(t *testing.T) {
 	same("active", must[*pb.Boolean](t)(c.GetActive(ctx, &pb.Local{})).GetState(), false)
 	same("URLs while not active", urls(t, c, &pb.GetParams{}), []string{})
 	must[*pb.Empty](t)(c.SetActive(ctx, &pb.Active{State: true}))
-	same("URLs of all crawls", urls(t, c, &pb.GetParams{Item: &pb.GetParams_AnyCrawlID{}}), []string{"other b.test http://b.test/"})
+	same("URLs of all crawls", urls(t, c, &pb.GetParams{Item: &pb.GetParams_AnyCrawlID{}}),
+		[]string{"other b.test http://b.test/"})
 
 	must[*pb.Empty](t)(c.SetCrawlLimit(ctx, &pb.CrawlLimitParams{Key: "a.test", Limit: 1}))
 	put(t, c, known(&pb.URLInfo{Url: "http://a.test/limit"}, now))

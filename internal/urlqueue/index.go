@@ -51,7 +51,7 @@ func (x *index) at(id uint32) *entry { return &x.chunks[id>>chunkBits][id&(chunk
 
 func tableOf(hi uint64) uint8 { return uint8(hi >> 56) }
 
-// slotOf is where the search for an entry begins. The low half of the hash is left for it: the high one chose the table.
+// slotOf is where the search for an entry begins. It uses the low half of the hash: the high one chose the table.
 func slotOf(lo uint64, queue uint32, mask uint32) uint32 {
 	return (uint32(lo) ^ queue*0x9E3779B1) & mask
 }

@@ -105,8 +105,8 @@ func (s *Store) Find(crawl, key string, url []byte, fn func(URL) error) error {
 	return err
 }
 
-// List gives the URLs of a queue, or of a whole crawl if key is empty, to fn. A URL that is put or removed meanwhile may
-// be given or not; every other one is given once.
+// List gives the URLs of a queue, or of a whole crawl if key is empty, to fn. A URL that is put or removed meanwhile
+// may be given or not; every other one is given once.
 func (s *Store) List(crawl, key string, fn func(URL) error) error {
 	s.mu.Lock()
 	queues := append([]*queue(nil), s.chosenLocked(crawl, key)...)

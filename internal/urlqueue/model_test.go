@@ -197,7 +197,8 @@ func (m *model) putMany(t *testing.T, s *Store, r *rand.Rand) {
 
 func (m *model) take(t *testing.T, s *Store, r *rand.Rand, crawl, key string) {
 	now := time.Now().UnixMilli()
-	w := Wanted{Crawl: crawl, MaxQueues: 1 + r.IntN(6), MaxURLs: 1 + r.IntN(8), Hold: time.Duration(r.IntN(5)+1) * time.Second}
+	w := Wanted{Crawl: crawl, MaxQueues: 1 + r.IntN(6), MaxURLs: 1 + r.IntN(8),
+		Hold: time.Duration(r.IntN(5)+1) * time.Second}
 	switch r.IntN(3) {
 	case 0:
 		w.AnyCrawl = true
@@ -305,7 +306,8 @@ func (m *model) compare(t *testing.T, s *Store, step int) {
 			mu := q.urls[string(u.Text)]
 			if mu == nil || seen[string(u.Text)] || mu.metadata != string(u.Metadata) || mu.refetch != u.Refetch ||
 				mu.created != u.Created {
-				t.Fatalf("step %d: listed %q %q %d %d, model has %+v", step, u.Text, u.Metadata, u.Refetch, u.Created, mu)
+				t.Fatalf("step %d: listed %q %q %d %d, model has %+v", step, u.Text, u.Metadata, u.Refetch,
+					u.Created, mu)
 			}
 			seen[string(u.Text)] = true
 			return nil

@@ -46,8 +46,8 @@ type crawl struct {
 
 func (q *queue) urls() int { return len(q.ready) + len(q.leased) + len(q.done) }
 
-// sooner is the order of ready. Numbers of entries grow, so that URLs of the same second come in the order of their puts
-// unless an entry is used again.
+// sooner is the order of ready. Numbers of entries grow, so that URLs of the same second come in the order of their
+// puts unless an entry is used again.
 func (x *index) sooner(a, b uint32) bool {
 	if da, db := x.at(a).due, x.at(b).due; da != db {
 		return da < db

@@ -39,8 +39,8 @@ type ref struct {
 	hi uint64
 }
 
-// Take gives URLs that are due to send, those of the queue first that could give them for the longest time. They are not
-// given again until Hold is over, unless a put says otherwise. That is on disk before send is called.
+// Take gives URLs that are due to send, those of the queue first that could give them for the longest time. They are
+// not given again until Hold is over, unless a put says otherwise. That is on disk before send is called.
 func (s *Store) Take(w Wanted, send func(URL) error) error {
 	t := take{Wanted: w, now: time.Now().UnixMilli()}
 	t.until = t.now + w.Hold.Milliseconds()

@@ -37,7 +37,8 @@ type load struct {
 func main() {
 	var l load
 	address := flag.String("address", "127.0.0.1:7071", "of the server")
-	mode := flag.String("mode", "put", "put: one URL per message; batch: PutDiscovered; get: GetURLs until none is left")
+	mode := flag.String("mode", "put",
+		"put: one URL per message; batch: PutDiscovered; get: GetURLs until none is left")
 	flag.IntVar(&l.urls, "urls", 1_000_000, "URLs to put")
 	flag.IntVar(&l.from, "from", 0, "number of the first URL")
 	flag.IntVar(&l.queues, "queues", 10_000, "queues that they are in")
@@ -96,7 +97,8 @@ func (l *load) run(address, mode string) error {
 func (l *load) info(i int) *pb.URLInfo {
 	i += l.from
 	host := fmt.Sprintf("host%d.example.com", i%l.queues)
-	return &pb.URLInfo{Url: fmt.Sprintf("https://%s/section/%d/page-%d.html", host, i/l.queues%97, i), Key: host, CrawlID: l.crawl}
+	url := fmt.Sprintf("https://%s/section/%d/page-%d.html", host, i/l.queues%97, i)
+	return &pb.URLInfo{Url: url, Key: host, CrawlID: l.crawl}
 }
 
 // put sends the URLs of one stream, and counts what is acknowledged as stored.
@@ -110,7 +112,8 @@ func (l *load) put(ctx context.Context, stream int) (int, error) {
 	go func() {
 		for i := stream; i < l.urls; i += l.streams {
 			room <- struct{}{}
-			item := &pb.URLItem{Item: &pb.URLItem_Discovered{Discovered: &pb.DiscoveredURLItem{Info: l.info(i)}}, ID: fmt.Sprint(i)}
+			item := &pb.URLItem{ID: fmt.Sprint(i),
+				Item: &pb.URLItem_Discovered{Discovered: &pb.DiscoveredURLItem{Info: l.info(i)}}}
 			if err := s.Send(item); err != nil {
 				sent <- err
 				return

@@ -102,7 +102,8 @@ func (r *record) put(ctx context.Context, s server, client, round int) {
 // get takes URLs until the server is gone.
 func (r *record) get(ctx context.Context, s server) {
 	for {
-		stream, err := s.client.GetURLs(ctx, &pb.GetParams{MaxQueues: 5, MaxUrlsPerQueue: 100_000, DelayRequestable: hold})
+		stream, err := s.client.GetURLs(ctx, &pb.GetParams{MaxQueues: 5, MaxUrlsPerQueue: 100_000,
+			DelayRequestable: hold})
 		if err != nil {
 			return
 		}
@@ -121,8 +122,8 @@ func (r *record) get(ctx context.Context, s server) {
 	}
 }
 
-// TestKill: four clients put and get while the program is killed, three times. What was acknowledged is there once, with
-// its metadata. A URL that a client got is not given again, and delays, blocks and the default delay hold.
+// TestKill: four clients put and get while the program is killed, three times. What was acknowledged is there once,
+// with its metadata. A URL that a client got is not given again, and delays, blocks and the default delay hold.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), filepath.Join(t.TempDir(), "frontier")

@@ -52,7 +52,8 @@ func TestOfficialSuite(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	n := 0
-	for _, m := range regexp.MustCompile(`Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0, Time`).FindAllSubmatch(out, -1) {
+	passed := regexp.MustCompile(`Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0, Time`)
+	for _, m := range passed.FindAllSubmatch(out, -1) {
 		k, _ := strconv.Atoi(string(m[1]))
 		n += k
 	}
@@ -89,7 +90,8 @@ func TestOfficialClient(t *testing.T) {
 	args := strings.Fields(strings.TrimPrefix(d.Script("sh frontier"), "set -euo pipefail\n"))
 	dir := t.TempDir()
 	s := e2e.Invocation{Args: args[1:], Dir: dir}.Start(t)
-	s.Until("it listens on the port of the document", func() bool { return strings.Contains(s.Out(), "127.0.0.1:7071") })
+	s.Until("it listens on the port of the document",
+		func() bool { return strings.Contains(s.Out(), "127.0.0.1:7071") })
 	if err := os.Symlink(built(t, "."), filepath.Join(dir, "url-frontier")); err != nil {
 		t.Fatal(err)
 	}
