@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,7 +74,7 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 	j.order.MoveToFront(at)
 	site := at.Value.(*siteCookies)
 	for _, c := range (&http.Response{Header: header}).Cookies() {
-		if mayBeSet(c, u) {
+		if mayBeSet(c, u) && !site.hides(u, c.Name) {
 			j.bytes += site.set(u, c)
 		}
 	}
@@ -83,8 +85,23 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 	}
 }
 
+// hides reports whether a site has a cookie of this name that an http URL does not get. Such a URL may not replace it,
+// or whoever changes an answer on its way could end a session.
+func (s *siteCookies) hides(u weburl.URL, name string) bool {
+	if u.Scheme() == "https" {
+		return false
+	}
+	has := func(u *url.URL) bool {
+		return slices.ContainsFunc(s.jar.Cookies(u), func(c *http.Cookie) bool { return c.Name == name })
+	}
+	safe := netURL(u)
+	safe.Scheme = "https"
+	return has(safe) && !has(netURL(u))
+}
+
 // mayBeSet applies the rules of browsers that cookiejar does not know: an http URL sets no cookie for https alone, and
-// the prefixes of names promise something about the cookie. For browsers and cookiejar, this machine is as safe as https.
+// the prefixes of names promise something about the cookie. For browsers and cookiejar, this machine is as safe as
+// https.
 func mayBeSet(c *http.Cookie, u weburl.URL) bool {
 	addr, _ := netip.ParseAddr(strings.Trim(u.Host(), "[]"))
 	safe := c.Secure && (u.Scheme() == "https" || u.Host() == "localhost" || addr.IsLoopback())
