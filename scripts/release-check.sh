@@ -85,6 +85,7 @@ fi
 
 step 'other processors and systems'
 for archive in "$out"/*.tar.gz "$out"/*.zip; do
+  [ -e "$archive" ] || continue
   name=$(basename "$archive" | sed 's/\.tar\.gz$//; s/\.zip$//')
   mkdir "$work/$name"
   case $name in
