@@ -41,7 +41,7 @@ const removal = `trap '' INT TERM HUP; cat >/dev/null; [ ! -s "$1/pid" ] || kill
 	`cd / && rm -rf "$1"`
 
 // errMissing means that Redis is not installed.
-var errMissing = errors.New("Redis is not installed: run scripts/need-redis.sh --install, or apt-get install " +
+var errMissing = errors.New("no Redis server is installed: run scripts/need-redis.sh --install, or apt-get install " +
 	"redis-server")
 
 // Start makes a server and starts it. Settings are such as "--maxmemory 10mb", one word each. Later ones replace the
