@@ -44,9 +44,11 @@ var (
 
 // Options are the settings of a store.
 type Options struct {
-	MinFree     int64 // puts fail while less than this is free on the disk, in bytes; negative is not to look
-	SegmentSize int64 // of the log; zero is 64 MiB
-	Failed      func(error)
+	MinFree     int64       // puts fail while less than this is free on the disk, in bytes; negative is not to look
+	SegmentSize int64       // of the log; zero is 64 MiB
+	Failed      func(error) // is called once if the disk fails, with the store locked; nil is nothing
+
+	fs wal.FS // of the log, for tests; nil is the operating system
 }
 
 // A Ticket stands for a change and all before it. See Wait.
@@ -155,7 +157,8 @@ func (s *Store) open() error {
 		return &disk.CorruptError{What: path, Reason: "it has not the length of a secret"}
 	}
 	s.hash = weburl.NewHasher(binary.LittleEndian.Uint64(body))
-	if s.log, err = wal.Open(filepath.Join(s.dir, logName), wal.Options{SegmentSize: s.opts.SegmentSize}); err != nil {
+	if s.log, err = wal.Open(filepath.Join(s.dir, logName), wal.Options{SegmentSize: s.opts.SegmentSize,
+		FS: s.opts.fs}); err != nil {
 		return err
 	}
 	return s.recover()

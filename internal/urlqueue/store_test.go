@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/wal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -136,6 +139,71 @@ func TestFullDisk(t *testing.T) {
 		return nil
 	}); err != nil || n != 1 {
 		t.Errorf("took %d URLs, %v", n, err)
+	}
+}
+
+// failingFS is the file system of the operating system, until it fails: then no file can be synced.
+type failingFS struct {
+	wal.FS
+	failed atomic.Bool
+}
+
+type failingFile struct {
+	wal.File
+	fs *failingFS
+}
+
+func (fs *failingFS) Create(name string) (wal.File, error) {
+	f, err := fs.FS.Create(name)
+	return failingFile{f, fs}, err
+}
+
+func (f failingFile) Sync() error {
+	if f.fs.failed.Load() {
+		return syscall.EIO
+	}
+	return f.File.Sync()
+}
+
+// A disk that fails ends the store: nothing is acknowledged any more, and all that was acknowledged is there when the
+// directory is opened again.
+func TestFailingDisk(t *testing.T) {
+	dir, fs := t.TempDir(), &failingFS{FS: wal.OS()}
+	said := make(chan error, 2)
+	s, err := Open(dir, Options{MinFree: -1, Failed: func(err error) { said <- err }, fs: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := put(t, s, "k", "http://a/"); st != OK {
+		t.Fatalf("put is %v", st)
+	}
+	fs.failed.Store(true)
+	ticket, err := s.Put([]Item{{Crawl: []byte("c"), Key: []byte("k"), URL: []byte("http://b/")}}, make([]Status, 1))
+	if err == nil {
+		err = s.Wait(ticket)
+	}
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("a put that was not synced: %v", err)
+	}
+	if err := <-said; !errors.Is(err, syscall.EIO) {
+		t.Errorf("the program was told %v", err)
+	}
+	status := []Status{OK}
+	if _, err := s.Put([]Item{{Crawl: []byte("c"), Key: []byte("k"), URL: []byte("http://c/")}}, status); err == nil ||
+		status[0] != Failed {
+		t.Errorf("a later put is %v, %v", status[0], err)
+	}
+	if err := s.Take(Wanted{AnyCrawl: true, MaxQueues: 1, MaxURLs: 1, Hold: time.Minute}, func(URL) error {
+		return errors.New("a URL was given")
+	}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("take: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Close: %v", err)
+	}
+	s = openAt(t, dir, Options{MinFree: -1})
+	if err := s.Find("c", "k", []byte("http://a/"), func(URL) error { return nil }); err != nil {
+		t.Errorf("the URL that was acknowledged: %v", err)
 	}
 }
 
