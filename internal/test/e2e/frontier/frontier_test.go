@@ -2,10 +2,12 @@ package frontier
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -15,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -32,11 +35,16 @@ type server struct {
 // start runs the program on a free port, and connects to it.
 func start(t *testing.T, dir string, flags ...string) server {
 	t.Helper()
+	return startOver(t, insecure.NewCredentials(), dir, flags...)
+}
+
+func startOver(t *testing.T, over credentials.TransportCredentials, dir string, flags ...string) server {
+	t.Helper()
 	p := e2e.Start(t, append([]string{"frontier", "--listen", "127.0.0.1:0", "--data-dir", dir}, flags...)...)
 	address := regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
 	p.Until("it listens", func() bool { return address.MatchString(p.Out()) })
 	conn, err := grpc.NewClient(address.FindStringSubmatch(p.Out())[1],
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+		grpc.WithTransportCredentials(over))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,14 +263,31 @@ func (r *record) check(t *testing.T, s server) {
 	}
 }
 
-// A token that was set must be sent with every call.
-func TestToken(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
+// certificate writes the certificate of net/http/httptest and its key, and returns what a client needs to trust it.
+func certificate(t *testing.T, dir string) (cert, key string, over credentials.TransportCredentials) {
+	t.Helper()
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	secret, err := x509.MarshalPKCS8PrivateKey(web.TLS.Certificates[0].PrivateKey)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, filepath.Join(t.TempDir(), "frontier"), "--token-file", file)
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	e2e.Write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})))
+	e2e.Write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	pool := x509.NewCertPool()
+	pool.AddCert(web.Certificate())
+	return cert, key, credentials.NewClientTLSFromCert(pool, "")
+}
+
+// Over TLS, a token that was set must be sent with every call.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := e2e.Write(t, filepath.Join(dir, "token"), "0123456789abcdef\n")
+	cert, key, over := certificate(t, dir)
+	urls := filepath.Join(dir, "frontier")
+	s := startOver(t, over, urls, "--token-file", file, "--tls-cert", cert, "--tls-key", key)
 	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated,
 		"Bearer 0123456789abcdef": codes.OK} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
@@ -278,7 +303,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("with %q: %v and %v, want %v", token, err, streamErr, want)
 		}
 	}
-	second := e2e.Run(t, "frontier", "--listen", "127.0.0.1:0", "--data-dir", s.Cmd.Args[len(s.Cmd.Args)-3])
+	second := e2e.Run(t, "frontier", "--listen", "127.0.0.1:0", "--data-dir", urls)
 	e2e.Refused(t, second, "is served by process", "one server per data directory")
 	s.Signal(syscall.SIGINT)
 	e2e.Succeeded(t, s.Wait())
