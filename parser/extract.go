@@ -73,7 +73,7 @@ func cutAttr(s string) (selector, attr string) {
 type Extraction struct {
 	Name string
 	// Values are trimmed, with white space collapsed. There are at most 256, each of at most 4,096 bytes and from the
-	// first 4,096 nodes of an element. All extractors of a page together have at most 4 MiB.
+	// first 4,096 nodes of an element. All extractors of a page together have at most 1 MiB.
 	Values []string
 }
 
@@ -81,7 +81,7 @@ const (
 	maxExtractions = 256
 	maxExtraction  = 4096
 	maxTextNodes   = 4096
-	maxExtracted   = 4 << 20
+	maxExtracted   = 1 << 20
 )
 
 // Bounds of the work for the extractors of one page, and of the memory that the trees of all pages take at once.
