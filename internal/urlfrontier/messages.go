@@ -70,7 +70,10 @@ const (
 	ackStatus = 2
 )
 
-var errUTF8 = errors.New("a text is not valid UTF-8")
+var (
+	errUTF8   = errors.New("a text is not valid UTF-8")
+	errNumber = errors.New("a field has a number that there cannot be")
+)
 
 // fields calls fn for each field of a message. Numbers are given in n, texts and messages in b.
 func fields(m []byte, fn func(num protowire.Number, b []byte, n uint64) error) error {
@@ -78,6 +81,9 @@ func fields(m []byte, fn func(num protowire.Number, b []byte, n uint64) error) e
 		num, typ, size := protowire.ConsumeTag(m)
 		if size < 0 {
 			return protowire.ParseError(size)
+		}
+		if !num.IsValid() {
+			return errNumber
 		}
 		var b []byte
 		var n uint64
@@ -158,6 +164,9 @@ func readInfo(m []byte, item *urlqueue.Item) error {
 		num, typ, tag := protowire.ConsumeTag(m)
 		if tag < 0 {
 			return protowire.ParseError(tag)
+		}
+		if !num.IsValid() {
+			return errNumber
 		}
 		size := protowire.ConsumeFieldValue(num, typ, m[tag:])
 		if size < 0 {
