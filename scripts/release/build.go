@@ -50,7 +50,6 @@ type file struct {
 type release struct {
 	version string
 	time    time.Time // of the commit
-	work    string    // a directory for binaries
 
 	manual, completions, documents, units []file
 }
