@@ -127,8 +127,8 @@ func (img *image) add(b *build) (descriptor, error) {
 		"mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []descriptor{content}})
 	manifest.Platform = map[string]string{"os": "linux", "architecture": b.processor}
 	if b.processor == runtime.GOARCH {
-		img.docker = []map[string]any{{"Config": config.path(), "RepoTags": []string{"mapwright:" + b.version, "mapwright:latest"},
-			"Layers": []string{content.path()}}}
+		img.docker = []map[string]any{{"Config": config.path(), "Layers": []string{content.path()},
+			"RepoTags": []string{"mapwright:" + b.version, "mapwright:latest"}}}
 	}
 	return manifest, err
 }

@@ -133,11 +133,12 @@ func TestRPMPackage(t *testing.T) {
 
 func TestIdentifyLicences(t *testing.T) {
 	const bsd = "Redistribution and use in source and\n binary forms, with or without modification"
+	const third = " may be used to endorse or promote products derived from this software without specific"
 	for text, want := range map[string][]string{
 		"Permission is hereby granted, free of charge, to any\nperson obtaining a copy of": {"MIT"},
-		bsd: {"BSD-2-Clause"},
-		bsd + " may be used to endorse or promote products derived from this software without specific": {"BSD-3-Clause"},
-		"Apache License\n   Version 2.0, January 2004 ... " + bsd:                                       {"Apache-2.0", "BSD-2-Clause"},
+		bsd:         {"BSD-2-Clause"},
+		bsd + third: {"BSD-3-Clause"},
+		"Apache License\n   Version 2.0, January 2004 ... " + bsd: {"Apache-2.0", "BSD-2-Clause"},
 		"All rights reserved": nil,
 	} {
 		if got := identify([]byte(text)); !slices.Equal(got, want) {

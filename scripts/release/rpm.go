@@ -93,8 +93,8 @@ func (h *rpmHeader) bytes(region int) []byte {
 	return append(append(out, index...), store...)
 }
 
-// rpmPackage makes a package for RPM: a lead, which only names the format today, a header of digests, a header about the
-// package and its files, and a cpio archive of the files.
+// rpmPackage makes a package for RPM: a lead, which only names the format today, a header of digests, a header about
+// the package and its files, and a cpio archive of the files.
 func rpmPackage(p *pack) ([]byte, error) {
 	files := slices.SortedFunc(slices.Values(p.files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	archive := cpioOf(files, int(p.time.Unix()))
