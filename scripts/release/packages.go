@@ -73,8 +73,8 @@ func (b *build) packageOf(d distribution) *pack {
 	return p
 }
 
-// debPackage makes a package for Debian: an ar archive of a version, a tar file about the package, and a tar file of its
-// files.
+// debPackage makes a package for Debian: an ar archive of a version, a tar file about the package, and a tar file of
+// its files.
 func debPackage(p *pack) ([]byte, error) {
 	size := 0
 	var sums bytes.Buffer
