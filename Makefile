@@ -73,7 +73,7 @@ cluster-test: ## several machines against a real PostgreSQL server with a standb
 	./scripts/need-$(ENGINE).sh
 	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/... ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/$(ENGINE) $(if $(filter redis,$(ENGINE)),,./internal/cluster ./internal/cluster/replay ./internal/cluster/session ./internal/test/pgtest)
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 5 $(TESTFLAGS) ./internal/test/e2e/cluster -engine $(ENGINE) -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) ./internal/test/e2e/cluster -engine $(ENGINE) -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh
