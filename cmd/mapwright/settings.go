@@ -54,7 +54,8 @@ func (c *command) does(run func(args []string) error) *cobra.Command {
 }
 
 func (c *command) addQuiet() {
-	c.Flags().BoolVarP(&c.quiet, "quiet", "q", false, "print nothing but warnings and errors; the whole log is in the data directory")
+	c.Flags().BoolVarP(&c.quiet, "quiet", "q", false,
+		"print nothing but warnings and errors; the whole log is in the data directory")
 }
 
 func (c *command) addJSON(usage string) { c.Flags().BoolVar(&c.asJSON, "json", false, usage) }
