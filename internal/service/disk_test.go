@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/test/testweb"
+	"github.com/mapwright/mapwright/state"
 )
 
 // A crawl that uses up the disk of its plan while it runs is paused, once, and goes on when the plan allows more.
@@ -69,6 +70,10 @@ func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
 			stop(ts)
 			if c = ts.awaitState(c.ID, Cancelled); !strings.Contains(c.Reason, reason) || c.Done == 0 {
 				t.Errorf("it ended with %d pages, because of %q", c.Done, c.Reason)
+			}
+			// What a running crawl has for its log is free again.
+			if u, err := ts.Accounts.Usage(t.Context(), DefaultAccount); err != nil || u.Disk.Used > state.OpenBytes/4 {
+				t.Errorf("it uses %d bytes of disk, %v", u.Disk.Used, err)
 			}
 			want := []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}
 			if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {

@@ -490,7 +490,7 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(10)
 	c := ts.submit(ts.admin, web.StartURLs()[0], "scope", `"any"`)
-	awaitPages(t, web, 3)
+	awaitPages(t, web, 11, 1)
 	ts.do(c.ID, CommandPause)
 	ts.awaitState(c.ID, Pausing, Paused)
 	web.Release()

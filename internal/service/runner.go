@@ -536,7 +536,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			return err
 		}
 		row.disk, row.trial = size, noTrial
-		if why != nil && why.Code == WaitPlan {
+		if rep == nil && why != nil && why.Code == WaitPlan {
 			row.disk = max(size, r.size.Load()) // what it needs to go on; at rest it may need less
 		}
 		if live != nil {

@@ -375,14 +375,20 @@ func (ts *testService) submitPaused(web *testweb.Server, pages int) *Crawl {
 	return ts.awaitState(c.ID, Paused)
 }
 
-// awaitPages waits until a web has been asked for so many pages.
-func awaitPages(t *testing.T, web *testweb.Server, n int) {
+// awaitPages waits until the first host of a web, and others if they are given, have been asked for so many pages.
+func awaitPages(t *testing.T, web *testweb.Server, n int, hosts ...int) {
 	t.Helper()
+	asked := func() (pages int) {
+		for _, host := range append(hosts, 0) {
+			pages += web.HostStats(host).Pages
+		}
+		return pages
+	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); web.HostStats(0).Pages < n; <-tick.C {
+	for end := time.Now().Add(patience); asked() < n; <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("%d pages were asked for, want %d", web.HostStats(0).Pages, n)
+			t.Fatalf("%d pages were asked for, want %d", asked(), n)
 		}
 	}
 }
