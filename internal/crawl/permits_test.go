@@ -206,3 +206,15 @@ func TestPermitNeedsAllAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A record waits while a batch is collected, or until the batch before is committed, and then for its own commit.
+func TestUsualLatency(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ commit, want time.Duration }{
+		{0, 200 * ms}, {10 * ms, 210 * ms}, {150 * ms, 350 * ms}, {200 * ms, 400 * ms}, {300 * ms, 600 * ms},
+	} {
+		if got := usualLatency(c.commit); got != c.want {
+			t.Errorf("a commit takes %v: %v, want %v", c.commit, got, c.want)
+		}
+	}
+}

@@ -100,7 +100,7 @@ const awayCounts = 5 * time.Second
 func (r *run) govern() {
 	latency := r.store.Stats().CommitLatency
 	if r.cluster != nil {
-		latency -= clusterBatch // in a crawl of several machines a batch waits this long on purpose
+		latency -= usualLatency(r.o.Cluster.Distance())
 		// While the engine is away, requests end with the machine's lease, and fewer workers would not help.
 		if r.o.Cluster.Away() {
 			r.backAt = time.Now()
@@ -118,6 +118,11 @@ func (r *run) govern() {
 		r.log.Debug("commits are quick again: more workers", "from", from, "to", to, "commit_latency", latency)
 	}
 }
+
+// usualLatency is how long it takes in a crawl of several machines until a record is durable, if the engine has nothing
+// else to do. The first record of a batch waits for others, and for the commit of the batch before if that takes longer;
+// then the batch is committed.
+func usualLatency(commit time.Duration) time.Duration { return max(clusterBatch, commit) + commit }
 
 // holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was
 // interrupted.

@@ -37,6 +37,7 @@ type Journal struct {
 	released  []string                          // guarded by mu; tokens that the next batch releases
 	extended  []string                          // guarded by mu; scope extensions that go with the next batch
 	stats     state.JournalStats                // guarded by mu
+	distance  distance                          // guarded by mu
 	sent      uint64                            // guarded by mu; hand-overs in all batches
 	takeovers uint64                            // guarded by mu; partitions claimed whose last owner did not close them
 	reading   map[uint8]bool                    // guarded by mu; partitions whose logs are being read
@@ -204,6 +205,7 @@ func (j *Journal) commit(b *cluster.Batch) error {
 	j.sent += uint64(len(b.Sent))
 	j.stats.Syncs++
 	took := time.Since(began)
+	j.distance.add(took)
 	if j.stats.SyncMean == 0 {
 		j.stats.SyncMean = took
 	}
