@@ -11,6 +11,7 @@ COUNT   ?= 1
 RUNS    ?= 20
 CLUSTER ?= full
 ENGINE  ?= postgres
+REDIS   ?= single sentinel cluster
 BROWSER ?= full
 PARTITION ?= 5000000
 TESTFLAGS ?=
@@ -69,15 +70,17 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/test/e2e/crash ./internal/test/e2e/recrawl -crashes $(CRASHES) -v
 
-cluster-test: ## several machines against a real PostgreSQL server with a standby, or with ENGINE=redis a Redis server with a replica, which the tests start in directories of their own; CLUSTER=short takes a few minutes
+cluster-test: ## several machines against a real PostgreSQL server with a standby, or with ENGINE=redis against Redis as a single server, with sentinels and as a cluster (REDIS=single only one of them), which the tests start in directories of their own; CLUSTER=short takes a few minutes
 	./scripts/need-$(ENGINE).sh
 	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/... ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/$(ENGINE) $(if $(filter redis,$(ENGINE)),,./internal/cluster ./internal/cluster/replay ./internal/cluster/session ./internal/test/pgtest)
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) ./internal/test/e2e/cluster -engine $(ENGINE) -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	for layout in $(if $(filter redis,$(ENGINE)),$(REDIS),single); do \
+		$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) ./internal/test/e2e/cluster -engine $(ENGINE) -redis $$layout -cluster-full=$(if $(filter short,$(CLUSTER)),false,true) || exit 1; \
+	done
 
-cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
-	./scripts/need-postgres.sh
-	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
+cluster-bench: ## one machine over PostgreSQL (ENGINE=redis: over Redis) beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
+	./scripts/need-$(ENGINE).sh
+	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench -engine $(ENGINE)
 
 service-bench: ## reads, memory and events of a server with 1,000 crawls and 300 clients, the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
 	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/test/e2e/service

@@ -4,7 +4,9 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,20 +14,45 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
+	"github.com/mapwright/mapwright/internal/cluster/redis"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/test/pgtest"
+	"github.com/mapwright/mapwright/internal/test/redistest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// startServer starts a PostgreSQL server with fsync for a benchmark.
-func startServer(b *testing.B) *pgtest.Server {
+// An engineServer is a server of the engine that -engine names.
+type engineServer struct {
+	address string
+	open    func(context.Context, string) (cluster.Engine, error)
+	cpu     func() (time.Duration, error) // processor time of the server so far
+}
+
+var engineName = flag.String("engine", "postgres", "the engine of the benchmarks of several machines: postgres or redis")
+
+// startServer starts a server for a benchmark: PostgreSQL with fsync, or Redis with an append-only file that is written
+// to the disk once a second.
+func startServer(b *testing.B) engineServer {
 	b.Helper()
+	if *engineName == "redis" {
+		s, err := redistest.Start()
+		removeAtEnd(b, s, err)
+		return engineServer{s.URL(0), func(ctx context.Context, address string) (cluster.Engine, error) {
+			return redis.Open(ctx, address)
+		}, s.CPU}
+	}
 	s, err := pgtest.Start("max_wal_size=4GB")
+	removeAtEnd(b, s, err)
+	return engineServer{s.URL("postgres"), func(ctx context.Context, address string) (cluster.Engine, error) {
+		return postgres.Open(ctx, address)
+	}, s.CPU}
+}
+
+func removeAtEnd(b *testing.B, s interface{ Remove() error }, err error) {
+	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,16 +61,15 @@ func startServer(b *testing.B) *pgtest.Server {
 			b.Error(err)
 		}
 	})
-	return s
 }
 
 // overCluster makes a command one of a machine of a cluster.
-func overCluster(cmd *exec.Cmd, s *pgtest.Server, crawl string) *exec.Cmd {
-	cmd.Args = append(cmd.Args, "--cluster", s.URL("postgres"), "--name", crawl)
+func overCluster(cmd *exec.Cmd, s engineServer, crawl string) *exec.Cmd {
+	cmd.Args = append(cmd.Args, "--cluster", s.address, "--name", crawl)
 	return cmd
 }
 
-// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over PostgreSQL, in turns, and then replays
+// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over the engine, in turns, and then replays
 // the log of one crawl. Ratio compares the medians of both; engine-ms/100pages is the processor time of the server.
 func BenchmarkCluster(b *testing.B) {
 	s := Scenarios()[1]
@@ -52,24 +78,24 @@ func BenchmarkCluster(b *testing.B) {
 	speed := map[string][]float64{}
 	var engine []float64
 	for turn := range s.Turns {
-		for _, kind := range []string{"none", "postgres"} {
+		for _, kind := range []string{"none", *engineName} {
 			b.Run(fmt.Sprintf("cluster=%s/turn=%d", kind, turn+1), func(b *testing.B) {
 				for b.Loop() {
-					before, err := server.CPU()
+					before, err := server.cpu()
 					if err != nil {
 						b.Fatal(err)
 					}
 					cmd := ours(b, w)
-					if kind == "postgres" {
+					if kind == *engineName {
 						last = fmt.Sprintf("turn%d-%d", turn, time.Now().UnixNano())
 						overCluster(cmd, server, last)
 					}
 					speed[kind] = append(speed[kind], report(b, w, s, cmd).PagesPerSecond())
-					after, err := server.CPU()
+					after, err := server.cpu()
 					if err != nil {
 						b.Fatal(err)
 					}
-					if kind == "postgres" {
+					if kind == *engineName {
 						engine = append(engine, (after-before).Seconds()*1000/float64(s.URLs())*100)
 						b.ReportMetric(engine[len(engine)-1], "engine-ms/100pages")
 					}
@@ -78,11 +104,11 @@ func BenchmarkCluster(b *testing.B) {
 		}
 	}
 	b.Run("ratio", func(b *testing.B) {
-		if len(speed["postgres"]) == 0 || len(speed["none"]) == 0 {
+		if len(speed[*engineName]) == 0 || len(speed["none"]) == 0 {
 			b.Fatal("nothing was measured")
 		}
 		for b.Loop() {
-			b.ReportMetric(median(speed["postgres"])/median(speed["none"]), "of-no-cluster")
+			b.ReportMetric(median(speed[*engineName])/median(speed["none"]), "of-no-cluster")
 			b.ReportMetric(median(engine), "engine-ms/100pages")
 			b.ReportMetric(0, "ns/op")
 		}
@@ -94,8 +120,8 @@ func BenchmarkCluster(b *testing.B) {
 	})
 }
 
-func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
-	e, err := postgres.Open(b.Context(), server.URL("postgres"))
+func benchmarkReplay(b *testing.B, server engineServer, name string) {
+	e, err := server.open(b.Context(), server.address)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,17 +138,6 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 	}
 	if err != nil || snap == nil {
 		b.Fatalf("crawl %s: %v", name, err)
-	}
-	conn, err := pgx.Connect(b.Context(), server.URL("postgres"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var size int64
-	err = conn.QueryRow(b.Context(),
-		`SELECT sum(octet_length(body)) FROM mapwright_log_`+snap.Crawl.ID.String()).Scan(&size)
-	_ = conn.Close(b.Context())
-	if err != nil {
-		b.Fatal(err)
 	}
 	began := time.Now()
 	s, err := replay.Open(b.Context(), e, snap, filepath.Join(b.TempDir(), "state"))
@@ -143,19 +158,37 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(whole)/1e6/took.Seconds(), "uncompressed-MB/s")
-	b.ReportMetric(float64(size)/1e6/took.Seconds(), "log-MB/s")
+	b.ReportMetric(float64(logSize(b, e, snap))/1e6/took.Seconds(), "log-MB/s")
 	b.ReportMetric(float64(records)/took.Seconds(), "records/s")
 	b.ReportMetric(0, "ns/op")
+}
+
+// logSize is the size of the bodies of all rows.
+func logSize(b *testing.B, e cluster.Engine, snap *cluster.Snapshot) (size int) {
+	b.Helper()
+	for part := range snap.Parts {
+		for at := (cluster.Place{}); at != snap.Parts[part].Head; {
+			rows, err := e.Read(b.Context(), snap.Crawl.ID, uint8(part), at, 1<<20)
+			if err != nil || len(rows) == 0 {
+				b.Fatalf("partition %d ends at %v: %v", part, at, err)
+			}
+			for i := range rows {
+				size += len(rows[i].Body)
+				at = rows[i].Place
+			}
+		}
+	}
+	return size
 }
 
 // A machineSet is machines of one crawl, each a process with one processor.
 type machineSet struct {
 	*testing.B
-	server *pgtest.Server
+	server engineServer
 	name   string // of the crawl
 }
 
-func newMachines(b *testing.B, server *pgtest.Server) *machineSet {
+func newMachines(b *testing.B, server engineServer) *machineSet {
 	return &machineSet{b, server, fmt.Sprint("crawl", time.Now().UnixNano())}
 }
 

@@ -35,9 +35,9 @@ const PasswordVariable = "REDISCLI_AUTH"
 
 // An address is where a server is, and how it is to be used.
 type address struct {
-	host     string   // host:port; with sentinels the first of them
-	others   []string // sentinels beyond the first
-	master   string   // the name of the server that the sentinels know; empty for a server at host
+	hosts    []string // host:port of the server, of the sentinels, or of nodes of a Redis Cluster
+	master   string   // the name of the server that the sentinels know; empty without them
+	cluster  bool     // the hosts are nodes of a Redis Cluster
 	user     string
 	password string
 	database int
@@ -59,45 +59,21 @@ func parseAddress(text string) (*address, error) {
 	}
 	a := &address{user: u.User.Username()}
 	a.password, _ = u.User.Password()
-	kind, sentinel := strings.CutSuffix(u.Scheme, "+sentinel")
+	kind, form, _ := strings.Cut(u.Scheme, "+")
+	if form != "" && form != "sentinel" && form != "cluster" {
+		kind = ""
+	}
 	switch kind {
 	case "redis", "valkey":
 	case "rediss", "valkeys":
 		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
 		return nil, fmt.Errorf("%s:// is not supported: --cluster takes a Redis server, such as "+
-			"rediss://user@host:6379, or sentinels, such as rediss+sentinel://user@host1,host2/name", u.Scheme)
+			"rediss://user@host:6379, sentinels, such as rediss+sentinel://user@host1,host2/name, or nodes of a "+
+			"Redis Cluster, such as rediss+cluster://user@host1,host2", u.Scheme)
 	}
-	host, port := u.Hostname(), u.Port()
-	path := strings.Trim(u.Path, "/")
-	standard := "6379"
-	if sentinel {
-		standard = "26379"
-		if a.master, path, _ = strings.Cut(path, "/"); a.master == "" {
-			return nil, errors.New("the address of the cluster's sentinels has no name of a server: it must be like " +
-				"redis+sentinel://user@host1:26379,host2:26379/name")
-		}
-	} else if len(others) > 0 {
-		return nil, errors.New("the address of the cluster's server has several hosts: that is for redis+sentinel://")
-	}
-	if host == "" {
-		return nil, errAddress
-	}
-	if port == "" {
-		port = standard
-	}
-	a.host = net.JoinHostPort(host, port)
-	for _, other := range others {
-		if _, _, err := net.SplitHostPort(other); err != nil {
-			other = net.JoinHostPort(other, standard)
-		}
-		a.others = append(a.others, other)
-	}
-	if path != "" {
-		if a.database, err = strconv.Atoi(path); err != nil || a.database < 0 {
-			return nil, errors.New("the address of the cluster's server names a database that is not a number: " +
-				"it must be like redis://host:6379/0")
-		}
+	if err := a.setHosts(u, form, others); err != nil {
+		return nil, err
 	}
 	if err := a.options(u.Query()); err != nil {
 		return nil, err
@@ -109,7 +85,52 @@ func parseAddress(text string) (*address, error) {
 		return nil, errors.New("the address of the cluster's server names a user and no password: it may be in the " +
 			"address, in the variable " + PasswordVariable + ", or in a file (passfile=FILE in the address)")
 	}
-	return a, a.checkClear(host)
+	return a, a.checkClear(u.Hostname())
+}
+
+// setHosts reads where the server is, or where sentinels or nodes are: the first host in the URL and the others.
+func (a *address) setHosts(u *url.URL, form string, others []string) error {
+	host, port := u.Hostname(), u.Port()
+	path := strings.Trim(u.Path, "/")
+	standard := "6379"
+	switch {
+	case form == "sentinel":
+		standard = "26379"
+		if a.master, path, _ = strings.Cut(path, "/"); a.master == "" {
+			return errors.New("the address of the cluster's sentinels has no name of a server: it must be like " +
+				"redis+sentinel://user@host1:26379,host2:26379/name")
+		}
+	case form == "cluster":
+		a.cluster = true
+	case len(others) > 0:
+		return errors.New("the address of the cluster's server has several hosts: that is for " +
+			"redis+sentinel:// and redis+cluster://")
+	}
+	if host == "" {
+		return errAddress
+	}
+	if port == "" {
+		port = standard
+	}
+	a.hosts = []string{net.JoinHostPort(host, port)}
+	for _, other := range others {
+		if _, _, err := net.SplitHostPort(other); err != nil {
+			other = net.JoinHostPort(other, standard)
+		}
+		a.hosts = append(a.hosts, other)
+	}
+	if path != "" {
+		var err error
+		if a.database, err = strconv.Atoi(path); err != nil || a.database < 0 {
+			return errors.New("the address of the cluster's server names a database that is not a number: " +
+				"it must be like redis://host:6379/0")
+		}
+		if a.database > 0 && a.cluster {
+			return errors.New("the address of the Redis Cluster names a database: a Redis Cluster has no other " +
+				"than 0")
+		}
+	}
+	return nil
 }
 
 // cutHosts takes the hosts beyond the first out of an address.

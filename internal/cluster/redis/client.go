@@ -21,25 +21,41 @@ const (
 	answerTimeout = 10 * time.Second
 	// replicaTimeout is how long a write waits for replicas, before it is sent again.
 	replicaTimeout = 2 * time.Second
-	// sentinelTimeout is for one of several sentinels, which may be on a machine that is gone.
-	sentinelTimeout = 2 * time.Second
-	// connections is how many a machine has at most: for a commit, a beat, and logs that are read.
+	// askTimeout is for one of several sentinels or nodes, which may be on a machine that is gone.
+	askTimeout = 2 * time.Second
+	// connections is how many a machine has at most to a server: for a commit, a beat, and logs that are read.
 	connections = 4
 )
 
-// A client sends commands to a server. It repeats nothing: the callers of the engine do.
+// A client sends commands to a server, or to the node of a Redis Cluster that has a key. It repeats nothing but what a
+// node has refused because another has the key: the callers of the engine do.
 type client struct {
 	address *address
-	pool    *driver.Pool
+	nodes   nodes // of a Redis Cluster
 
-	mu    sync.Mutex
-	stale time.Time // guarded by mu; connections that were used last before this are not used again
+	mu     sync.Mutex
+	pools  map[string]*driver.Pool // guarded by mu; by node
+	closed bool                    // guarded by mu
+	stale  time.Time               // guarded by mu; connections that were used last before this are not used again
 }
 
+// theServer is in the place of a node if there is no Redis Cluster.
+const theServer = ""
+
 func newClient(a *address) *client {
-	c := &client{address: a}
-	c.pool = &driver.Pool{
-		MaxIdle: connections, MaxActive: connections, Wait: true, DialContext: c.dial,
+	return &client{address: a, nodes: newNodes(a.hosts), pools: map[string]*driver.Pool{}}
+}
+
+// pool returns the connections to a node.
+func (c *client) pool(node string) *driver.Pool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pools[node]; p != nil {
+		return p
+	}
+	p := &driver.Pool{
+		MaxIdle: connections, MaxActive: connections, Wait: true,
+		DialContext: func(ctx context.Context) (driver.Conn, error) { return c.dial(ctx, node) },
 		TestOnBorrow: func(_ driver.Conn, used time.Time) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -49,10 +65,23 @@ func newClient(a *address) *client {
 			return nil
 		},
 	}
-	return c
+	if c.closed {
+		_ = p.Close()
+	}
+	c.pools[node] = p
+	return p
 }
 
-func (c *client) close() error { return c.pool.Close() }
+func (c *client) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	var faults []error
+	for _, p := range c.pools {
+		faults = append(faults, p.Close())
+	}
+	return errors.Join(faults...)
+}
 
 // renew lets later calls make new connections. It is called when a server says that it does not serve, such as one that
 // has become a replica.
@@ -67,28 +96,26 @@ type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
-// dial makes a connection to the server, which sentinels may have to name.
-func (c *client) dial(ctx context.Context) (driver.Conn, error) {
-	a := c.address
-	login := []driver.DialOption{driver.DialUsername(a.user), driver.DialPassword(a.password),
-		driver.DialDatabase(a.database)}
-	if a.master == "" {
-		return c.dialHost(ctx, a.host, login...)
+// dial makes a connection to a node, or to the server, which sentinels may have to name.
+func (c *client) dial(ctx context.Context, node string) (driver.Conn, error) {
+	if node != theServer {
+		return c.login(ctx, node)
+	}
+	if c.address.master == "" {
+		return c.login(ctx, c.address.hosts[0])
 	}
 	host, err := c.findMaster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.dialHost(ctx, host, login...)
+	conn, err := c.login(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	// A server that was replaced may not know it yet, or the sentinels may not.
-	role, err := driver.Values(conn.(driver.ConnWithContext).DoContext(ctx, "ROLE"))
-	if err == nil && len(role) > 0 {
-		if name, _ := driver.String(role[0], nil); name != "master" {
-			err = fmt.Errorf("%s is a %s", host, name)
-		}
+	info, err := parseInfo(conn.(driver.ConnWithContext).DoContext(ctx, "INFO", "replication"))
+	if err == nil && info["role"] != "master" {
+		err = fmt.Errorf("%s is a replica", host)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -97,7 +124,17 @@ func (c *client) dial(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
+// login connects to a server with the user and the database of the address.
+func (c *client) login(ctx context.Context, host string) (driver.Conn, error) {
+	return c.dialHost(ctx, host, driver.DialUsername(c.address.user), driver.DialPassword(c.address.password),
+		driver.DialDatabase(c.address.database))
+}
+
 func (c *client) dialHost(ctx context.Context, host string, options ...driver.DialOption) (driver.Conn, error) {
+	name, _, _ := net.SplitHostPort(host)
+	if err := c.address.checkClear(name); err != nil { // sentinels and nodes name hosts that are not in the address
+		return nil, dialError{err}
+	}
 	options = append(options, driver.DialContextFunc(dialer), driver.DialReadTimeout(answerTimeout),
 		driver.DialWriteTimeout(answerTimeout), driver.DialTLSHandshakeTimeout(connectTimeout))
 	if c.address.tls != nil {
@@ -112,9 +149,8 @@ func (c *client) dialHost(ctx context.Context, host string, options ...driver.Di
 
 // findMaster asks the sentinels in turn where the server is.
 func (c *client) findMaster(ctx context.Context) (string, error) {
-	a := c.address
 	var faults []error
-	for _, sentinel := range append([]string{a.host}, a.others...) {
+	for _, sentinel := range c.address.hosts {
 		host, err := c.askSentinel(ctx, sentinel)
 		if err == nil {
 			return host, nil
@@ -125,11 +161,7 @@ func (c *client) findMaster(ctx context.Context) (string, error) {
 }
 
 func (c *client) askSentinel(ctx context.Context, sentinel string) (string, error) {
-	name, _, _ := net.SplitHostPort(sentinel)
-	if err := c.address.checkClear(name); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	conn, err := c.dialHost(ctx, sentinel)
 	if err != nil {
@@ -146,7 +178,7 @@ func (c *client) askSentinel(ctx context.Context, sentinel string) (string, erro
 	case len(found) != 2:
 		return "", fmt.Errorf("it answers %q", found)
 	}
-	return net.JoinHostPort(found[0], found[1]), c.address.checkClear(found[0])
+	return net.JoinHostPort(found[0], found[1]), nil
 }
 
 func dialer(ctx context.Context, network, address string) (net.Conn, error) {
@@ -154,14 +186,43 @@ func dialer(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, address)
 }
 
-// do sends one command.
-func (c *client) do(ctx context.Context, command string, args ...any) (any, error) {
-	return c.with(ctx, func(conn driver.ConnWithContext) (any, error) { return conn.DoContext(ctx, command, args...) })
+// do sends one command to the server, or to the node that has a key.
+func (c *client) do(ctx context.Context, key, command string, args ...any) (any, error) {
+	return c.with(ctx, key, func(conn driver.ConnWithContext) (any, error) {
+		return conn.DoContext(ctx, command, args...)
+	})
 }
 
-// with calls fn with a connection.
-func (c *client) with(ctx context.Context, fn func(driver.ConnWithContext) (any, error)) (any, error) {
-	conn, err := c.pool.GetContext(ctx)
+// write sends one command that writes, and waits as eval does.
+func (c *client) write(ctx context.Context, w wait, key, command string, args ...any) (any, error) {
+	return c.with(ctx, key, func(conn driver.ConnWithContext) (any, error) {
+		result, err := conn.DoContext(ctx, command, args...)
+		if err == nil {
+			err = w.do(ctx, conn)
+		}
+		return result, err
+	})
+}
+
+// doAt sends one command to a node.
+func (c *client) doAt(ctx context.Context, node, command string, args ...any) (any, error) {
+	return c.at(ctx, node, func(conn driver.ConnWithContext) (any, error) {
+		return conn.DoContext(ctx, command, args...)
+	})
+}
+
+// with calls fn with a connection to the server, or to the node that has a key. Fn is called again if a node answers
+// that it does not have the key; it has done nothing then.
+func (c *client) with(ctx context.Context, key string, fn func(driver.ConnWithContext) (any, error)) (any, error) {
+	if !c.address.cluster {
+		return c.at(ctx, theServer, fn)
+	}
+	return c.atOwner(ctx, key, fn)
+}
+
+// at calls fn with a connection to a node.
+func (c *client) at(ctx context.Context, node string, fn func(driver.ConnWithContext) (any, error)) (any, error) {
+	conn, err := c.pool(node).GetContext(ctx)
 	if err != nil {
 		if _, ok := errors.AsType[dialError](err); !ok {
 			err = dialError{err} // the context has ended, or the pool is closed
@@ -184,11 +245,11 @@ func newScript(text string) script {
 	return script{text, hex.EncodeToString(sum[:])}
 }
 
-// eval runs a script. With replicas it returns when so many have what was written; the server knows by the connection
-// for what to wait.
-func (c *client) eval(ctx context.Context, s script, replicas int, key string, args []any) (any, error) {
+// eval runs a script. It returns when as many replicas have what was written as must; the server knows by the
+// connection for what to wait.
+func (c *client) eval(ctx context.Context, s script, w wait, key string, args []any) (any, error) {
 	all := append([]any{s.sha, 1, key}, args...)
-	return c.with(ctx, func(conn driver.ConnWithContext) (any, error) {
+	return c.with(ctx, key, func(conn driver.ConnWithContext) (any, error) {
 		result, err := conn.DoContext(ctx, "EVALSHA", all...)
 		if hasCode(err, []string{"NOSCRIPT"}) {
 			if _, err := conn.DoContext(ctx, "SCRIPT", "LOAD", s.text); err != nil {
@@ -196,19 +257,47 @@ func (c *client) eval(ctx context.Context, s script, replicas int, key string, a
 			}
 			result, err = conn.DoContext(ctx, "EVALSHA", all...)
 		}
-		if err != nil || replicas == 0 {
-			return result, err
+		if err == nil {
+			err = w.do(ctx, conn)
 		}
-		n, err := driver.Int(conn.DoContext(ctx, "WAIT", replicas, replicaTimeout.Milliseconds()))
 		if err != nil {
-			return nil, waitError{err}
-		}
-		if n < replicas {
-			return nil, waitError{fmt.Errorf("%d replicas have the write after %v, and %d must", n, replicaTimeout,
-				replicas)}
+			return nil, err
 		}
 		return result, nil
 	})
+}
+
+// A wait is what must have happened to a write before it is acknowledged.
+type wait struct {
+	replicas int  // so many must have it
+	disk     bool // on their disks, rather than in their memory
+}
+
+// do waits for the last write of a connection.
+func (w wait) do(ctx context.Context, conn driver.ConnWithContext) error {
+	if w.replicas == 0 {
+		return nil
+	}
+	var n int
+	var err error
+	where := ""
+	if w.disk {
+		var both []int // the server's own disk comes first
+		both, err = driver.Ints(conn.DoContext(ctx, "WAITAOF", 1, w.replicas, replicaTimeout.Milliseconds()))
+		if n = 0; len(both) == 2 && both[0] == 1 {
+			n = both[1]
+		}
+		where = " on their disks"
+	} else {
+		n, err = driver.Int(conn.DoContext(ctx, "WAIT", w.replicas, replicaTimeout.Milliseconds()))
+	}
+	if err == nil && n < w.replicas {
+		err = fmt.Errorf("%d replicas have the write%s after %v, and %d must", n, where, replicaTimeout, w.replicas)
+	}
+	if err != nil {
+		return waitError{err}
+	}
+	return nil
 }
 
 // A waitError means that a write was done, and that replicas may not have it.

@@ -36,18 +36,20 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 // addName gives a name to a crawl, unless another crawl has it.
 func (e *Engine) addName(ctx context.Context, name string, id cluster.CrawlID) error {
 	for {
-		added, err := driver.Int(e.client.do(ctx, "HSETNX", catalog, name, id.String()))
+		added, err := driver.Int(e.client.write(ctx, e.wait, catalog, "HSETNX", catalog, name, id.String()))
 		if err != nil || added == 1 {
 			return err
 		}
-		other, err := driver.String(e.client.do(ctx, "HGET", catalog, name))
+		other, err := driver.String(e.client.do(ctx, catalog, "HGET", catalog, name))
 		switch {
 		case errors.Is(err, driver.ErrNil):
 			continue // removed meanwhile
 		case err != nil:
 			return err
 		case other == id.String():
-			return nil
+			// An attempt before this one may not have waited for replicas.
+			_, err = e.client.write(ctx, e.wait, catalog, "HSET", catalog, name, id.String())
+			return err
 		}
 		var d decoder
 		_, err = e.run(ctx, d.id(other), "row")
@@ -64,14 +66,14 @@ func (e *Engine) addName(ctx context.Context, name string, id cluster.CrawlID) e
 const removeScript = `if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end`
 
 func (e *Engine) removeName(ctx context.Context, name, id string) error {
-	_, err := e.client.do(ctx, "EVAL", removeScript, 1, catalog, name, id)
+	_, err := e.client.do(ctx, catalog, "EVAL", removeScript, 1, catalog, name, id)
 	return err
 }
 
 // List implements [cluster.Catalog].
 func (e *Engine) List(ctx context.Context) ([]cluster.Crawl, error) {
 	var list []cluster.Crawl
-	names, err := driver.StringMap(e.client.do(ctx, "HGETALL", catalog))
+	names, err := driver.StringMap(e.client.do(ctx, catalog, "HGETALL", catalog))
 	for _, text := range names {
 		var d decoder
 		id := d.id(text)

@@ -23,25 +23,26 @@ var source string
 // mostRows is how many rows one answer has at most.
 const mostRows = 4096
 
-// An Engine is a server.
+// An Engine is a server, or a Redis Cluster.
 type Engine struct {
-	client   *client
-	script   script
-	secrets  []string // what must not be in messages
-	replicas int      // so many must have a write before it is acknowledged
-	server   server   // as it was when it was opened
-	full     atomic.Pointer[string]
+	client  *client
+	script  script
+	secrets []string // what must not be in messages
+	wait    wait     // of calls that write
+	server  server   // as it was when it was opened
+	full    atomic.Pointer[string]
 }
 
 var _ cluster.Engine = (*Engine)(nil)
 
-// Open connects to the server of a URL such as redis://user@host:6379/0.
+// Open connects to the server of a URL such as redis://user@host:6379/0, or to the Redis Cluster of one such as
+// redis+cluster://user@host1:6379,host2:6379.
 func Open(ctx context.Context, text string) (*Engine, error) {
 	a, err := parseAddress(text)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{client: newClient(a), secrets: secrets(a.password), replicas: a.replicas}
+	e := &Engine{client: newClient(a), secrets: secrets(a.password)}
 	e.script = newScript(fmt.Sprintf("local LEASE, MOST = %d, %d\n", cluster.Lease.Microseconds(), mostRows) + source)
 	if err := e.check(ctx); err != nil {
 		_ = e.client.close()
@@ -50,6 +51,7 @@ func Open(ctx context.Context, text string) (*Engine, error) {
 		}
 		return nil, e.classify("open the cluster's server", err, false)
 	}
+	e.wait = wait{replicas: a.replicas, disk: e.server.waitAOF}
 	return e, nil
 }
 
@@ -75,13 +77,13 @@ type reply []any
 
 // run makes a call that reads.
 func (e *Engine) run(ctx context.Context, id cluster.CrawlID, call string, args ...any) (reply, error) {
-	result, err := e.client.eval(ctx, e.script, 0, prefix(id), append([]any{call}, args...))
+	result, err := e.client.eval(ctx, e.script, wait{}, prefix(id), append([]any{call}, args...))
 	return toReply(result, err)
 }
 
 // write makes a call that changes something. It is acknowledged when as many replicas have it as must.
 func (e *Engine) write(ctx context.Context, id cluster.CrawlID, call string, args ...any) (reply, error) {
-	result, err := e.client.eval(ctx, e.script, e.replicas, prefix(id), append([]any{call}, args...))
+	result, err := e.client.eval(ctx, e.script, e.wait, prefix(id), append([]any{call}, args...))
 	return toReply(result, err)
 }
 

@@ -18,13 +18,16 @@ import (
 var awayCodes = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", outOfMemory,
 	"MISCONF", "NOREPLICAS", "UNBLOCKED", "UNKILLABLE", "max number of clients reached"}
 
-// refusedCodes begin errors of a server that does not let the user in. For a machine that works that is as if the
-// server were away: its administrator has to repair it.
-var refusedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password", "DENIED",
+// refusedCodes begin errors of a server that does not let the user in, or is not of the kind that the address means. For
+// a machine that works that is as if the server were away: its administrator has to repair it.
+var refusedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password", "DENIED", noCluster,
 	"AUTH <password> called without any password", "Client sent AUTH, but no password is set"}
 
 // outOfMemory begins the error of a server that has used all of maxmemory.
 const outOfMemory = "OOM"
+
+// noCluster begins the error of a server that is no node of a Redis Cluster.
+const noCluster = "This instance has cluster support disabled"
 
 // movedCodes begin errors of a server that is not the one to ask any more.
 var movedCodes = []string{"READONLY", "MASTERDOWN", "LOADING"}

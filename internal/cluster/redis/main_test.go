@@ -62,9 +62,20 @@ func open(t testing.TB, address string) *Engine {
 	return e
 }
 
-// harness opens an engine through a proxy.
-func harness(t *testing.T, number int) *enginetest.Harness {
+// A place has engines of tests: a database of a server, or a Redis Cluster.
+type place struct {
+	address string // through the lines
+	lines   []*redistest.Proxy
+	stores  []store
+}
+
+// A store sends a command to a server, without a proxy.
+type store func(command string, args ...any) (any, error)
+
+// onServer is an empty database of the shared server.
+func onServer(t *testing.T) place {
 	t.Helper()
+	number := database(t)
 	p, err := redistest.NewProxy(shared)
 	if err != nil {
 		t.Fatal(err)
@@ -75,11 +86,54 @@ func harness(t *testing.T, number int) *enginetest.Harness {
 		}
 	})
 	direct := open(t, shared.URL(number))
+	return place{p.URL(number), []*redistest.Proxy{p}, []store{func(command string, args ...any) (any, error) {
+		return direct.client.do(t.Context(), "", command, args...)
+	}}}
+}
+
+// onCluster is a Redis Cluster of three nodes.
+func onCluster(t *testing.T) place {
+	t.Helper()
+	c := startCluster(t, false, true)
+	p := place{address: c.URL(), lines: c.Lines}
+	for _, s := range c.Nodes {
+		p.stores = append(p.stores, s.Do)
+	}
+	return p
+}
+
+func startCluster(t *testing.T, replicas, proxied bool) *redistest.Cluster {
+	t.Helper()
+	c, err := redistest.StartCluster(3, replicas, proxied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// places are where the tests of every engine run.
+var places = map[string]func(*testing.T) place{"server": onServer, "cluster": onCluster}
+
+// harness opens an engine at a place.
+func (p place) harness(t *testing.T) *enginetest.Harness {
+	t.Helper()
+	for _, line := range p.lines {
+		line.LoseNothing() // the last harness had its crawl at another node
+	}
 	return &enginetest.Harness{
-		Engine:  open(t, p.URL(number)),
-		Advance: func(d time.Duration) { advance(t, direct, d) },
-		Save:    func() func() { return save(t, direct) },
-		Lose:    p.Lose,
+		Engine:  open(t, p.address),
+		Advance: func(d time.Duration) { p.advance(t, d) },
+		Save:    func() func() { return p.save(t) },
+		Lose: func(done bool) {
+			for _, line := range p.lines {
+				line.Lose(done)
+			}
+		},
 	}
 }
 
@@ -99,18 +153,34 @@ for _, key in ipairs(redis.call('KEYS', 'mapwright:*')) do
   end
 end`
 
-func advance(t *testing.T, e *Engine, d time.Duration) {
-	if _, err := e.client.do(t.Context(), "EVAL", older, 0, d.Microseconds()); err != nil {
-		t.Error(err)
+func (p place) advance(t *testing.T, d time.Duration) {
+	for _, do := range p.stores {
+		if _, err := do("EVAL", older, 0, d.Microseconds()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 // save copies all keys.
-func save(t *testing.T, e *Engine) (restore func()) {
+func (p place) save(t *testing.T) (restore func()) {
+	t.Helper()
+	var restores []func()
+	for _, do := range p.stores {
+		restores = append(restores, do.save(t))
+	}
+	return func() {
+		t.Helper()
+		for _, restore := range restores {
+			restore()
+		}
+	}
+}
+
+func (s store) save(t *testing.T) (restore func()) {
 	t.Helper()
 	do := func(command string, args ...any) any {
 		t.Helper()
-		v, err := e.client.do(t.Context(), command, args...)
+		v, err := s(command, args...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
 
 // Beat implements [cluster.Members].
 func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Known) (*cluster.Snapshot, error) {
-	e.measure(ctx)
+	e.measure(ctx, s.Crawl)
 	r, err := e.write(ctx, s.Crawl, "beat", idText(s.ID), tallyText(&s.Tally), known.Plan, known.Scope)
 	return e.snapshot("beat", s.Crawl, r, err)
 }

@@ -218,16 +218,18 @@ func TestSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = replica.Remove() })
-	sentinels, err := redistest.Sentinels("crawls", s, 3)
-	for _, one := range sentinels {
-		t.Cleanup(func() { _ = one.Remove() })
-	}
+	sentinels, err := redistest.StartSentinels(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts := fmt.Sprintf("%s,%s,%s", sentinels[0].Addr(), sentinels[1].Addr(), sentinels[2].Addr())
-	e := open(t, "redis+sentinel://"+hosts+"/crawls")
-	if _, err := Open(t.Context(), "redis+sentinel://"+hosts+"/other"); !errors.Is(err, cluster.ErrAway) ||
+	t.Cleanup(func() { _ = sentinels.Remove() })
+	if err := sentinels.Watch("crawls", s.Port(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	grant(t, s)
+	grant(t, replica)
+	e := open(t, asUser(sentinels.URL("crawls")))
+	if _, err := Open(t.Context(), asUser(sentinels.URL("other"))); !errors.Is(err, cluster.ErrAway) ||
 		!strings.Contains(err.Error(), `no server "other"`) {
 		t.Errorf("a name that sentinels do not know: %v", err)
 	}
@@ -252,6 +254,167 @@ func TestSentinel(t *testing.T) {
 	}
 	if n := do(t, replica, "EXISTS", prefix(session.Crawl)+"log:1"); n != int64(1) {
 		t.Error("the batch is not at the replica that took the server's place")
+	}
+}
+
+// commit sends a batch until a server has answered it.
+func commit(t *testing.T, e *Engine, s cluster.Session, b *cluster.Batch) {
+	t.Helper()
+	err := e.Commit(t.Context(), s, b)
+	for errors.Is(err, cluster.ErrAway) || errors.Is(err, cluster.ErrUnknown) {
+		err = e.Commit(t.Context(), s, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Crawls of a Redis Cluster are at different nodes. The address names one node; the others are found. When a master is
+// killed, its replica takes its place, and the crawl goes on there. The master comes back as a replica.
+func TestClusterFailover(t *testing.T) {
+	c := startCluster(t, true, false)
+	for _, s := range c.Nodes {
+		grant(t, s)
+	}
+	address := asUser("redis+cluster://" + c.Nodes[1].Addr())
+	e, waits := open(t, address), open(t, address+"?wait_replicas=1")
+	if got := waits.Durability(); !strings.Contains(got, "a cluster of 3 nodes") || !strings.Contains(got, "1 of 1 replicas") {
+		t.Errorf("durability: %s", got)
+	}
+	at := map[*redistest.Server]cluster.Session{}
+	for len(at) < 3 {
+		session := create(t, waits)
+		if at[c.Owner(prefix(session.Crawl))] = session; len(at) > 3 {
+			t.Fatal("crawls are at more nodes than there are masters")
+		}
+	}
+	for master, session := range at {
+		claimed := join(t, waits, session, 1)
+		commit(t, waits, session, next(&claimed[0], 1, []byte("row")))
+		if err := master.Crash(); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, e, session, next(&claimed[0], 2, []byte("row")))
+		replica := c.Owner(prefix(session.Crawl))
+		if replica == master || replica == nil {
+			t.Fatal("no replica has taken the place of the master")
+		}
+		if err := master.Run(); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, waits, session, next(&claimed[0], 3, []byte("row"))) // when the master follows the replica
+		rows, err := e.Read(t.Context(), session.Crawl, 1, cluster.Place{}, 1<<20)
+		if err != nil || len(rows) != 3 {
+			t.Errorf("%d rows: %v", len(rows), err)
+		}
+	}
+	if list, err := e.List(t.Context()); err != nil || len(list) < 3 {
+		t.Errorf("%d crawls: %v", len(list), err)
+	}
+}
+
+// While a slot moves to another node, key by key, its crawl waits. It goes on at the other node, with all that it had.
+func TestSlotMoves(t *testing.T) {
+	c := startCluster(t, false, false)
+	e := open(t, c.URL())
+	session := create(t, e)
+	claimed := join(t, e, session, 1, 2)
+	commit(t, e, session, next(&claimed[0], 1, []byte("row")))
+	slot := slotOf(prefix(session.Crawl))
+	from := c.Owner(prefix(session.Crawl))
+	to := c.Nodes[0]
+	if from == to {
+		to = c.Nodes[1]
+	}
+	fromID, toID := do(t, from, "CLUSTER", "MYID"), do(t, to, "CLUSTER", "MYID")
+	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	b := next(&claimed[1], 2, []byte("row"))
+	waits := func(when string) {
+		t.Helper()
+		if err := e.Commit(t.Context(), session, b); !errors.Is(err, cluster.ErrAway) ||
+			!strings.Contains(err.Error(), "is being moved to another node") {
+			t.Errorf("commit %s: %v", when, err)
+		}
+		if _, err := e.Look(t.Context(), session.Crawl, cluster.Known{}); !errors.Is(err, cluster.ErrAway) {
+			t.Errorf("look %s: %v", when, err)
+		}
+	}
+	waits("before the first key has moved")
+	keys := do(t, from, "CLUSTER", "GETKEYSINSLOT", slot, 1000).([]any)
+	if len(keys) < 5 {
+		t.Fatalf("the crawl has %d keys", len(keys))
+	}
+	for i, key := range keys {
+		do(t, from, "MIGRATE", "127.0.0.1", to.Port(), key, 0, 10_000)
+		if i%2 == 0 {
+			waits(fmt.Sprintf("when %d of %d keys have moved", i+1, len(keys)))
+		}
+	}
+	do(t, to, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	do(t, from, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	if err := e.Commit(t.Context(), session, b); err != nil {
+		t.Fatal(err)
+	}
+	if c.Owner(prefix(session.Crawl)) != to {
+		t.Error("the crawl is not at the other node")
+	}
+	snap, err := e.Look(t.Context(), session.Crawl, cluster.Known{})
+	if err != nil || snap.Parts[1].Head != claimed[0].Head || snap.Parts[2].Head != claimed[1].Head {
+		t.Errorf("the crawl after the move: %v", err)
+	}
+}
+
+// An address that means another kind of server is refused.
+func TestWrongKind(t *testing.T) {
+	c := startCluster(t, false, false)
+	for address, says := range map[string]string{
+		c.Nodes[0].URL(0): "redis+cluster://", "redis+cluster://" + shared.Addr(): "cluster support disabled",
+	} {
+		if _, err := Open(t.Context(), address); err == nil || errors.Is(err, cluster.ErrAway) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	do(t, c.Nodes[2], "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	if _, err := Open(t.Context(), c.URL()); err == nil || !strings.Contains(err.Error(), "allkeys-lru") {
+		t.Errorf("a node that evicts keys: %v", err)
+	}
+	do(t, c.Nodes[2], "CONFIG", "SET", "maxmemory-policy", "noeviction", "appendonly", "no")
+	if got := open(t, c.URL()).Durability(); !strings.Contains(got, "can lose the whole crawl") ||
+		!strings.Contains(got, "a node without replica") {
+		t.Errorf("durability with one node that writes nothing: %s", got)
+	}
+}
+
+// With appendfsync always, a write waits for the disks of replicas if the server can do that, since version 7.2.
+func TestWaitForDisks(t *testing.T) {
+	s := private(t, "--appendfsync", "always")
+	replica, err := s.Replica(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Remove() })
+	e := open(t, s.URL(0)+"?wait_replicas=1")
+	session := create(t, e)
+	claimed := join(t, e, session, 1)
+	commit(t, e, session, next(&claimed[0], 1, []byte("row")))
+	used, other, says := "cmdstat_wait:", "cmdstat_waitaof:", "1 of 1 replicas must have a write before"
+	if e.server.waitAOF {
+		used, other, says = other, used, "1 of 1 replicas must have a write on their disks before"
+	}
+	stats := string(do(t, s, "INFO", "commandstats").([]byte))
+	if !strings.Contains(stats, used) || strings.Contains(stats, other) {
+		t.Errorf("%s is not used, or %s is: %s", used, other, stats)
+	}
+	if got := e.Durability(); !strings.Contains(got, says) {
+		t.Errorf("durability: %s", got)
+	}
+	do(t, replica, "CONFIG", "SET", "appendonly", "no")
+	err = e.Commit(t.Context(), session, next(&claimed[0], 2, []byte("row")))
+	if onDisks := errors.Is(err, cluster.ErrUnknown) && strings.Contains(err.Error(), "on their disks"); onDisks !=
+		e.server.waitAOF {
+		t.Errorf("commit with a replica that writes nothing to its disk: %v", err)
 	}
 }
 
@@ -337,7 +500,7 @@ func TestHandoversAreTrimmed(t *testing.T) {
 		if err := e.Commit(t.Context(), session, received); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := e.client.do(t.Context(), "KEYS", prefix(session.Crawl)+"in*")
+		keys, err := e.client.do(t.Context(), "", "KEYS", prefix(session.Crawl)+"in*")
 		if err != nil || len(keys.([]any)) > 0 {
 			t.Fatalf("keys of hand-overs: %q, %v", keys, err)
 		}
@@ -355,7 +518,8 @@ func TestSecrets(t *testing.T) {
 	for _, address := range []string{
 		"redis://user:" + escaped + "@127.0.0.1:1/0", "redis://user:" + escaped + "@127.0.0.1:port/0",
 		"redis://user:" + escaped + "@127.0.0.1:1/name", "redis://user:" + escaped + "@127.0.0.1:1/0?x=" + escaped,
-		"redis://user:" + escaped + "@db.example/0", "redis+cluster://user:" + escaped + "@127.0.0.1/0",
+		"redis://user:" + escaped + "@db.example/0", "redis+cluster://user:" + escaped + "@127.0.0.1:1/0",
+		"redis+cluster://user:" + escaped + "@127.0.0.1:1/1", "redis+other://user:" + escaped + "@127.0.0.1:1",
 		"redis+sentinel://user:" + escaped + "@127.0.0.1:1,127.0.0.1:1/name", "redis://user:" + escaped + "@127.0.0.1:1,127.0.0.1:1",
 		"redis://user@127.0.0.1:1",
 		strings.Replace(s.URL(0), "://", "://:"+escaped+"@", 1), s.URL(0) + "?passfile=" + file + "x",
@@ -376,12 +540,23 @@ func TestSecrets(t *testing.T) {
 	open(t, s.URL(0))
 }
 
+// grant makes a user with the rights that docs/cluster.md names, and no others.
+func grant(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	do(t, s, "ACL", "SETUSER", "mapwright", "on", ">change-me", "~mapwright:*", "+@all", "-@admin", "-@dangerous", "+info",
+		"+script", "+cluster|slots")
+}
+
+// asUser puts the user of grant into an address.
+func asUser(address string) string {
+	return strings.Replace(address, "://", "://mapwright:change-me@", 1)
+}
+
 // TestRights uses a user with the rights that docs/cluster.md names.
 func TestRights(t *testing.T) {
 	s := private(t)
-	do(t, s, "ACL", "SETUSER", "mapwright", "on", ">change-me", "~mapwright:*", "+@all", "-@admin", "-@dangerous", "+info",
-		"+script")
-	e := open(t, strings.Replace(s.URL(0), "://", "://mapwright:change-me@", 1))
+	grant(t, s)
+	e := open(t, asUser(s.URL(0)))
 	if got := e.Durability(); !strings.Contains(got, "appendfsync, which cannot be read") {
 		t.Errorf("durability: %s", got)
 	}

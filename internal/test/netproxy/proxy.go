@@ -104,6 +104,13 @@ func (p *Proxy) Lose(done bool) {
 	}
 }
 
+// LoseNothing takes back Lose, if no commit has come since.
+func (p *Proxy) LoseNothing() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = nothing
+}
+
 // LoseAnswers loses one answer to a commit of so many; 0 loses none.
 func (p *Proxy) LoseAnswers(every int) {
 	p.mu.Lock()

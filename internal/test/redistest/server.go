@@ -1,7 +1,8 @@
 // Package redistest runs a private Redis server for tests. Start makes and starts it in a
 // directory of its own, on a loopback address, with an append-only file; Remove stops it and
 // deletes everything, which also happens if the process ends without that. Replica makes a
-// server that follows another, and a Proxy stands for a network that fails.
+// server that follows another, Sentinels watch it, StartCluster makes a Redis Cluster, and a
+// Proxy stands for a network that fails.
 package redistest
 
 import (
@@ -29,7 +30,8 @@ type Server struct {
 	program  string
 	port     int
 	settings []string
-	sentinel string    // its configuration, if the server is a sentinel
+	sentinel bool
+	bus      int       // the port for other nodes, if the server is a node of a Redis Cluster; otherwise 0
 	process  *exec.Cmd // nil if it does not run
 	remover  *exec.Cmd
 	alive    io.Closer // standard input of remover
@@ -47,34 +49,6 @@ var errMissing = errors.New("no Redis server is installed: run scripts/need-redi
 // Start makes a server and starts it. Settings are such as "--maxmemory 10mb", one word each. Later ones replace the
 // defaults: an append-only file that is written to the disk once a second.
 func Start(settings ...string) (*Server, error) { return start(&Server{settings: settings}) }
-
-// Sentinels starts so many sentinels that watch a server under a name, and put its replica in its place when it does not
-// answer for a second. It returns when they know the replica and each other; before that there is no failover.
-func Sentinels(name string, primary *Server, number int) (list []*Server, err error) {
-	for range number {
-		s, err := start(&Server{sentinel: fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d %[3]d\n"+
-			"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, primary.port,
-			number/2+1)})
-		if err != nil {
-			return list, err
-		}
-		list = append(list, s)
-	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for i := 0; i < len(list); {
-		facts, err := driver.StringMap(list[i].Do("SENTINEL", "MASTER", name))
-		switch {
-		case err == nil && facts["num-slaves"] == "1" && facts["num-other-sentinels"] == strconv.Itoa(number-1):
-			i++
-		case time.Now().After(deadline):
-			return list, fmt.Errorf("a sentinel knows of %s replicas and %s others after two minutes: %w",
-				facts["num-slaves"], facts["num-other-sentinels"], err)
-		default:
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	return list, nil
-}
 
 func start(s *Server) (*Server, error) {
 	program, err := exec.LookPath("redis-server")
@@ -114,6 +88,11 @@ func (s *Server) Run() (err error) {
 			if port, err = freePort(); err != nil {
 				return err
 			}
+			if s.bus != 0 {
+				if s.bus, err = freePort(); err != nil {
+					return err
+				}
+			}
 		}
 		if err = s.start(port); err == nil {
 			s.port = port
@@ -137,9 +116,12 @@ func (s *Server) start(port int) error {
 		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--repl-diskless-sync-delay", "0",
 		"--pidfile", filepath.Join(s.dir, "pid")},
 		s.settings...)
-	if s.sentinel != "" {
+	if s.bus != 0 {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.bus))
+	}
+	if s.sentinel {
 		config := filepath.Join(s.dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s", port, s.dir, s.sentinel)
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", port, s.dir)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -174,6 +156,27 @@ func (s *Server) start(port int) error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// CPU is the processor time that the server has used, with its helpers that have ended.
+func (s *Server) CPU() (time.Duration, error) {
+	info, err := driver.String(s.Do("INFO", "cpu"))
+	if err != nil {
+		return 0, err
+	}
+	var all float64
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "used_cpu_sys", "used_cpu_user", "used_cpu_sys_children", "used_cpu_user_children":
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			all += seconds
+		}
+	}
+	return time.Duration(all * float64(time.Second)), nil
 }
 
 // Stop ends the server in good order.
@@ -244,16 +247,49 @@ func (s *Server) Follow(port int) error {
 	if _, err := s.Do("REPLICAOF", "127.0.0.1", port); err != nil {
 		return err
 	}
+	return Await("the replica is connected", s.Follows)
+}
+
+// Follows reports whether this server is a replica that has caught up.
+func (s *Server) Follows() (bool, error) {
+	role, err := driver.Values(s.Do("ROLE"))
+	if err != nil || len(role) < 4 {
+		return false, err
+	}
+	state, err := driver.String(role[3], nil)
+	return state == "connected", err
+}
+
+// IsMaster reports whether this server accepts writes. One that does not run does not.
+func (s *Server) IsMaster() bool {
+	role, err := driver.Values(s.Do("ROLE"))
+	if err != nil || len(role) == 0 {
+		return false
+	}
+	name, _ := driver.String(role[0], nil)
+	return name == "master"
+}
+
+// FallBehind keeps a replica from getting anything more from its master. The master does not know the password that the
+// replica has for it from now on.
+func (s *Server) FallBehind() error {
+	if _, err := s.Do("CONFIG", "SET", "masterauth", "wrong"); err != nil {
+		return err
+	}
+	_, err := s.Do("CLIENT", "KILL", "TYPE", "master")
+	return err
+}
+
+// Await waits until something is so.
+func Await(what string, so func() (bool, error)) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		role, err := driver.Values(s.Do("ROLE"))
-		if err == nil && len(role) > 3 {
-			if state, _ := driver.String(role[3], nil); state == "connected" {
-				return nil
-			}
+		done, err := so()
+		if done {
+			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the replica is not connected: %v: %w", role, err)
+			return errors.Join(fmt.Errorf("after two minutes it is not so that %s", what), err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/mapwright/mapwright/internal/results/overview"
 	"github.com/mapwright/mapwright/internal/test/netproxy"
 	"github.com/mapwright/mapwright/internal/test/pgtest"
-	"github.com/mapwright/mapwright/internal/test/redistest"
 )
 
 // What differs between the engines is in this file: how a server is started, fails and is replaced by another.
@@ -52,43 +50,35 @@ var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
 // sharedStandby is kept here, because a server that nothing refers to is removed. Only sharedServer writes it.
 var sharedStandby *pgtest.Server
 
-const (
-	databases = 100
-	secret    = "s3cretWord" // of the users of the databases
-)
-
-// sharedRedis is the same for Redis: a single server with an append-only file.
-var sharedRedis = sync.OnceValues(func() (*redistest.Server, error) {
-	s, err := redistest.Start("--databases", fmt.Sprint(databases))
-	if err == nil {
-		_, err = s.Do("ACL", "SETUSER", "crawler", "on", ">"+secret, "allkeys", "allcommands")
-	}
-	return s, err
-})
-
-// lastDatabase is the number of the last one on sharedRedis.
-var lastDatabase atomic.Int32
+const secret = "s3cretWord" // of the users of the databases
 
 // A database is one on a shared server, for one test.
 type database struct {
-	address string // through the proxy, with a password
-	direct  string
-	proxy   *netproxy.Proxy
+	address string // through the lines, with a password
+	direct  string // without the lines, if the engine can be reached so
+	lines   lines
+	redis   redisServers // nil for PostgreSQL
 }
+
+// lines are the proxies in front of all servers of a database.
+type lines []*netproxy.Proxy
+
+func (l lines) each(do func(*netproxy.Proxy)) {
+	for _, p := range l {
+		do(p)
+	}
+}
+
+func (l lines) Cut()                     { l.each((*netproxy.Proxy).Cut) }
+func (l lines) SetAway(away bool)        { l.each(func(p *netproxy.Proxy) { p.SetAway(away) }) }
+func (l lines) SetDelay(d time.Duration) { l.each(func(p *netproxy.Proxy) { p.SetDelay(d) }) }
+func (l lines) Lose(done bool)           { l.each(func(p *netproxy.Proxy) { p.Lose(done) }) }
+func (l lines) LoseAnswers(every int)    { l.each(func(p *netproxy.Proxy) { p.LoseAnswers(every) }) }
 
 func newDatabase(t *testing.T) database {
 	t.Helper()
 	if isRedis() {
-		server, err := sharedRedis()
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := int(lastDatabase.Add(1))
-		if n >= databases {
-			t.Fatal("the server has no database left")
-		}
-		p := proxyToRedis(t, server)
-		return database{strings.Replace(p.URL(n), "://", "://crawler:"+secret+"@", 1), server.URL(n), p.Proxy}
+		return newRedis(t)
 	}
 	server, err := sharedServer()
 	if err != nil {
@@ -97,18 +87,13 @@ func newDatabase(t *testing.T) database {
 	name := fmt.Sprintf("t%x", cluster.NewID())
 	query(t, server.URL("postgres"), `CREATE DATABASE `+name)
 	p := proxyTo(t, server)
-	return database{strings.Replace(p.URL(name), "postgres@", "postgres:"+secret+"@", 1), server.URL(name), p.Proxy}
+	return database{address: strings.Replace(p.URL(name), "postgres@", "postgres:"+secret+"@", 1),
+		direct: server.URL(name), lines: lines{p.Proxy}}
 }
 
 func proxyTo(t *testing.T, s *pgtest.Server) *pgtest.Proxy {
 	t.Helper()
 	p, err := pgtest.NewProxy(s)
-	return closing(t, p, err)
-}
-
-func proxyToRedis(t *testing.T, s *redistest.Server) *redistest.Proxy {
-	t.Helper()
-	p, err := redistest.NewProxy(s)
 	return closing(t, p, err)
 }
 
@@ -159,9 +144,9 @@ func (f *fleet) engine() (e cluster.Engine, snap *cluster.Snapshot) {
 	ctx := f.t.Context()
 	var err error
 	if isRedis() {
-		e, err = redis.Open(ctx, f.direct)
+		e, err = redis.Open(ctx, f.database.direct)
 	} else {
-		e, err = postgres.Open(ctx, f.direct)
+		e, err = postgres.Open(ctx, f.database.direct)
 	}
 	if err != nil {
 		f.t.Fatal(err)
@@ -179,51 +164,44 @@ func (f *fleet) engine() (e cluster.Engine, snap *cluster.Snapshot) {
 // silence is how long ago the last beat of a session was, by the engine's clock.
 func (f *fleet) silence() time.Duration {
 	f.t.Helper()
-	e, snap := f.engine()
-	defer e.Close()
-	var last time.Time
-	for i := range snap.Members {
-		if m := &snap.Members[i]; m.Beat.After(last) {
-			last = m.Beat
-		}
-	}
-	return snap.Now.Sub(last)
+	now, beat := f.clock()
+	return now.Sub(beat)
 }
 
-// now is the time by the engine's clock.
-func (f *fleet) now() time.Time {
+// clock is the time by the engine's clock, and the last beat of a session. It is read without the lines.
+func (f *fleet) clock() (now, beat time.Time) {
 	f.t.Helper()
+	if isRedis() {
+		return f.database.redis.clock(f.t)
+	}
 	e, snap := f.engine()
 	_ = e.Close()
-	return snap.Now
+	for i := range snap.Members {
+		if m := &snap.Members[i]; m.Beat.After(beat) {
+			beat = m.Beat
+		}
+	}
+	return snap.Now, beat
 }
 
 // setIdentity says that a program with other rules for URLs has made the crawl.
 func (f *fleet) setIdentity(identity string) {
 	f.t.Helper()
-	if !isRedis() {
-		query(f.t, f.direct, `UPDATE mapwright_crawl SET identity = '`+identity+`'`)
+	if isRedis() {
+		f.database.redis.setIdentity(f.t, identity)
 		return
 	}
-	e, snap := f.engine()
-	_ = e.Close()
-	server, err := sharedRedis()
-	if err == nil {
-		n := f.direct[strings.LastIndex(f.direct, "/")+1:]
-		_, err = server.Do("EVAL", `redis.call('SELECT', ARGV[1]) return redis.call('HSET', KEYS[1], 'identity', ARGV[2])`,
-			1, "mapwright:{"+snap.Crawl.ID.String()+"}:crawl", n, identity)
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	query(f.t, f.database.direct, `UPDATE mapwright_crawl SET identity = '`+identity+`'`)
 }
 
-// A pair of servers: the second follows the first, and takes its place.
+// A pair of servers: the second follows the first, and takes its place. With several masters, these are the two that
+// have the crawl.
 type pair struct {
-	address    string          // through a proxy
-	line       *netproxy.Proxy // between the two
-	crash, run func() error    // of the first
-	promote    func() error    // the second, to which the proxy leads then
+	address string
+	behind  func() error // lets the second get nothing more from the first
+	crash   func() error // the first
+	run     func() error // the first again
+	promote func() error // the second, after a crash of the first; machines find it then
 }
 
 // newPair starts a pair of servers. If it is synchronous, a write is acknowledged when both have it.
@@ -243,37 +221,17 @@ func newPair(t *testing.T, synchronous bool) *pair {
 		}
 	}
 	p := proxyTo(t, primary)
-	return &pair{p.URL("postgres"), line.Proxy, primary.Crash, primary.Run, func() error {
+	return &pair{p.URL("postgres"), cutting(line.Proxy), primary.Crash, primary.Run, func() error {
 		err := standby.Promote()
 		p.SetServer(standby)
 		return err
 	}}
 }
 
-func newRedisPair(t *testing.T, synchronous bool) *pair {
-	t.Helper()
-	primary, err := redistest.Start()
-	removing(t, primary, err)
-	line := proxyToRedis(t, primary)
-	replica, err := primary.Replica(line)
-	removing(t, replica, err)
-	p := proxyToRedis(t, primary)
-	address := p.URL(0)
-	if synchronous {
-		address += "?wait_replicas=1"
+// cutting returns a function that cuts a line for ever.
+func cutting(line *netproxy.Proxy) func() error {
+	return func() error {
+		line.SetAway(true)
+		return nil
 	}
-	return &pair{address, line.Proxy, primary.Crash, primary.Run, func() error {
-		if err := replica.Promote(); err != nil {
-			return err
-		}
-		p.SetServer(replica)
-		if !synchronous {
-			return nil
-		}
-		// The machines wait for a replica of the new server: the old one comes back as such.
-		if err := primary.Run(); err != nil {
-			return err
-		}
-		return primary.Follow(replica.Port())
-	}}
 }

@@ -313,7 +313,7 @@ func (f *fleet) eachValue(do func(where string, content []byte)) {
 		}
 	}
 	if isRedis() {
-		f.eachOfRedis(each)
+		f.database.redis.eachValue(f.t, each)
 	} else {
 		f.eachOfPostgres(each)
 	}
@@ -327,7 +327,7 @@ func (f *fleet) eachOfPostgres(do func(where string, content []byte)) {
 			f.t.Fatal(err)
 		}
 	}
-	conn, err := pgx.Connect(ctx, f.direct)
+	conn, err := pgx.Connect(ctx, f.database.direct)
 	must(err)
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	rows, err := conn.Query(ctx, `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)
@@ -350,38 +350,6 @@ func (f *fleet) eachOfPostgres(do func(where string, content []byte)) {
 		}
 		must(rows.Err())
 	}
-}
-
-func (f *fleet) eachOfRedis(do func(where string, content []byte)) {
-	f.t.Helper()
-	server, err := sharedRedis()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	all, err := server.Do("EVAL", `redis.call('SELECT', ARGV[1])
-		local read = {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', 0, -1}, set = {'SMEMBERS'},
-			zset = {'ZRANGE', 0, -1}, stream = {'XRANGE', '-', '+'}}
-		local all = {}
-		for _, key in ipairs(redis.call('KEYS', '*')) do
-			local how = read[redis.call('TYPE', key).ok]
-			all[#all + 1] = redis.call(how[1], key, unpack(how, 2))
-		end
-		return all`, 0, f.direct[strings.LastIndex(f.direct, "/")+1:])
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case []byte:
-			do("a value of Redis", v)
-		case []any:
-			for _, part := range v {
-				walk(part)
-			}
-		}
-	}
-	walk(all)
 }
 
 // One address gets at most ten starts a second and eight requests at once from three machines together, though its hosts

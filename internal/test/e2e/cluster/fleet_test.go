@@ -16,7 +16,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/test/e2e"
-	"github.com/mapwright/mapwright/internal/test/netproxy"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
@@ -30,7 +29,7 @@ const clusterCrawl = "table"
 type fleet struct {
 	t        *testing.T
 	address  string
-	direct   string          // the address without the proxy, empty if there is none
+	database database        // empty if the test has servers of its own
 	web      *testweb.Server // nil if the test has another
 	settings []string        // of the crawl, with its start URLs
 	dirs     string
@@ -39,12 +38,12 @@ type fleet struct {
 }
 
 // newFleet makes a fleet without machines, on a database of its own.
-func newFleet(t *testing.T, web *testweb.Server, settings ...string) (*fleet, *netproxy.Proxy) {
+func newFleet(t *testing.T, web *testweb.Server, settings ...string) (*fleet, lines) {
 	t.Helper()
 	d := newDatabase(t)
 	f := fleetAt(t, d.address, web, settings...)
-	f.direct = d.direct
-	return f, d.proxy
+	f.database = d
+	return f, d.lines
 }
 
 func fleetAt(t *testing.T, address string, web *testweb.Server, settings ...string) *fleet {

@@ -4,12 +4,10 @@ package cluster
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
-	"github.com/mapwright/mapwright/internal/test/redistest"
 )
 
 // onlyRedis skips a test that is about Redis itself.
@@ -44,14 +42,15 @@ func TestClusterFullMemory(t *testing.T) {
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
-	server, err := redistest.Start()
-	removing(t, server, err)
-	f := fleetAt(t, server.URL(0), web, tableCrawl(web, delay)...)
+	address, servers := ownRedis(t)
+	f := fleetAt(t, address, web, tableCrawl(web, delay)...)
 	f.begin(2)
 	limit := func(bytes string) {
 		t.Helper()
-		if _, err := server.Do("CONFIG", "SET", "maxmemory", bytes); err != nil {
-			t.Fatal(err)
+		for _, s := range servers {
+			if _, err := s.Do("CONFIG", "SET", "maxmemory", bytes); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	// Beats need a little: 95 % are used of what it gets.
@@ -67,36 +66,27 @@ func TestClusterFullMemory(t *testing.T) {
 	oneAtATime(t, web)
 }
 
-// Sentinels put a replica in the place of a server that is killed, while machines work. What the replica did not have is
-// crawled again. The server comes back as a replica.
-func TestClusterSentinel(t *testing.T) {
+// A replica takes the place of a server that is killed, while machines work, and nobody helps. What the replica did not
+// have is crawled again. The server comes back as a replica.
+func TestClusterReplicaTakesOver(t *testing.T) {
 	onlyRedis(t)
+	if *redisLayout == single {
+		t.Skip("nothing puts a replica in the place of a single server")
+	}
 	t.Parallel()
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
-	primary, err := redistest.Start()
-	removing(t, primary, err)
-	replica, err := primary.Replica(nil)
-	removing(t, replica, err)
-	sentinels, err := redistest.Sentinels("crawls", primary, 3)
-	var hosts []string
-	for _, one := range sentinels {
-		removing(t, one, nil)
-		hosts = append(hosts, one.Addr())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := fleetAt(t, "redis+sentinel://"+strings.Join(hosts, ",")+"/crawls", web, tableCrawl(web, delay)...)
+	p := newPair(t, false)
+	f := fleetAt(t, p.address, web, tableCrawl(web, delay)...)
 	f.begin(3)
 	at := f.status().Done
-	if err := primary.Crash(); err != nil {
+	if err := p.crash(); err != nil {
 		t.Fatal(err)
 	}
 	f.until(f.machines[0], "the crawl goes on", func() bool { return f.status().Done > at+20 })
-	if err := primary.Run(); err != nil {
+	if err := p.run(); err != nil {
 		t.Fatal(err)
 	}
 	f.finish()

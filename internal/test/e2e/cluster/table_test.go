@@ -217,7 +217,9 @@ func TestClusterLostData(t *testing.T) {
 	p := newPair(t, false)
 	f := fleetAt(t, p.address, web, tableCrawl(web, delay)...)
 	f.begin(3)
-	p.line.SetAway(true)
+	if err := p.behind(); err != nil {
+		t.Fatal(err)
+	}
 	at := f.status().Done
 	f.until(f.machines[0], "more is committed than the standby has", func() bool { return f.status().Done > at+50 })
 	for _, step := range []func() error{p.crash, p.promote} {
@@ -258,9 +260,10 @@ func TestClusterBadNetwork(t *testing.T) {
 	}
 	if *fullTable {
 		p.SetDelay(5 * time.Second)
-		from := f.now()
+		from, _ := f.clock()
 		f.machines[0].Until("15 s have gone by", func() bool {
-			return f.now().Sub(from) > 15*time.Second
+			now, _ := f.clock()
+			return now.Sub(from) > 15*time.Second
 		})
 		p.SetDelay(0)
 	}
