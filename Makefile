@@ -43,7 +43,7 @@ release-check: ## make the release of this commit twice, compare, install and ru
 image: ## make the container image of this commit, bin/mapwright-image.tar, and run it with runc (Debian's packages runc and uidmap)
 	./scripts/image-check.sh
 
-deploy-check: ## let promtool and systemd-analyze check the files in deploy (scripts/deploy-check.sh --install unpacks Debian's promtool)
+deploy-check: ## let promtool, systemd-analyze and the schemas of Kubernetes, Compose and GitHub check the files in deploy and .github (scripts/deploy-check.sh --install gets them from Debian and PyPI)
 	./scripts/deploy-check.sh
 
 licences: ## list the licences of the modules that are in the program; one that is not known or not allowed is an error

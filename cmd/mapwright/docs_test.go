@@ -29,7 +29,7 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 			collect(sub)
 		}
 	}
-	collect(newRoot(nil, stdio{&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}}))
+	collect(wholeProgram())
 	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("no documents: %v", err)
@@ -61,24 +61,15 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 
 // Every command line in deploy has a command of the program and flags that this command has.
 func TestDeployedCommandsExist(t *testing.T) {
-	root := newRoot(nil, stdio{&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}})
+	root := wholeProgram()
 	lines := 0
 	check := func(path string, line []string) {
 		if len(line) == 0 {
 			return
 		}
 		lines++
-		cmd, rest, err := root.Find(line)
-		if err != nil || cmd == root {
-			t.Errorf("%s: %q is no command", path, line)
-			return
-		}
-		for _, word := range rest {
-			name, isFlag := strings.CutPrefix(word, "--")
-			name, _, _ = strings.Cut(name, "=")
-			if isFlag && cmd.Flag(name) == nil {
-				t.Errorf("%s: mapwright %s has no flag --%s", path, cmd.Name(), name)
-			}
+		if err := checkCommandLine(root, line); err != nil {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for _, pattern := range []string{"compose/*.yaml", "kubernetes/*.yaml", "systemd/*.service"} {

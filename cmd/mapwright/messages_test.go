@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestQuotedMessages(t *testing.T) {
 	if len(messages) < 4 {
 		t.Fatalf("only %d messages found: the search is broken", len(messages))
 	}
-	source := sourceTexts(t)
+	source := programTexts(t)
 	values := regexp.MustCompile(`[0-9.]+m?s\b|[0-9]+|…|[:;()]`)
 	for _, m := range messages {
 		for _, piece := range values.Split(m[1], -1) {
@@ -37,13 +38,28 @@ func TestQuotedMessages(t *testing.T) {
 	}
 }
 
-// sourceTexts are the string literals of the module's Go files, one to a line.
-func sourceTexts(t *testing.T) string {
+// programTexts are the texts of the program: the string literals of its Go files, one to a line, and the files that are
+// built into it. Tests, their support and benchmarks are no part of it.
+func programTexts(t *testing.T) string {
 	t.Helper()
 	var texts strings.Builder
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		name := d.Name()
+		switch {
+		case err != nil:
 			return err
+		case d.IsDir():
+			if slices.Contains([]string{".git", "bench", "bin", "deploy", "docs", "examples", "scripts", "test", "testdata"},
+				name) {
+				return filepath.SkipDir
+			}
+			return nil
+		case slices.Contains([]string{".html", ".js", ".lua", ".sql", ".tmpl", ".yaml"}, filepath.Ext(name)):
+			text, err := os.ReadFile(path)
+			texts.Write(text)
+			return err
+		case filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,13 +17,17 @@ import (
 )
 
 func TestLines(t *testing.T) {
+	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "live-view.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedText
 		var now atomic.Pointer[monitor.Live]
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { Lines(ctx, slog.New(slog.NewTextHandler(&out, nil)), now.Load) })
-		for _, step := range []struct {
+		for i, step := range []struct {
 			live *monitor.Live
 			want string
 		}{
@@ -40,6 +46,9 @@ func TestLines(t *testing.T) {
 			synctest.Wait()
 			if got := out.take(); strings.Count(got, "\n") != 1 || !strings.Contains(got, step.want) {
 				t.Errorf("got  %swant %s", got, step.want)
+			}
+			if i < 2 && !strings.Contains(string(documented), "\nlevel=INFO "+step.want+"\n") {
+				t.Errorf("docs/live-view.md does not show %s", step.want)
 			}
 		}
 		cancel()

@@ -92,6 +92,20 @@ func TestRenderPictures(t *testing.T) {
 	}
 }
 
+// The picture in docs/live-view.md is one of the program.
+func TestDocumentedPicture(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "live-view.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture := Render(busy(), Notes{Log: "data/mapwright.log", Warnings: 2},
+		Screen{Width: 80, Height: 24, Unicode: true})
+	picture = regexp.MustCompile(`(?m) +$`).ReplaceAllString(picture, "")
+	if !strings.Contains(string(text), "\n```\n"+picture+"\n```\n") {
+		t.Errorf("docs/live-view.md does not have the picture\n%s", picture)
+	}
+}
+
 var inks = regexp.MustCompile("\x1b\\[[0-9]+m")
 
 // fits wants a picture to fill its screen, and to do nothing to the terminal but stand there.

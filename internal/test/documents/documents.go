@@ -1,9 +1,11 @@
-// Package documents reads the commands out of README.md and docs/*.md, so that tests can run them.
+// Package documents reads the commands and names out of the pages of the documentation, so that tests can run and
+// compare them.
 //
 // Commands stand in fenced blocks. The first word after the fence says what a block is: "sh" is a script, "console" is
 // the picture of a terminal, in which lines that begin with "$ " are commands. A second word after "sh" names what the
-// script needs: server is what is started beside the others, service a running server, cluster a database, frontier is
-// the server of docs/urlfrontier.md and urlfrontier the client of it.
+// script needs: server is what is started beside the others, service a running server, cluster a database, redis one of
+// Redis, postgres the administrator of PostgreSQL, python Python, frontier is the server of docs/urlfrontier.md and
+// urlfrontier the client of it. A block "sql" is for psql.
 package documents
 
 import (
@@ -34,11 +36,23 @@ func (b *Block) Commands() string {
 	return script.String()
 }
 
+// Output are the lines that the commands of a block of the kind "console" print. "..." stands for any number of others.
+func (b *Block) Output() []string {
+	var lines []string
+	for _, line := range b.Lines {
+		if b.Kind == "console" && line != "" && line != "..." && !strings.HasPrefix(line, "$ ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Document is a page of the documentation.
 type Document struct {
 	Name   string // such as service.md
 	Text   string
 	Blocks []Block
+	Spans  []string // what stands between single backquotes outside of blocks
 }
 
 // Script is a bash script of all blocks of some kinds, which ends with the first command that fails.
@@ -57,24 +71,41 @@ func (d *Document) Script(kinds ...string) string {
 	return "set -euo pipefail\n" + script
 }
 
-var fenced = regexp.MustCompile("(?ms)^```([a-z]*(?: [a-z]+)?)\n(.*?)^```$")
+// fenced is a block; one within an item of a list is indented.
+var fenced = regexp.MustCompile("(?ms)^( *)```([a-z]*(?: [a-z]+)?)\n(.*?)^ *```$")
 
-// Read reads README.md and all pages of docs, in the checkout whose root is given.
+// inCode is a span.
+var inCode = regexp.MustCompile("`([^`\n]+)`")
+
+// Read reads all pages of docs and those at the root of a checkout. CHANGELOG.md is none of them: it names what was.
 func Read(root string) (map[string]*Document, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		return nil, err
+	var paths []string
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, found...)
 	}
 	all := map[string]*Document{}
-	for _, path := range append(paths, filepath.Join(root, "README.md")) {
+	for _, path := range paths {
+		if filepath.Base(path) == "CHANGELOG.md" {
+			continue
+		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read a document: %w", err)
 		}
 		d := &Document{Name: filepath.Base(path), Text: string(text)}
 		for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
-			d.Blocks = append(d.Blocks, Block{Kind: found[1],
-				Lines: strings.Split(strings.TrimSuffix(found[2], "\n"), "\n")})
+			b := Block{Kind: found[2]}
+			for line := range strings.Lines(found[3]) {
+				b.Lines = append(b.Lines, strings.TrimPrefix(strings.TrimSuffix(line, "\n"), found[1]))
+			}
+			d.Blocks = append(d.Blocks, b)
+		}
+		for _, found := range inCode.FindAllStringSubmatch(fenced.ReplaceAllString(d.Text, ""), -1) {
+			d.Spans = append(d.Spans, found[1])
 		}
 		all[d.Name] = d
 	}

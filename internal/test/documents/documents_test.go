@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,10 +18,14 @@ func TestCommandsStandInBlocksThatAreRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := []string{"sh", "sh server", "sh service", "sh cluster", "sh frontier", "sh urlfrontier", "console"}
+	run := []string{"sh", "sh server", "sh service", "sh cluster", "sh redis", "sh postgres", "sh python",
+		"sh frontier", "sh urlfrontier", "sql", "console"}
 	command := regexp.MustCompile(`(?:^|\s|/)(?:mapwright (?:-|[a-z])|curl )`)
 	n := 0
 	for name, d := range all {
+		if fences := len(regexp.MustCompile("(?m)^ *```").FindAllString(d.Text, -1)); fences != 2*len(d.Blocks) {
+			t.Errorf("%s has %d fences and %d blocks: some are not understood", name, fences, len(d.Blocks))
+		}
 		for _, b := range d.Blocks {
 			if slices.Contains(run, b.Kind) {
 				n++
@@ -40,7 +45,6 @@ func TestCommandsStandInBlocksThatAreRun(t *testing.T) {
 
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	inCode   = regexp.MustCompile("`([^`\n]+)`")
 	filePath = regexp.MustCompile(`^(?:\.ci|\.github|bench|cmd|deploy|docs|examples|frontier|internal|parser|` +
 		`scripts|state|wal)/[A-Za-z0-9_./-]+$`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
@@ -59,7 +63,8 @@ func TestPathsExist(t *testing.T) {
 		}
 		pages = append(pages, found...)
 	}
-	links, paths, targets := 0, 0, 0
+	module := regexp.MustCompile(`(?m)^module (\S+)`).FindStringSubmatch(string(read(t, filepath.Join(root, "go.mod"))))[1]
+	links, paths, targets, installs := 0, 0, 0, 0
 	for _, page := range pages {
 		text := string(read(t, page))
 		for _, found := range link.FindAllStringSubmatch(text, -1) {
@@ -81,6 +86,13 @@ func TestPathsExist(t *testing.T) {
 		if filepath.Base(page) == "CHANGELOG.md" {
 			continue // it also names what was
 		}
+		for _, found := range regexp.MustCompile(`go install ([^\s@`+"`"+`]+)@`).FindAllStringSubmatch(text, -1) {
+			installs++
+			dir, ours := strings.CutPrefix(found[1], module+"/")
+			if _, err := os.Stat(filepath.Join(root, dir)); (!ours || err != nil) && !strings.Contains(found[1], "…") {
+				t.Errorf("%s installs %s, which is no package", filepath.Base(page), found[1])
+			}
+		}
 		for _, found := range inCode.FindAllStringSubmatch(text, -1) {
 			name, isMake := strings.CutPrefix(found[1], "make ")
 			name, _, _ = strings.Cut(name, " ")
@@ -98,8 +110,64 @@ func TestPathsExist(t *testing.T) {
 			}
 		}
 	}
-	if links < 50 || paths < 50 || targets < 5 {
-		t.Errorf("only %d links, %d paths and %d targets: the search is broken", links, paths, targets)
+	if links < 50 || paths < 50 || targets < 5 || installs < 2 {
+		t.Errorf("only %d links, %d paths, %d targets and %d packages: the search is broken", links, paths, targets, installs)
+	}
+}
+
+// A test that a document names exists, and so does a variable of make or of a script. (TERM is that of terminals, and
+// cmd/mapwright compares those of the program.)
+func TestNamesOfTheCheckoutExist(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	all, err := Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests, tools strings.Builder
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (e.Name() == ".git" || e.Name() == "bin"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			tests.Write(read(t, path))
+		case strings.HasSuffix(path, ".sh") || e.Name() == "Makefile" || e.Name() == "run":
+			tools.Write(read(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testName := regexp.MustCompile(`^(Test[A-Z]\w*)$`)
+	variable := regexp.MustCompile(`^([A-Z][A-Z_]+)=`)
+	named := 0
+	for page, d := range all {
+		places := slices.Clone(d.Spans)
+		for _, b := range d.Blocks {
+			if b.Kind == "" {
+				places = append(places, strings.Fields(strings.Join(b.Lines, " "))...)
+			}
+		}
+		for _, text := range places {
+			if found := testName.FindStringSubmatch(text); found != nil {
+				named++
+				if !strings.Contains(tests.String(), "func "+found[1]+"(") {
+					t.Errorf("%s names %s, which is no test", page, found[1])
+				}
+			}
+			if found := variable.FindStringSubmatch(text); found != nil {
+				named++
+				if !regexp.MustCompile(`\b`+found[1]+`\b`).MatchString(tools.String()) &&
+					!strings.HasPrefix(found[1], "MAPWRIGHT_") && found[1] != "TERM" {
+					t.Errorf("%s names the variable %s, which no script and no target reads", page, found[1])
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d names: the search is broken", named)
 	}
 }
 

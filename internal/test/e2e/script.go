@@ -11,8 +11,9 @@ import (
 )
 
 // RunScript runs the commands of a document in a new directory. The host example.com is at an address, over http; the
-// delays of the profiles are left out. A crawl that a limit ends has done what its command says.
-func RunScript(t *testing.T, addr, script string, env ...string) {
+// delays of the profiles are left out. A crawl that a limit ends has done what its command says. The result is all that
+// the commands printed, and their traces.
+func RunScript(t *testing.T, addr, script string, env ...string) string {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
 	if err := os.Symlink(Binary, filepath.Join(bin, "mapwright")); err != nil {
@@ -35,7 +36,9 @@ func RunScript(t *testing.T, addr, script string, env ...string) {
 	cmd.Dir = dir
 	cmd.Env = append(BareEnv(t, dir), "PATH="+bin+":"+os.Getenv("PATH"), "MAPWRIGHT_CONFIG="+settings)
 	cmd.Env = append(cmd.Env, env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+	return string(out)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 	}
 	ran := 0
 	for name, d := range all {
-		script := d.Script("sh", "console")
+		script := d.Script("sh")
 		if script == "" || slices.Contains(elsewhere, name) {
 			continue
 		}
@@ -35,13 +36,79 @@ func TestCommandsOfDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
-			e2e.RunScript(t, web.Addr(), strings.NewReplacer("shop.test", "example.com", "h0.test",
-				"example.com").Replace(script))
+			e2e.RunScript(t, web.Addr(), script)
 		})
 	}
 	if ran < 3 {
 		t.Errorf("only %d documents have commands", ran)
 	}
+}
+
+// Every picture of a terminal in a document has what its commands print: each line of it, in the same order. Times, rates
+// and addresses are not compared.
+func TestOutputsOfDocuments(t *testing.T) {
+	t.Parallel()
+	all, err := documents.Read(filepath.Join("..", "..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int{"commands.md": 60, "tuning.md": 400} // pages of the site that is crawled
+	pictures := 0
+	for name, d := range all {
+		for i, b := range d.Blocks {
+			if b.Kind != "console" {
+				continue
+			}
+			pictures++
+			t.Run(fmt.Sprint(name, " block ", i+1), func(t *testing.T) {
+				t.Parallel()
+				web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: sizes[name], HostName: "example.com"})
+				toSite := strings.NewReplacer("shop.test", "example.com", "h0.test", "example.com")
+				out := e2e.RunScript(t, web.Addr(), "set -euo pipefail\n"+toSite.Replace(b.Commands()))
+				comparePicture(t, toSite.Replace(strings.Join(b.Output(), "\n")), out)
+			})
+		}
+	}
+	if pictures < 5 {
+		t.Errorf("only %d pictures of terminals: the search is broken", pictures)
+	}
+}
+
+// comparePicture wants the lines of a picture in what was printed, in order. A line that ends with … is the beginning of
+// one.
+func comparePicture(t *testing.T, picture, printed string) {
+	t.Helper()
+	lines := strings.Split(printed, "\n")
+	for shown := range strings.Lines(picture) {
+		want, isBegin := strings.CutSuffix(masked(shown), "…")
+		at := slices.IndexFunc(lines, func(line string) bool {
+			line = masked(line)
+			return line == want || isBegin && strings.HasPrefix(line, want)
+		})
+		if at < 0 {
+			t.Fatalf("the document shows %q, which is not in, or not at this place of, what is printed:\n%s", shown, printed)
+		}
+		lines = lines[at+1:]
+	}
+}
+
+// masks are what differs between two runs.
+var masks = []struct {
+	what *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "DATE"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\S*mapwright-demo-\d+`), "DIRECTORY"},
+	{regexp.MustCompile(` \([0-9.,]+ pages/s\)`), ""}, // short runs have no rate
+	{regexp.MustCompile(`\b(?:\d+m)?[0-9.]+(?:µs|ms|s)\b`), "TIME"},
+}
+
+func masked(line string) string {
+	for _, m := range masks {
+		line = m.what.ReplaceAllString(line, m.by)
+	}
+	return strings.TrimSpace(line)
 }
 
 // The commands of docs/access.md reach what is behind the password and behind the form.

@@ -12,12 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/results/parquet"
+	"github.com/mapwright/mapwright/internal/test/documents"
 	"github.com/mapwright/mapwright/internal/test/e2e"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/test/warctest"
 )
 
@@ -29,6 +32,18 @@ func tool(t *testing.T, name string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	return exec.CommandContext(t.Context(), path, args...)
+}
+
+// freePort is one for a server that cannot choose its own.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }
 
 func runTool(t *testing.T, cmd *exec.Cmd) string {
@@ -80,13 +95,8 @@ func TestFormatWARC(t *testing.T) {
 		cmd.Dir = home
 		runTool(t, cmd)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := freePort(t)
+	addr := "127.0.0.1:" + port
 	log, err := os.Create(filepath.Join(home, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,5 +236,43 @@ func TestFormatParquet(t *testing.T) {
 	}
 	if want := fmt.Sprintf("(300000, %d, %d, 2)\n", 300_000*299_999/2, 300_000-42_858); sums != want {
 		t.Errorf("the large table: %swant %s", sums, want)
+	}
+}
+
+// The commands of the documents that need Python work as they are written, after the others of their pages, and the
+// replay of docs/archive.md shows the page that it names.
+func TestFormatCommandsOfDocuments(t *testing.T) {
+	root := filepath.Join("..", "..", "..", "..")
+	all, err := documents.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := filepath.Abs(filepath.Join(root, "bin", "pytools", "bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"archive.md", "sitemap-jsonl.md"} {
+		t.Run(name, func(t *testing.T) {
+			script := "export PATH=" + tools + ":$PATH\n" + all[name].Script("sh", "sh python")
+			if !strings.Contains(script, "pip install") {
+				t.Fatalf("the commands are\n%s", script)
+			}
+			if server := all[name].Script("sh server"); server != "" {
+				page := regexp.MustCompile("`(http://127.0.0.1:8080/[^`]*)`").FindStringSubmatch(all[name].Text)
+				if page == nil {
+					t.Fatal("the document does not say where the page is")
+				}
+				script = strings.ReplaceAll(script+"("+server+`) &
+trap "kill $!" EXIT
+until curl -sfL -o replayed.html `+page[1]+`; do
+  kill -0 $!
+  read -rt 0.1 <> <(:) || true
+done
+grep -q example.com replayed.html
+`, "8080", freePort(t))
+			}
+			web := e2e.Serve(t, testweb.Config{Seed: 7, Pages: 20, PageSize: 2000, Links: 6, HostName: "example.com"})
+			e2e.RunScript(t, web.Addr(), script)
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestCommandsOfDocuments(t *testing.T) {
 			break
 		}
 	}
+	started := regexp.MustCompile(`^set -euo pipefail\nmapwright serve --data-dir \./crawls(.*)\n$`)
 	for name, script := range map[string]string{
 		"service.md":   all["service.md"].Script("sh"),
 		"schedules.md": begin + all["schedules.md"].Script("sh"),
@@ -47,7 +49,15 @@ func TestCommandsOfDocuments(t *testing.T) {
 			if err := os.WriteFile(settings, []byte(network), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := startServer(t, filepath.Join(dir, "crawls"), "--config", settings)
+			page := all[name]
+			if page.Script("sh server") == "" {
+				page = all["service.md"]
+			}
+			line := started.FindStringSubmatch(page.Script("sh server"))
+			if line == nil {
+				t.Fatalf("the server is started by\n%s", page.Script("sh server"))
+			}
+			s := startServer(t, filepath.Join(dir, "crawls"), append(strings.Fields(line[1]), "--config", settings)...)
 			commands := strings.NewReplacer("http://127.0.0.1:8080", s.url, "https://example.com/",
 				"http://example.com/").Replace(script)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
