@@ -10,7 +10,7 @@ import (
 // once as was sent.
 type Line struct {
 	listener net.Listener
-	server   string
+	server   Target
 	oneWay   time.Duration
 	wg       sync.WaitGroup
 
@@ -19,8 +19,8 @@ type Line struct {
 	conns map[net.Conn]struct{} // guarded by mu; both ends of all connections
 }
 
-// NewLine listens on a loopback address for the server at another. Close ends it.
-func NewLine(server string, oneWay time.Duration) (*Line, error) {
+// NewLine listens on a loopback address for a server. Close ends it.
+func NewLine(server Target, oneWay time.Duration) (*Line, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -30,8 +30,8 @@ func NewLine(server string, oneWay time.Duration) (*Line, error) {
 	return line, nil
 }
 
-// Addr is the address that the line listens on.
-func (l *Line) Addr() *net.TCPAddr { return l.listener.Addr().(*net.TCPAddr) }
+// Target is the line as a server.
+func (l *Line) Target() Target { return Target{"tcp", l.listener.Addr().String()} }
 
 // Close ends the line and all its connections.
 func (l *Line) Close() error {
@@ -52,7 +52,7 @@ func (l *Line) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", l.server)
+		server, err := net.Dial(l.server.Network, l.server.Address)
 		if err != nil {
 			_ = client.Close()
 			continue

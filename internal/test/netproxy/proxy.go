@@ -59,6 +59,13 @@ func (p *Proxy) Close() error {
 // Addr is the address that the proxy listens on.
 func (p *Proxy) Addr() *net.TCPAddr { return p.listener.Addr().(*net.TCPAddr) }
 
+// Target is the server that connections are passed on to.
+func (p *Proxy) Target() Target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.server
+}
+
 // SetTarget passes later connections on to another server, and ends the present ones.
 func (p *Proxy) SetTarget(server Target) {
 	p.mu.Lock()

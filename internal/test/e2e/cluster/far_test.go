@@ -29,11 +29,11 @@ func TestClusterFarEngine(t *testing.T) {
 	want, rep := resultIn(t, dir), e2e.ReadReport(t, dir)
 
 	web, d := e2e.Serve(t, cfg), newDatabase(t)
-	line, err := netproxy.NewLine(d.proxy.Addr().String(), 25*time.Millisecond)
-	closing(t, line, err)
-	f := fleetAt(t, strings.Replace(d.address, d.proxy.Addr().String(), line.Addr().String(), 1), web,
-		settings(web)...)
-	f.direct = d.direct
+	for _, p := range d.lines {
+		line, err := netproxy.NewLine(p.Target(), 25*time.Millisecond)
+		p.SetTarget(closing(t, line, err).Target())
+	}
+	f := fleetAt(t, d.address, web, settings(web)...)
 	began := time.Now()
 	f.start(2)
 	final := f.ends(0, "complete")
