@@ -263,9 +263,10 @@ func TestFormatCommandsOfDocuments(t *testing.T) {
 					t.Fatal("the document does not say where the page is")
 				}
 				script = strings.ReplaceAll(script+"("+server+`) &
-trap "kill $!" EXIT
+server=$!
+trap 'kill $server' EXIT
 until curl -sfL -o replayed.html `+page[1]+`; do
-  kill -0 $!
+  kill -0 $server
   read -rt 0.1 <> <(:) || true
 done
 grep -q example.com replayed.html
