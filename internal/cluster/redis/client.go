@@ -84,7 +84,8 @@ func (c *client) close() error {
 }
 
 // renew lets later calls make new connections. It is called when a server says that it does not serve, such as one that
-// has become a replica.
+// has become a replica, or when its replicas do not answer: one of them may have taken its place, and the server does not
+// know it.
 func (c *client) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +232,7 @@ func (c *client) at(ctx context.Context, node string, fn func(driver.ConnWithCon
 	}
 	result, err := fn(conn.(driver.ConnWithContext))
 	_ = conn.Close() // back into the pool
-	if hasCode(err, movedCodes) {
+	if _, alone := errors.AsType[waitError](err); alone || hasCode(err, movedCodes) {
 		c.renew()
 	}
 	return result, err

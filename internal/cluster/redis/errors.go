@@ -29,8 +29,8 @@ const outOfMemory = "OOM"
 // noCluster begins the error of a server that is no node of a Redis Cluster.
 const noCluster = "This instance has cluster support disabled"
 
-// movedCodes begin errors of a server that is not the one to ask any more.
-var movedCodes = []string{"READONLY", "MASTERDOWN", "LOADING"}
+// movedCodes begin errors of a server that may not be the one to ask any more.
+var movedCodes = []string{"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS"}
 
 // hasCode reports whether an error is one of the server, with one of the codes. Before version 7, an error of a command
 // in a script follows a text and a minus sign.

@@ -257,6 +257,47 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
+// A server that was replaced and does not know it has no replicas any more. A write that waits for them finds that out,
+// and the next one goes to the server that the sentinels name now.
+func TestReplacedServer(t *testing.T) {
+	s := private(t)
+	replica, err := s.Replica(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Remove() })
+	sentinels, err := redistest.StartSentinels(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sentinels.Remove() })
+	watch := func(s *redistest.Server) {
+		t.Helper()
+		if err := sentinels.Watch("crawls", s.Port(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch(s)
+	e := open(t, sentinels.URL("crawls")+"?wait_replicas=1")
+	session := create(t, e)
+	claimed := join(t, e, session, 1)
+	commit(t, e, session, next(&claimed[0], 1, []byte("row")))
+	do(t, sentinels[0], "SENTINEL", "REMOVE", "crawls")
+	if err := replica.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	watch(replica)
+	b := next(&claimed[0], 2, []byte("row"))
+	for i, at := range []*redistest.Server{s, replica} {
+		if err := e.Commit(t.Context(), session, b); !errors.Is(err, cluster.ErrUnknown) {
+			t.Fatalf("commit without replicas: %v", err)
+		}
+		if n := do(t, at, "XLEN", prefix(session.Crawl)+"log:1"); n != int64(2) {
+			t.Errorf("attempt %d was not at the server that was expected", i+1)
+		}
+	}
+}
+
 // commit sends a batch until a server has answered it.
 func commit(t *testing.T, e *Engine, s cluster.Session, b *cluster.Batch) {
 	t.Helper()
@@ -450,8 +491,9 @@ func TestFullMemory(t *testing.T) {
 	if !errors.Is(err, cluster.ErrFull) || !strings.Contains(err.Error(), "the crawl pauses until there is room") {
 		t.Fatalf("after %d MB: %v", number, err)
 	}
+	// Buffers for the append-only file do not count for maxmemory, so Used may be more than that.
 	m, err := e.Memory(t.Context(), session.Crawl)
-	if err != nil || m.Most != 40<<20 || m.Used > m.Most || m.Crawl < number<<20 || m.Crawl > m.Used {
+	if err != nil || m.Most != 40<<20 || m.Crawl < number<<20 || m.Crawl > m.Used {
 		t.Errorf("memory is %+v with %d MB committed: %v", m, number, err)
 	}
 	do(t, s, "CONFIG", "SET", "maxmemory", "80mb")
