@@ -9,7 +9,10 @@ type SetState struct {
 	From, To State
 	Reason   string
 	NewRun   bool
-	If       Condition
+	// Anew means that pages and depths count anew: the level and all grants become 0. The session owns all partitions,
+	// and writes to them with the new grants.
+	Anew bool
+	If   Condition
 }
 
 // A Condition is tested at the moment of a change.

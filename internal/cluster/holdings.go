@@ -29,7 +29,8 @@ func (h *Holdings) Check(s *Snapshot, self SessionID) error {
 		return ErrFenced
 	case m.Batch < h.Batch:
 		return fmt.Errorf("batch %d: %w", h.Batch, ErrRolledBack)
-	case s.Crawl.Run < h.Run || s.Crawl.PlanVersion < h.Plan || s.Crawl.Level < h.Level || s.Scopes < h.Scope:
+	case s.Crawl.Run < h.Run || s.Crawl.PlanVersion < h.Plan || s.Scopes < h.Scope ||
+		s.Crawl.Run == h.Run && s.Crawl.Level < h.Level: // a run of another generation begins with level 0
 		return fmt.Errorf("state of the crawl: %w", ErrRolledBack)
 	}
 	for n, held := range h.Parts {

@@ -78,7 +78,25 @@ func (c *changer) setState(ctx context.Context, ch cluster.SetState) (bool, erro
 			return false, err
 		}
 	}
+	if ch.Anew {
+		if err := c.beginAnew(ctx); err != nil {
+			return false, err
+		}
+	}
 	return true, c.set(ctx, `state = $2, reason = $3, decided_by = $4`, string(ch.To), ch.Reason, c.session.ID[:])
+}
+
+// beginAnew sets the level and all grants to 0. It locks the partitions in their order, as commits do.
+func (c *changer) beginAnew(ctx context.Context) error {
+	for _, statement := range []string{
+		`SELECT part FROM mapwright_part WHERE crawl = $1 ORDER BY part FOR UPDATE`,
+		`UPDATE mapwright_part SET granted = 0 WHERE crawl = $1 AND granted > 0`,
+	} {
+		if _, err := c.tx.Exec(ctx, statement, c.session.Crawl[:]); err != nil {
+			return err
+		}
+	}
+	return c.set(ctx, `level = 0, granted = 0`)
 }
 
 func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error) {

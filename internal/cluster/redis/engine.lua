@@ -325,7 +325,7 @@ local function change(a, do_it)
   return do_it(a)
 end
 
--- state: session, from, to, reason, new run, condition
+-- state: session, from, to, reason, new run, condition, anew
 function calls.state(a)
   return change(a, function()
     local c = call('HMGET', K .. 'crawl', 'state', 'reason', 'decided_by', 'max_urls')
@@ -340,6 +340,12 @@ function calls.state(a)
       call('HINCRBY', K .. 'crawl', 'run', 1)
       call('HSET', K .. 'crawl', 'begun', num(t), 'begun_used', call('HGET', K .. 'crawl', 'used'),
         'begun_counted', num(s.counted))
+    end
+    if a[7] == '1' then
+      call('HSET', K .. 'crawl', 'level', '0', 'granted', '0')
+      for n = 0, 255 do
+        call('HSET', K .. 'parts', 'f' .. n, (call('HGET', K .. 'parts', 'f' .. n):gsub('%d+$', '0')))
+      end
     end
     call('HSET', K .. 'crawl', 'state', a[3], 'reason', a[4], 'decided_by', a[1])
     return {'ok', 1}

@@ -70,7 +70,7 @@ func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Chang
 	switch ch := ch.(type) {
 	case cluster.SetState:
 		condition := map[cluster.Condition]string{cluster.IfComplete: "complete", cluster.IfLimitReached: "limit"}[ch.If]
-		call, args = "state", append(args, string(ch.From), string(ch.To), ch.Reason, ch.NewRun, condition)
+		call, args = "state", append(args, string(ch.From), string(ch.To), ch.Reason, ch.NewRun, condition, ch.Anew)
 	case cluster.SetPlan:
 		call, args = "plan", append(args, ch.Version, ch.Version+1, ch.Plan, ch.MaxURLs)
 	case cluster.RaiseLevel:

@@ -112,6 +112,39 @@ func testLimit(k *checker) {
 	equal(k, "limit reached", k.look().LimitReached(), false)
 }
 
+// testAnew has a generation that ends and another that counts anew: the session that begins it has all partitions and
+// writes with the new grants.
+func testAnew(k *checker) {
+	k.create()
+	a := k.join()
+	a.claim(1, 2)
+	for _, p := range []uint8{1, 2} {
+		equal(k, "grant", a.change(cluster.Grant{Partition: p, Epoch: a.epochs[p], To: 5}), true)
+	}
+	batch := a.batch(1, 2)
+	for i := range batch.Writes {
+		batch.Writes[i].Status = cluster.PartStatus{Least: 3, Counted: 4}
+	}
+	a.commit(batch)
+	equal(k, "raise the level", a.change(cluster.RaiseLevel{To: 3}), true)
+	equal(k, "end", a.change(cluster.SetState{From: cluster.Running, To: cluster.Finished}), true)
+
+	anew := cluster.SetState{From: cluster.Finished, To: cluster.Running, NewRun: true, Anew: true}
+	for range 2 { // the answer to the first may be lost
+		equal(k, "begin anew", a.change(anew), true)
+	}
+	s := k.look()
+	equal(k, "level", s.Crawl.Level, 0)
+	equal(k, "granted", s.Crawl.Granted, 0)
+	equal(k, "run", s.Crawl.Run, 2)
+	for _, p := range []uint8{1, 2} {
+		equal(k, "grant of a partition", s.Parts[p].Granted, 0)
+		equal(k, "owner of a partition", s.Parts[p].Owner, a.session.ID)
+	}
+	a.commit(a.batch(1, 2))
+	equal(k, "grant", a.change(cluster.Grant{Partition: 1, Epoch: a.epochs[1], To: k.look().Crawl.MaxURLs}), true)
+}
+
 func testLevel(k *checker) {
 	k.create("start")
 	n := k.join()

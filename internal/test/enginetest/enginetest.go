@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) *Harness) {
 		{"a rollback is detected", testRollback}, {"hand-overs are received once", testHandover},
 		{"a crawl is complete at one moment", testComplete},
 		{"pages are granted within the limit", testLimit}, {"levels rise when nothing is below", testLevel},
+		{"a generation counts anew", testAnew},
 		{"tokens are held", testTokens},
 		{"plan, state and scope", testChanges}, {"faulty batches are refused", testFaulty},
 		{"random clients at once", testConcurrent},
@@ -232,8 +233,11 @@ func (n *node) change(c cluster.Change) bool {
 	return done
 }
 
-// changed takes note of a grant.
+// changed takes note of grants.
 func (n *node) changed(c cluster.Change, done bool) {
+	if s, ok := c.(cluster.SetState); ok && done && s.Anew {
+		clear(n.granted)
+	}
 	if g, ok := c.(cluster.Grant); ok && done {
 		n.granted[g.Partition] = g.To
 	}

@@ -74,6 +74,12 @@ func (c *crawl) setState(id cluster.SessionID, ch cluster.SetState, now time.Tim
 		row.Run++
 		row.Begun = cluster.Begun{At: now, Used: row.Used, Counted: snap.Counted()}
 	}
+	if ch.Anew {
+		row.Level, row.Granted = 0, 0
+		for p := range c.parts {
+			c.parts[p].Granted = 0
+		}
+	}
 	return true
 }
 
