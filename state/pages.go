@@ -231,7 +231,12 @@ func (q *queries) ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]Sitema
 
 // Sitemaps goes through all sitemaps as [Store.Pages] goes through pages.
 func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] {
-	return decoded(each(ctx, q, weburl.Key{}, true, math.MaxUint64, true), true)
+	return q.SitemapsOf(ctx, 0, math.MaxUint64)
+}
+
+// SitemapsOf goes through the sitemaps of some hosts, from first to last, as Sitemaps does.
+func (q *queries) SitemapsOf(ctx context.Context, first, last weburl.HostID) iter.Seq2[Page, error] {
+	return decoded(each(ctx, q, weburl.Key{Host: first}, true, last, true), true)
 }
 
 // readVouchers reads the vouchers of one sitemap. The iterator is one of the family.

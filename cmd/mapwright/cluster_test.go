@@ -165,8 +165,12 @@ func TestClusterFlags(t *testing.T) {
 		{"status", env, 1, "the engine cannot be reached"},
 		{"wipe --name a --data-dir dir", env, 1, "the engine cannot be reached"},
 		{"join --max-urls 5", env, 2, "flag --max-urls cannot be given here"}, // before it waits for a crawl
-		{"recrawl --cluster postgres://u:secret@127.0.0.1:1/db", "", 2, "a recrawl works on one machine"},
-		{"recrawl --name a", env, 2, "a recrawl works on one machine"},
+		{"recrawl --cluster postgres://u:secret@127.0.0.1:1/db", "", 1, "the engine cannot be reached"},
+		{"recrawl --name a", env, 1, "the engine cannot be reached"},
+		{"recrawl --name a", "", 2, "give --cluster too"},
+		{"recrawl --name a --max-age soon", env, 2, "flag --max-age"},
+		{"recrawl --name a --print-config", env, 2, "--print-config shows the settings of a crawl of this machine"},
+		{"recrawl dir", env, 2, "holds no crawl"},
 		{"join --retry-crashed", env, 2, "flag --retry-crashed cannot be given here"},
 		{"join --profile polite", env, 2, "flag --profile cannot be given here"},
 		// A directory that is named is meant, also if the environment has a cluster.

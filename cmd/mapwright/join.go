@@ -165,8 +165,9 @@ type machine struct {
 	*command
 	dir     datadir.Dir
 	address string
-	waits   bool // waits for a crawl if there is none
-	resume  bool // begins another run of a crawl that has ended
+	waits   bool           // waits for a crawl if there is none
+	resume  bool           // begins another run of a crawl that has ended
+	again   *crawl.Recrawl // the run is a recrawl; with resume
 	engine  cluster.Engine
 	id      cluster.MachineID
 
@@ -218,10 +219,15 @@ func (m *machine) session() (again bool, err error) {
 	if err != nil {
 		return false, &exitError{exitFailed, err}
 	}
+	if m.again != nil {
+		if err := m.planRecrawl(plan, &snap.Crawl); err != nil {
+			return false, err
+		}
+	}
 	var loaded *config.Loaded
 	var resume *session.Resume
 	if m.resume && (row.State != cluster.Running || len(m.ofCrawl()) > 0) {
-		loaded, resume, err = m.loadResumed(plan)
+		loaded, resume, err = m.loadResumed(plan, snap.Crawl.Run)
 	} else {
 		loaded, err = m.loadRun(plan.Settings, true)
 	}
@@ -246,7 +252,7 @@ func (m *machine) session() (again bool, err error) {
 	if joined != nil {
 		m.earlier = joined.Tally()
 		if joined.Resumed() {
-			m.resume = false
+			m.resume, m.again = false, nil
 			m.keepProcess()
 		}
 	}
@@ -338,9 +344,22 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 	return id, datadir.WriteFile(dir.Machine(), datadir.Private, []byte(id.String()+"\n"))
 }
 
-// loadResumed lays flags over the stored settings of a crawl of several machines. It returns the settings, and the plan
-// and the page limit that the next run stores in the engine.
-func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
+// planRecrawl puts another generation into the plan of a crawl that has ended.
+func (m *machine) planRecrawl(plan *datadir.Plan, row *cluster.Crawl) error {
+	if row.State != cluster.Finished {
+		return refusal(fmt.Errorf("crawl %s %w: it is not finished; 'mapwright join --name %s' goes on with it", row.Name,
+			crawl.ErrNotAgain, row.Name))
+	}
+	err := crawl.PlanRecrawl(plan, m.again, row.Run, row.Used, row.Reason == session.ReasonFailed)
+	if err != nil {
+		return refusal(fmt.Errorf("crawl %s: %w", row.Name, err))
+	}
+	return nil
+}
+
+// loadResumed lays flags over the stored settings of a crawl of several machines, which has had so many runs. It returns
+// the settings, and the plan and the page limit that the next run stores in the engine.
+func (c *command) loadResumed(plan *datadir.Plan, runs uint64) (*config.Loaded, *session.Resume, error) {
 	loaded, err := c.loadRun(plan.Settings, false)
 	if err != nil {
 		return nil, nil, err
@@ -356,7 +375,10 @@ func (c *command) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resu
 	if err != nil {
 		return nil, nil, err
 	}
-	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
+	return loaded, &session.Resume{
+		Plan: text, MaxURLs: uint64(loaded.Settings.PageCap()),
+		Anew: plan.Generation != nil && plan.Generation.Run == runs+1,
+	}, nil
 }
 
 // checkNotWider refuses scope rules that accept links which the crawl has left out so far. The pages with these links

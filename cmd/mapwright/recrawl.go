@@ -5,7 +5,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/state"
 )
 
 func newRecrawl(root *command) *cobra.Command {
@@ -20,25 +19,21 @@ func newRecrawl(root *command) *cobra.Command {
 			"are remembered. 'mapwright resume' goes on with a recrawl that was interrupted.",
 		Example: `  mapwright recrawl --data-dir site
   mapwright recrawl site --max-age 7d
-  mapwright recrawl site --include /news/`,
+  mapwright recrawl site --include /news/
+  mapwright recrawl --cluster postgres://mapwright@db.example/crawls --name example.com`,
 		Args: oneDirectory,
 	})
 	c.addRun()
-	for _, name := range []string{config.ClusterName, config.RedisURLName, config.ReplicasName, config.CrawlName} {
-		c.Flags().Lookup(name).Hidden = true // they are refused with the reason
-	}
 	maxAge := c.Flags().String("max-age", "",
 		"visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
 	return c.does(func(args []string) error {
-		dir, err := c.existing(args)
+		address, err := c.cluster(args)
 		if err != nil {
 			return err
 		}
-		if info, _ := state.Look(dir.State()); info.View || c.givesAddress() || c.Flags().Changed(config.CrawlName) {
-			return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a " +
-				"crawl of several machines are not visited again; " +
-				"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under " +
-				"another name")
+		dir, err := c.existing(args)
+		if err != nil {
+			return err
 		}
 		again := &crawl.Recrawl{Include: c.take("include"), Exclude: c.take("exclude")}
 		if *maxAge != "" {
@@ -49,7 +44,16 @@ func newRecrawl(root *command) *cobra.Command {
 		if err := again.Check(); err != nil {
 			return usage("flags --include and --exclude: %w", err)
 		}
-		return c.continueCrawl(dir, again)
+		switch {
+		case address == "":
+			return c.continueCrawl(dir, again)
+		case c.printsConfig:
+			return usage("--print-config shows the settings of a crawl of this machine alone")
+		}
+		if err := checkMachineDir(dir); err != nil {
+			return refusal(err)
+		}
+		return (&machine{command: c, dir: dir, address: address, resume: true, again: again}).join()
 	})
 }
 

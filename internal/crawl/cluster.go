@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -76,7 +77,8 @@ func (r *run) joinCluster() {
 	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
 	r.cluster = &member{run: r, session: s, over: make(chan struct{}), local: session.Local{
 		Frontier: r.frontier, Store: r.store, Pages: r.tally.fetched, Timeout: r.settings.Timeout,
-		Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
+		Generation: r.visits.Generation(),
+		Duration:   r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
 				r.frontier.Fold(at, e) // not of earlier runs: a new run tries domains again
@@ -97,8 +99,99 @@ func (r *run) joinCluster() {
 				Expires: fact.Expires, Body: fact.Body}
 			return r.robots.Keep(ctx, fact.Origin, answer)
 		},
+		Opening: r.openingPartition, Opened: r.openedPartition, Closing: func(uint8) {},
+		Pending: func(uint8) bool { return false },
 	}}
+	if g := r.o.Plan.Generation; g != nil {
+		r.cluster.local.Before = time.Duration(g.UsedMS) * time.Millisecond
+	}
+	if r.sweeper != nil {
+		r.cluster.local.Closing, r.cluster.local.Pending = r.sweeper.Closing, r.sweeper.Pending
+	}
 	r.limits.duration.Store(0) // the session keeps the time limit of all machines
+}
+
+// facts are those of the crawl as a whole. In a crawl of several machines they are in the plan: a machine must know them
+// before it opens a partition.
+func (r *run) facts() map[string][]byte {
+	if r.o.Cluster == nil {
+		return r.store.Facts()
+	}
+	facts := map[string][]byte{}
+	if g := r.o.Plan.Generation; g != nil {
+		for name, text := range g.Facts {
+			facts[name] = []byte(text)
+		}
+	}
+	return facts
+}
+
+// openingPartition learns what is recorded of a partition, before its pages are visited.
+func (r *run) openingPartition(p uint8) {
+	r.visits.Open(p, r.store.Facts())
+	if r.sweeper != nil {
+		r.sweeper.Opening(p)
+	}
+}
+
+// openedPartition records how the pages of a partition are read from now on. The owner of partition 0 also records what
+// the plan says of the generation, for everything that reads the store. Then the visits of the partition can be queued.
+func (r *run) openedPartition(p uint8) error {
+	known, facts := r.store.Facts(), []frontier.CrawlFact(nil)
+	set := func(f frontier.CrawlFact) {
+		if string(known[f.Name]) != string(f.Value) {
+			facts = append(facts, f)
+		}
+	}
+	generation := r.visits.Generation()
+	set(recrawl.ReaderFactOf(p, known, generation, readerOf(r.settings)))
+	if p == 0 {
+		for name, value := range r.facts() {
+			set(frontier.CrawlFact{Name: name, Value: value})
+		}
+		if begun, err := page.Generation(known); err == nil && begun < generation {
+			facts = append(facts, frontier.CrawlFact{Name: page.FactStatus, Value: []byte(page.Running)})
+		}
+	}
+	if len(facts) > 0 {
+		if _, err := r.store.Commit(frontier.Record{Facts: facts}); err != nil {
+			return err
+		}
+	}
+	r.visits.Open(p, r.store.Facts()) // how the pages of this generation are read is known now
+	if r.sweeper != nil {
+		r.sweeper.Opened(p)
+	}
+	return nil
+}
+
+// PlanRecrawl puts the next generation of a crawl of several machines into its plan. The crawl has ended, in the given
+// run, and has taken the given time; failed says that it found nothing.
+func PlanRecrawl(plan *datadir.Plan, again *Recrawl, run uint64, used time.Duration, failed bool) error {
+	generation := uint32(0)
+	if g := plan.Generation; g != nil {
+		facts := map[string][]byte{page.FactGeneration: []byte(g.Facts[page.FactGeneration])}
+		var err error
+		if generation, err = page.Generation(facts); err != nil {
+			return err
+		}
+		if g.Run > run {
+			generation-- // it was put into the plan, and has not begun
+		}
+	}
+	if failed && generation == 0 {
+		return fmt.Errorf("it %w: it failed, so there is nothing to visit again", ErrNotAgain)
+	}
+	facts, err := recrawl.Begin(generation+1, again.terms())
+	if err != nil {
+		return err
+	}
+	g := datadir.PlanGeneration{Run: run + 1, UsedMS: used.Milliseconds(), Facts: map[string]string{}}
+	for _, f := range facts {
+		g.Facts[f.Name] = string(f.Value)
+	}
+	plan.Begin(g)
+	return nil
 }
 
 // seed adds the start URLs and those of the public indexes.

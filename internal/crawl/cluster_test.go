@@ -3,6 +3,7 @@ package crawl
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,7 @@ type testCluster struct {
 	crawl    cluster.Crawl
 	plan     *datadir.Plan
 	machines byte
+	agent    string // user agent of all machines; empty gives each its own
 }
 
 func newTestCluster(t *testing.T, web *memoryWeb, s *config.Settings, urls ...string) *testCluster {
@@ -97,7 +99,7 @@ func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.R
 	}
 	defer joined.Close()
 	s := *m.settings
-	s.UserAgent = "machine-" + m.id.String()
+	s.UserAgent = cmp.Or(m.agent, "machine-"+m.id.String())
 	o := Options{Settings: &s, Fetcher: m.fetcher, NoControl: true, Dir: m.dir, Version: "test"}
 	if m.fetcher == nil {
 		o = m.web.options(&s, m.dir)
@@ -389,6 +391,12 @@ func clusterUnderKills(t *testing.T, seed uint64) {
 func (c *testCluster) export() []string {
 	c.Helper()
 	dir := newDir(c.T)
+	c.exportTo(dir)
+	return rows(c.T, dir)
+}
+
+func (c *testCluster) exportTo(dir datadir.Dir) {
+	c.Helper()
 	s, err := replay.Open(c.Context(), c.engine, c.look(), dir.State())
 	if err != nil {
 		c.Fatal(err)
@@ -398,7 +406,6 @@ func (c *testCluster) export() []string {
 		report.ExportOptions(c.settings, starts(c.T, c.web.StartURLs()...), dir)); err != nil {
 		c.Fatal(err)
 	}
-	return rows(c.T, dir)
 }
 
 // disturbed runs a session that is cut off, stopped or left alone after a while.

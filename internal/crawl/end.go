@@ -158,7 +158,15 @@ func (r *run) workLeft() (pages int64, nothing bool) {
 	pages = int64(counters.Pending()) - st.GivenUp
 	// The frontier's number is an estimate that is never too low.
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
-	return pages, pages <= 0 && sitemaps <= 0 && st.Checks <= 0 && recrawl.IsSwept(r.store.Facts(), &r.history)
+	return pages, pages <= 0 && sitemaps <= 0 && st.Checks <= 0 && r.isSwept()
+}
+
+// isSwept reports whether all visits of the generation are queued.
+func (r *run) isSwept() bool {
+	if r.cluster != nil {
+		return r.sweeper == nil || r.sweeper.IsSwept()
+	}
+	return recrawl.IsSwept(r.store.Facts(), &r.history)
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

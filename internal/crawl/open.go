@@ -43,6 +43,13 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	if o.Cluster != nil {
 		r.warnings.owned = func() []uint8 { return o.Cluster.Figures().Owned }
+		began, err := recrawl.Began(r.facts())
+		if err != nil {
+			return nil, err
+		}
+		if !began.IsZero() {
+			r.warnings.since = began.UTC().Format(factTime)
+		}
 	}
 	if err := frontierOptions(settings).Validate(); err != nil {
 		return nil, err
@@ -109,7 +116,8 @@ func (r *run) build(ctx context.Context) (err error) {
 	r.enter(monitor.Crawling, "")
 	// Settings of several machines may change within a run.
 	r.resumed = store.Run() > 1 || o.Cluster != nil
-	swept := recrawl.IsSwept(store.Facts(), &r.history)
+	facts := r.facts()
+	swept := o.Cluster != nil || recrawl.IsSwept(facts, &r.history) // several machines sweep by partition
 	r.startHosts, r.bare = map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
 		r.startHosts[s.URL.Host()] = true
@@ -137,7 +145,7 @@ func (r *run) build(ctx context.Context) (err error) {
 		return err
 	}
 	counted := store.Counters()
-	r.visits = recrawl.NewVisits(store, readerOf(settings), func(f *page.Facts) bool {
+	r.visits = recrawl.NewVisits(store, facts, readerOf(settings), func(f *page.Facts) bool {
 		return r.history.IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""
 	})
 	generation := r.visits.Generation()
@@ -146,7 +154,7 @@ func (r *run) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	generationBegan, err := recrawl.Began(store.Facts())
+	generationBegan, err := recrawl.Began(facts)
 	if err != nil {
 		return err
 	}
@@ -181,9 +189,14 @@ func (r *run) build(ctx context.Context) (err error) {
 		Again: !swept, Limits: o.Sitemaps,
 	})
 	if generation > 0 || !swept {
+		var shared map[string][]byte
+		if o.Cluster != nil {
+			shared = facts
+		}
 		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
 			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
 			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.Checks(), Log: r.log,
+			Shared: shared,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -351,17 +364,12 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 		generation = cmp.Or(o.Recrawl.Generation, generation+1)
-		terms := recrawl.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include,
-			Exclude: o.Recrawl.Exclude}
-		if o.Recrawl.MaxAge > 0 {
-			terms.CheckedBefore = terms.Began.Add(-o.Recrawl.MaxAge)
-		}
 		var err error
-		if facts, err = recrawl.Begin(generation, terms); err != nil {
+		if facts, err = recrawl.Begin(generation, o.Recrawl.terms()); err != nil {
 			return err
 		}
 		facts = append(facts, frontier.CrawlFact{Name: factClock}) // its report is about this generation alone
-		for _, text := range storedWarnings(known) {
+		for _, text := range storedWarnings(known, "") {
 			facts = append(facts, frontier.CrawlFact{Name: factWarning + text})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -121,6 +122,15 @@ type Recrawl struct {
 	Include, Exclude []string      // expressions that URLs must match, and must not
 }
 
+// terms are those of a recrawl that begins now.
+func (r *Recrawl) terms() recrawl.Terms {
+	t := recrawl.Terms{Began: time.Now().Truncate(time.Millisecond), Include: r.Include, Exclude: r.Exclude}
+	if r.MaxAge > 0 {
+		t.CheckedBefore = t.Began.Add(-r.MaxAge)
+	}
+	return t
+}
+
 // Check says what is wrong with the expressions.
 func (r *Recrawl) Check() error {
 	_, err := scope.NewMatcher(r.Include, r.Exclude)
@@ -150,7 +160,7 @@ func (o *Options) validate() error {
 	}
 	if o.Cluster != nil && (o.Plan == nil || o.Recrawl != nil) {
 		faults = append(faults,
-			errors.New("a session in a crawl of several machines needs its plan, and cannot recrawl"))
+			errors.New("a session in a crawl of several machines needs its plan, which has the recrawl too"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("crawl options: %w", err)

@@ -300,11 +300,19 @@ func (r *run) conclude(ctx context.Context) error {
 // them.
 func (r *run) spent(ctx context.Context) (monitor.Spent, error) {
 	if r.cluster != nil {
-		h, err := r.cluster.session.History(ctx)
+		began, err := recrawl.Began(r.facts())
 		if err != nil {
 			return monitor.Spent{}, err
 		}
-		return monitor.Spent{Began: h.Created, Runs: int(h.Run), Elapsed: h.Used, Cluster: h}, nil
+		h, err := r.cluster.session.History(ctx, began)
+		if err != nil {
+			return monitor.Spent{}, err
+		}
+		spent := monitor.Spent{Began: h.Created, Runs: int(h.Run), Elapsed: h.Used, Cluster: h}
+		if g := r.o.Plan.Generation; g != nil {
+			spent.Began, spent.Runs, spent.Elapsed = began, int(h.Run-g.Run)+1, h.Used-r.cluster.local.Before
+		}
+		return spent, nil
 	}
 	all := r.clock.all()
 	return monitor.Spent{Began: all.began, Runs: all.runs, Elapsed: all.elapsed}, r.noteClock()

@@ -23,6 +23,7 @@ type warnings struct {
 	// owned returns the partitions that this machine has, in a crawl of several. Only save calls it: a caller of add
 	// may hold locks of the frontier. Nil means one machine, and all facts go to partition 0, at once. Set before use.
 	owned func() []uint8
+	since string   // stored warnings of earlier times are of another generation; a time as in facts. Set before use
 	list  []string // guarded by mu
 	saved int      // guarded by mu; how many lines of list are recorded
 }
@@ -62,7 +63,7 @@ func (w *warnings) keep(store *state.Store) {
 	defer w.mu.Unlock()
 	own := w.list
 	w.store, w.list = store, nil
-	for _, text := range storedWarnings(store.Facts()) {
+	for _, text := range storedWarnings(store.Facts(), w.since) {
 		w.appendLocked(text)
 	}
 	w.saved = len(w.list)
@@ -110,19 +111,19 @@ func (w *warnings) all() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.owned != nil {
-		for _, text := range storedWarnings(w.store.Facts()) {
+		for _, text := range storedWarnings(w.store.Facts(), w.since) {
 			w.appendLocked(text)
 		}
 	}
 	return slices.Clone(w.list)
 }
 
-// storedWarnings are the recorded lines, oldest first.
-func storedWarnings(facts map[string][]byte) []string {
+// storedWarnings are the lines that were recorded since a time, oldest first.
+func storedWarnings(facts map[string][]byte, since string) []string {
 	type line struct{ at, text string }
 	var list []line
 	for name, at := range facts {
-		if text, ok := strings.CutPrefix(name, factWarning); ok {
+		if text, ok := strings.CutPrefix(name, factWarning); ok && string(at) >= since {
 			list = append(list, line{string(at), text})
 		}
 	}

@@ -24,8 +24,18 @@ type Plan struct {
 	SchemaVersion int                 `json:"schema_version"`
 	CreatedAt     page.Time           `json:"created_at"`
 	Starts        []PlanStart         `json:"start_urls"`
-	Settings      map[string][]string `json:"settings"`           // for config.FromStored
-	Checksum      string              `json:"checksum,omitempty"` // of the other fields, by sum
+	Settings      map[string][]string `json:"settings"` // for config.FromStored
+	// Generation is nil in the first crawl, and always in a crawl of one machine.
+	Generation *PlanGeneration `json:"generation,omitempty"`
+	Checksum   string          `json:"checksum,omitempty"` // of the other fields, by sum
+}
+
+// PlanGeneration is the generation of a crawl of several machines, after the first. All of them must know it before they
+// have read a log. A crawl of one machine has it in its store.
+type PlanGeneration struct {
+	Run    uint64            `json:"run"`     // the first run of the generation
+	UsedMS int64             `json:"used_ms"` // how long the generations before took
+	Facts  map[string]string `json:"facts"`   // facts of the crawl, as one machine records them
 }
 
 // Start is a URL to start from.
@@ -41,18 +51,21 @@ type PlanStart struct {
 	Bare bool   `json:"bare,omitempty"`
 }
 
-// planVersion is the form of crawl.json. A new field of Plan needs a new version, because the checksum covers only
-// fields that are known.
-const planVersion = 1
+// planVersion is the last form of crawl.json. A new field of Plan needs a new version, because the checksum covers only
+// fields that are known. Version 2 has a generation; a plan without one is written as version 1.
+const planVersion = 2
 
 // NewPlan is the plan of a crawl that begins now.
 func NewPlan(s *config.Settings, starts []Start) *Plan {
-	p := &Plan{SchemaVersion: planVersion, CreatedAt: page.Time{Time: time.Now()}, Settings: s.Stored()}
+	p := &Plan{SchemaVersion: 1, CreatedAt: page.Time{Time: time.Now()}, Settings: s.Stored()}
 	for _, st := range TrimStarts(s, starts) {
 		p.Starts = append(p.Starts, PlanStart{st.URL.String(), st.Bare})
 	}
 	return p
 }
+
+// Begin puts another generation into the plan.
+func (p *Plan) Begin(g PlanGeneration) { p.Generation, p.SchemaVersion = &g, planVersion }
 
 // TrimStarts returns the start URLs as the crawl knows them: without the query parameters that the settings remove, and
 // each once.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
@@ -33,8 +34,9 @@ type Machine struct {
 }
 
 // History waits until the other machines have left, at most for a lease, so that their last tallies are known. The
-// caller has all partitions and has decided the end of the crawl, so no other machine works on it.
-func (s *Session) History(ctx context.Context) (*History, error) {
+// caller has all partitions and has decided the end of the crawl, so no other machine works on it. Machines are those
+// that joined since a time of this machine's clock, which is the begin of a generation; zero means all.
+func (s *Session) History(ctx context.Context, since time.Time) (*History, error) {
 	for waited := time.Duration(0); ; waited += historyEvery {
 		snap, err := s.look(ctx, cluster.Known{Plan: s.crawl.PlanVersion})
 		if err != nil {
@@ -46,6 +48,11 @@ func (s *Session) History(ctx context.Context) (*History, error) {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if !since.IsZero() {
+			// machines that joined in the generation before did so long ago
+			since := since.Add(-cluster.ClockTolerance)
+			list = slices.DeleteFunc(list, func(m cluster.Member) bool { return m.Joined.Before(since) })
 		}
 		left := true
 		for i := range list {

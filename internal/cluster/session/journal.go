@@ -324,7 +324,15 @@ func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64
 func (j *Journal) change(c cluster.Change) (done bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
-	return j.send(c)
+	done, err = j.send(c)
+	if s, ok := c.(cluster.SetState); ok && s.Anew && done && err == nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for _, own := range j.owned {
+			own.granted = 0
+		}
+	}
+	return done, err
 }
 
 // send makes a change. The caller holds committing.

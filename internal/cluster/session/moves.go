@@ -135,9 +135,13 @@ func (w *work) open(ctx context.Context, c *cluster.Claimed, snap *cluster.Snaps
 	if _, _, err := w.Store.OpenPartition(ctx, p); err != nil {
 		return err
 	}
+	w.Opening(p)
 	o := w.openingOf(c, snap, at)
-	o.Granted, o.Used = int64(c.Granted), int64(w.Store.PartitionCounters(p).Counted)
-	return w.Frontier.OpenPartition(ctx, p, o)
+	o.Granted, o.Used = int64(c.Granted), int64(w.counters(p).Counted)
+	if err := w.Frontier.OpenPartition(ctx, p, o); err != nil || !w.Resumed() {
+		return err
+	}
+	return w.Opened(p)
 }
 
 // follow brings the view of a partition up to the end of its log. A part of that would be of no use, so
@@ -179,12 +183,13 @@ func (s *Session) closePartition(ctx context.Context, l *Local, p uint8) error {
 	if err != nil {
 		return err
 	}
+	l.Closing(p)
 	least := frontier.MemberOf(l.Frontier).LeastDepth()
 	held := l.Frontier.ClosePartition(p)
 	if err := l.Store.Flush(s.ctx); err != nil {
 		return err
 	}
-	s.journal.setClosing(p, l.status(p, held, least))
+	s.journal.setClosing(p, l.status(p, held, least, l.Pending(p)))
 	return l.Store.ClosePartition(s.ctx, p, said)
 }
 

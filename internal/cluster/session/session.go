@@ -42,6 +42,7 @@ type Options struct {
 type Resume struct {
 	Plan    []byte // settings
 	MaxURLs uint64
+	Anew    bool // the run is the first of a generation: pages and depths count anew
 }
 
 // ErrNotRunning means that the crawl has ended or is paused, so there is nothing to join.

@@ -1,9 +1,12 @@
 package session
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +23,10 @@ type Local struct {
 	Store    *state.Store       // over the session's journal
 	// Timeout is how long a request of any machine of the crawl can take.
 	Timeout time.Duration
-	// Duration is how long the crawl may run in all; zero means no limit.
-	Duration time.Duration
+	// Generation is that of the crawl. Page limits count one generation.
+	Generation uint32
+	// Duration is how long a generation may take in all; zero means no limit. Before is how long earlier ones took.
+	Duration, Before time.Duration
 	// Levels means that each depth is finished on all machines before the next is begun.
 	Levels bool
 	// Pages is how many pages this session has fetched.
@@ -38,6 +43,25 @@ type Local struct {
 	Answer func(context.Context, frontier.OriginFact) error
 	// Receive is called with links that other machines sent, before they are recorded.
 	Receive func(context.Context, []frontier.Link) error
+	// Opening is called when the store has a partition open, before the frontier gives out leases of it. Opened is
+	// called when these may be given out and the run has begun.
+	Opening func(p uint8)
+	Opened  func(p uint8) error
+	// Closing is called before the frontier closes a partition that is drained. When it returns, nothing more is queued
+	// in the partition.
+	Closing func(p uint8)
+	// Pending reports whether visits of a partition are still to be queued, by this machine or the next owner. It is
+	// called with all shards of the frontier locked.
+	Pending func(p uint8) bool
+}
+
+// counters are those of a partition. Before its first page of a generation is finished, none of its pages are counted.
+func (l *Local) counters(p uint8) state.Counters {
+	c := l.Store.PartitionCounters(p)
+	if c.Generation < l.Generation {
+		c.Generation, c.Counted = l.Generation, 0
+	}
+	return c
 }
 
 // An End is how a crawl ended.
@@ -98,7 +122,7 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	defer stop()
 	w := &work{Session: s, Local: l, busy: map[uint8]bool{}}
 	w.group, w.ctx = errgroup.WithContext(ctx)
-	s.journal.countBy(l.Store.PartitionCounters, l.Pages)
+	s.journal.countBy(w.counters, l.Pages)
 	var end End
 	var err error
 	if s.resume != nil && s.resume.newRun {
@@ -130,6 +154,9 @@ func (w *work) openAll() error {
 		return context.Cause(w.ctx)
 	case <-w.news: // the first snapshot
 	}
+	if err := w.awaitOthers(); err != nil {
+		return err
+	}
 	if err := w.TakeAll(w.ctx, w.Local); err != nil {
 		return err
 	}
@@ -153,6 +180,32 @@ func (w *work) openAll() error {
 	}
 }
 
+// awaitOthers waits until the machines that joined before this one have left. One of them may still write the report of
+// the run before, for which it takes all partitions; two sessions that take all partitions would wait for each other.
+func (w *work) awaitOthers() error {
+	for {
+		snap, err := w.look(w.ctx, cluster.Known{Plan: w.crawl.PlanVersion})
+		if err != nil {
+			return err
+		}
+		me := snap.Member(w.id.ID)
+		if me == nil || snap.Crawl.State != w.resume.from.State || snap.Crawl.Run != w.resume.from.Run {
+			return errChanged
+		}
+		others := slices.ContainsFunc(snap.Members, func(m cluster.Member) bool {
+			first := cmp.Or(m.Joined.Compare(me.Joined), bytes.Compare(m.Session[:], me.Session[:])) < 0
+			return first && snap.Alive(&m)
+		})
+		if !others {
+			return nil
+		}
+		sleep(w.ctx, lookEvery)
+	}
+}
+
+// errChanged ends a session that was to change a crawl which another has changed.
+var errChanged = fmt.Errorf("the crawl has been changed since: %w", cluster.ErrFenced)
+
 // changeCrawl changes settings and state of the crawl. If the machine is killed in between, the crawl has the new
 // settings and does not run; the next resume begins the run.
 func (w *work) changeCrawl() error {
@@ -162,18 +215,28 @@ func (w *work) changeCrawl() error {
 		changes = append(changes, cluster.SetPlan{Version: r.from.PlanVersion, Plan: r.Plan, MaxURLs: r.MaxURLs})
 	}
 	if r.newRun {
-		changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})
+		changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true, Anew: r.Anew})
 	}
 	for _, c := range changes {
 		done, err := w.journal.change(c)
 		if err == nil && !done {
-			err = fmt.Errorf("the crawl has been changed since: %w", cluster.ErrFenced)
+			err = errChanged
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if r.newRun && r.Anew {
+		for p := range cluster.Partitions {
+			frontier.MemberOf(w.Frontier).Grant(uint8(p), 0)
+		}
+	}
 	r.done.Store(true)
+	for _, p := range w.journal.owns() { // they were opened before the run began
+		if err := w.Opened(p); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -230,7 +293,7 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 		return w.finish(ReasonComplete, cluster.IfComplete)
 	case snap.LimitReached():
 		return w.finish(ReasonLimit, cluster.IfLimitReached)
-	case w.Duration > 0 && snap.Crawl.Used >= w.Duration:
+	case w.Duration > 0 && snap.Crawl.Used-w.Before >= w.Duration:
 		return w.finish(ReasonDuration, cluster.Always)
 	}
 	return nil, w.takeToken(snap)
@@ -377,8 +440,12 @@ func (w *work) report() (idle bool, err error) {
 // now.
 func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
 	member, least := frontier.MemberOf(w.Frontier), 0
+	var pending [cluster.Partitions]bool
 	list, ok := member.Statuses(func() bool {
 		least = member.LeastDepth()
+		for p := range pending {
+			pending[p] = w.Pending(uint8(p))
+		}
 		return w.Store.Settled()
 	})
 	if !ok {
@@ -387,19 +454,23 @@ func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
 	statuses := map[uint8]cluster.PartStatus{}
 	for p := range list {
 		if list[p].Open {
-			statuses[uint8(p)] = w.status(uint8(p), list[p], least)
+			statuses[uint8(p)] = w.status(uint8(p), list[p], least, pending[p])
 		}
 	}
 	return statuses, true
 }
 
 // status is the status of a partition, as it is reported to the engine. All records of the partition must be applied.
-// Least is the least depth of what this machine has to do, which is not more than that of the partition.
-func (l *Local) status(p uint8, s frontier.PartitionStatus, least int) cluster.PartStatus {
-	status := cluster.PartStatus{Idle: s.Live == 0, Busy: uint32(s.Leases), Least: uint32(max(0, least))}
-	setCounters(&status, l.Store.PartitionCounters(p))
-	if status.Idle {
+// Least is the least depth of what this machine has to do, which is not more than that of the partition. Visits that are
+// pending can have any depth.
+func (l *Local) status(p uint8, s frontier.PartitionStatus, least int, pending bool) cluster.PartStatus {
+	status := cluster.PartStatus{Idle: s.Live == 0 && !pending, Busy: uint32(s.Leases), Least: uint32(max(0, least))}
+	setCounters(&status, l.counters(p))
+	switch {
+	case status.Idle:
 		status.Least = cluster.NoDepth
+	case pending:
+		status.Least = 0
 	}
 	return status
 }

@@ -61,7 +61,7 @@ func newSorter(dir string) *extsort.Sorter[dueVisit] {
 func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (n int, err error) {
 	fact := frontier.CrawlFact{Partition: p, Name: factPartition + strconv.Itoa(int(p)), Value: s.number}
 	counters := s.o.Store.PartitionCounters(p)
-	if counters.Finished == 0 || bytes.Equal(facts[fact.Name], s.number) {
+	if bytes.Equal(facts[fact.Name], s.number) || counters.Finished == 0 && s.parts == nil {
 		return 0, nil
 	}
 	// The pending visits are read first. A visit that finishes in between has this generation when its page is read, so
@@ -74,8 +74,8 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 	}
 	sorter := newSorter(s.o.Store.Dir())
 	defer sorter.Close()
-	first := weburl.HostID(p) << 56
-	for page, err := range s.o.Store.PagesOf(ctx, first, first|(1<<56-1)) {
+	first, last := hostsOf(p)
+	for page, err := range s.o.Store.PagesOf(ctx, first, last) {
 		if err != nil {
 			return 0, err
 		}
@@ -111,6 +111,12 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 		return 0, err
 	}
 	return n, s.o.Frontier.Revisit(ctx, links, fact)
+}
+
+// hostsOf returns the first and the last host that a partition can have.
+func hostsOf(p uint8) (first, last weburl.HostID) {
+	first = weburl.HostID(p) << 56
+	return first, first | (1<<56 - 1)
 }
 
 // queuedIn returns the queued visits after the first in a partition: the number of the visit, by key.

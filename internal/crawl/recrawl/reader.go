@@ -12,8 +12,12 @@ import (
 )
 
 // factReader, followed by a generation, is the name of a fact. Its value is the Reader that read the pages of that
-// generation, or readersDiffer.
+// generation, or readersDiffer. In a crawl of several machines each partition has such a fact, with the number of the
+// partition at the end.
 const factReader = "reader "
+
+// inPartition is the end of the name of a reader's fact of a partition.
+func inPartition(p uint8) string { return " " + strconv.Itoa(int(p)) }
 
 // readersDiffer is the value if runs of one generation read pages in different ways.
 const readersDiffer = "several"
@@ -33,21 +37,36 @@ func Reader(how []string) string {
 
 // ReaderFact returns the fact to record when a run begins in a generation. Facts are those that are recorded so far.
 func ReaderFact(facts map[string][]byte, generation uint32, reader string) frontier.CrawlFact {
-	name := factReader + strconv.FormatUint(uint64(generation), 10)
+	return readerFact(facts, generation, reader, "")
+}
+
+// ReaderFactOf returns the fact to record when a partition is opened in a generation, by one of several machines.
+func ReaderFactOf(p uint8, facts map[string][]byte, generation uint32, reader string) frontier.CrawlFact {
+	fact := readerFact(facts, generation, reader, inPartition(p))
+	fact.Partition = p
+	return fact
+}
+
+func readerFact(facts map[string][]byte, generation uint32, reader, of string) frontier.CrawlFact {
+	name := factReader + strconv.FormatUint(uint64(generation), 10) + of
 	if had := string(facts[name]); had != "" && had != reader {
 		reader = readersDiffer
 	}
 	return frontier.CrawlFact{Name: name, Value: []byte(reader)}
 }
 
-// readersLike returns the generations whose facts were all read by the given reader.
-func readersLike(facts map[string][]byte, reader string) map[uint32]bool {
+// readersLike returns the generations whose facts were all read by the given reader. Of is empty or says of which
+// partition.
+func readersLike(facts map[string][]byte, reader, of string) map[uint32]bool {
 	like := map[uint32]bool{}
 	for name, value := range facts {
-		if of, ok := strings.CutPrefix(name, factReader); ok && string(value) == reader {
-			if n, err := strconv.ParseUint(of, 10, 32); err == nil {
-				like[uint32(n)] = true
-			}
+		name, isReader := strings.CutPrefix(name, factReader)
+		generation, isOf := strings.CutSuffix(name, of)
+		if !isReader || !isOf || string(value) != reader {
+			continue
+		}
+		if n, err := strconv.ParseUint(generation, 10, 32); err == nil {
+			like[uint32(n)] = true
 		}
 	}
 	return like

@@ -3,6 +3,7 @@ package recrawl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -13,17 +14,21 @@ import (
 // that no more such answers of the host are recorded.
 func (s *Sweeper) Distrust(host string, record func(frontier.CrawlFact) (frontier.Disposition, error)) error {
 	release := s.o.Frontier.Source() // until all are queued, the crawl is not drained
+	p := s.partitionOf(host)
+	s.parts.addRecheck(p, 1) // before the visit that showed it is finished
 	d, err := record(frontier.CrawlFact{
-		Partition: s.o.Store.Hasher().HostID(host).Partition(), Name: factDistrust + host,
-		Value: append(digits(s.generation), notRechecked...),
+		Partition: p, Name: factDistrust + host, Value: append(digits(s.generation), notRechecked...),
 	})
 	if err != nil || d != frontier.Finished {
+		s.parts.addRecheck(p, -1)
 		release()
 		return err
 	}
 	s.addJob(host, release)
 	return nil
 }
+
+func (s *Sweeper) partitionOf(host string) uint8 { return s.o.Store.Hasher().HostID(host).Partition() }
 
 // distrustedHosts are the hosts whose answers 304 are not believed, by the facts of the crawl.
 func distrustedHosts(facts map[string][]byte) map[string]bool {
@@ -47,11 +52,12 @@ func (s *Sweeper) addJob(host string, release func()) {
 	}
 }
 
-// addOpenJobs adds the jobs that an earlier run of this generation did not end.
-func (s *Sweeper) addOpenJobs() {
+// addOpenJobs adds the jobs of hosts that an earlier run or machine of this generation did not end.
+func (s *Sweeper) addOpenJobs(isMine func(host string) bool) {
 	for name, value := range s.o.Store.Facts() {
-		if host, ok := strings.CutPrefix(name, factDistrust); ok &&
+		if host, ok := strings.CutPrefix(name, factDistrust); ok && isMine(host) &&
 			string(value) == string(digits(s.generation))+notRechecked {
+			s.parts.addRecheck(s.partitionOf(host), 1)
 			s.addJob(host, s.o.Frontier.Source())
 		}
 	}
@@ -59,18 +65,41 @@ func (s *Sweeper) addOpenJobs() {
 
 // recheckAll does all jobs.
 func (s *Sweeper) recheckAll(ctx context.Context) error {
-	s.mu.Lock()
-	jobs := s.jobs
-	s.jobs = nil
-	s.mu.Unlock()
-	var err error
-	for _, job := range jobs {
-		if err == nil {
-			err = s.recheck(ctx, job.host)
+	for {
+		s.mu.Lock()
+		if len(s.jobs) == 0 {
+			s.mu.Unlock()
+			return nil
 		}
+		job := s.jobs[0]
+		s.jobs = s.jobs[1:]
+		s.mu.Unlock()
+		p := s.partitionOf(job.host)
+		err := s.within(ctx, p, func(ctx context.Context) error {
+			err := s.recheck(ctx, job.host)
+			if err == nil {
+				s.parts.addRecheck(p, -1)
+			}
+			return err
+		})
 		job.release()
+		if err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// dropJobs drops the jobs of a partition that is closed here: its next owner has them.
+func (s *Sweeper) dropJobs(p uint8) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs = slices.DeleteFunc(s.jobs, func(job recheck) bool {
+		drop := s.partitionOf(job.host) == p
+		if drop {
+			job.release()
+		}
+		return drop
+	})
 }
 
 // recheck queues the pages of a host that were answered 304 in this generation, except those that are queued already. A

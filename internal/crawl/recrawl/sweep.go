@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -29,11 +30,14 @@ type SweepOptions struct {
 	History  *scope.History
 	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
-	// Sitemaps queues the sitemaps that are known. It is nil if the crawl reads none.
-	Sitemaps func(ctx context.Context) error
+	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
+	Sitemaps func(ctx context.Context, first, last weburl.HostID) error
 	// Checks means that URLs outside of the crawl are checked, and again in each generation.
 	Checks bool
 	Log    *slog.Logger
+	// Shared are the facts of the crawl as a whole, in a crawl of several machines. The sweeper then queues visits of
+	// partitions that are opened here. Nil means one machine, whose store has all facts and partitions.
+	Shared map[string][]byte
 }
 
 // A Sweeper queues visits in a recrawl, and in a run whose rules are wider than those of the run before.
@@ -45,6 +49,7 @@ type Sweeper struct {
 	terms      Terms
 	matcher    *scope.Matcher
 	starts     map[weburl.Key]bool
+	parts      *partitions // of this machine among several; nil for one
 
 	mu     sync.Mutex
 	jobs   []recheck     // guarded by mu; hosts whose answers 304 are checked again
@@ -60,11 +65,17 @@ type recheck struct {
 
 // NewSweeper reads from the store what the generation under way is to visit.
 func NewSweeper(o SweepOptions) (*Sweeper, error) {
-	facts := o.Store.Facts()
+	facts := o.Shared
+	if facts == nil {
+		facts = o.Store.Facts()
+	}
 	s := &Sweeper{
 		o: o, generation: generationOf(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
 		starts: map[weburl.Key]bool{},
 		jobbed: make(chan struct{}, 1),
+	}
+	if o.Shared != nil {
+		s.parts = newPartitions()
 	}
 	var err error
 	if s.terms, err = readTerms(facts); err != nil {
@@ -87,21 +98,35 @@ const sitemapWait = 30 * time.Second
 // sitemapLook is how often it looks whether they are read.
 const sitemapLook = 20 * time.Millisecond
 
-// Begin holds the crawl, so that it is not drained. Pass release to Run, which calls it when all visits are queued.
-func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
+// Begin holds the crawl, so that it is not drained. Pass release to Run, which calls it when all visits are queued. In
+// a crawl of several machines, Pending does that by partition.
+func (s *Sweeper) Begin() (release func()) {
+	if s.parts != nil {
+		return func() {}
+	}
+	return s.o.Frontier.Source()
+}
 
 // Run queues sitemaps and start pages, then, when the sitemaps are read or after a while, all pages that are due. After
 // that it calls release, and queues again what Distrust asks for, until ctx ends. What an earlier run has queued is not
 // queued again.
 func (s *Sweeper) Run(ctx context.Context, release func()) error {
 	defer release()
-	s.addOpenJobs()
-	err := s.sweepAll(ctx)
+	var err error
+	var opened <-chan struct{}
+	if s.parts != nil {
+		opened = s.parts.opened
+	} else {
+		s.addOpenJobs(func(string) bool { return true })
+		err = s.sweepAll(ctx)
+	}
 	release()
 	for err == nil {
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()
+		case <-opened:
+			err = s.sweepOpened(ctx)
 		case <-s.jobbed:
 			err = s.recheckAll(ctx)
 		}
@@ -124,20 +149,10 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	if IsSwept(facts, s.o.History) {
 		return nil
 	}
-	if err := s.queueStarts(ctx); err != nil {
-		return fmt.Errorf("queue the start URLs again: %w", err)
+	if err := s.queueFirst(ctx, 0, math.MaxUint64); err != nil {
+		return err
 	}
-	if s.o.Sitemaps != nil {
-		if err := s.o.Sitemaps(ctx); err != nil {
-			return fmt.Errorf("queue the sitemaps again: %w", err)
-		}
-		if s.generation > 0 {
-			if err := s.awaitSitemaps(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	if err := s.o.Store.Flush(ctx); err != nil { // so that what the sitemaps say can be read
+	if err := s.awaitSitemaps(ctx); err != nil {
 		return err
 	}
 	total := 0
@@ -148,10 +163,8 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		}
 		total += n
 	}
-	if s.o.Checks {
-		if err := s.sweepChecks(ctx); err != nil {
-			return fmt.Errorf("queue checks again: %w", err)
-		}
+	if err := s.sweepChecks(ctx, 0, math.MaxUint64); err != nil {
+		return fmt.Errorf("queue checks again: %w", err)
 	}
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
@@ -165,13 +178,30 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	return nil
 }
 
-// sweepChecks queues the checks that have no visit in this generation, and those that settings of an earlier run left
-// out. Those that are queued already are pending, or their finish has this generation.
-func (s *Sweeper) sweepChecks(ctx context.Context) error {
+// queueFirst queues what is visited first of some hosts: start pages and sitemaps.
+func (s *Sweeper) queueFirst(ctx context.Context, first, last weburl.HostID) error {
+	if err := s.queueStarts(ctx, first, last); err != nil {
+		return fmt.Errorf("queue the start URLs again: %w", err)
+	}
+	if s.o.Sitemaps == nil {
+		return nil
+	}
+	if err := s.o.Sitemaps(ctx, first, last); err != nil {
+		return fmt.Errorf("queue the sitemaps again: %w", err)
+	}
+	return nil
+}
+
+// sweepChecks queues the checks of some hosts that have no visit in this generation, and those that settings of an
+// earlier run left out. Those that are queued already are pending, or their finish has this generation.
+func (s *Sweeper) sweepChecks(ctx context.Context, first, last weburl.HostID) error {
+	if !s.o.Checks {
+		return nil
+	}
 	var again []frontier.Link
 	var queued map[weburl.Key]uint32
 	var host weburl.HostID
-	for m, err := range s.o.Store.Sitemaps(ctx) {
+	for m, err := range s.o.Store.SitemapsOf(ctx, first, last) {
 		if err != nil {
 			return err
 		}
@@ -201,13 +231,16 @@ func (s *Sweeper) sweepChecks(ctx context.Context) error {
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// queueStarts queues the start pages, except those with a queued or finished visit in this generation.
-func (s *Sweeper) queueStarts(ctx context.Context) error {
+// queueStarts queues the start pages of some hosts, except those with a queued or finished visit in this generation.
+func (s *Sweeper) queueStarts(ctx context.Context, first, last weburl.HostID) error {
 	var again []frontier.Link
 	hasher := s.o.Store.Hasher()
 	queued := map[weburl.HostID]map[weburl.Key]uint32{}
 	for i := range s.o.Starts {
 		key := hasher.Key(s.o.Starts[i].URL)
+		if key.Host < first || key.Host > last {
+			continue
+		}
 		p, ok, err := s.o.Store.Page(ctx, key)
 		if err != nil {
 			return err
@@ -253,8 +286,18 @@ func depth(p *state.Page) uint16 {
 	return p.Link.Depth
 }
 
-// awaitSitemaps waits until no sitemap is pending, but not for long.
+// awaitSitemaps waits in a recrawl until no sitemap is pending, but not for long, and then until what the sitemaps say
+// can be read.
 func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
+	if s.o.Sitemaps != nil && s.generation > 0 {
+		if err := s.awaitRead(ctx); err != nil {
+			return err
+		}
+	}
+	return s.o.Store.Flush(ctx)
+}
+
+func (s *Sweeper) awaitRead(ctx context.Context) error {
 	over := time.NewTimer(sitemapWait)
 	defer over.Stop()
 	look := time.NewTicker(sitemapLook)

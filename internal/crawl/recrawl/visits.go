@@ -18,20 +18,21 @@ import (
 // A Store knows what earlier visits recorded.
 type Store interface {
 	Before(ctx context.Context, k weburl.Key, visit uint32) (state.Page, bool, error)
-	Facts() map[string][]byte
 }
 
 // Visits holds what the visits of a run share. Its methods may be called from any goroutine.
 type Visits struct {
 	generation uint32
 	store      Store
-	readers    map[uint32]bool // generations whose facts were read as this run reads pages; not changed
+	reader     string
 	isOutdated func(*page.Facts) bool
 
 	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is
 	// distrusted.
 	trust      sync.RWMutex
 	distrusted map[string]bool // guarded by trust; hosts
+	// guarded by trust; generations whose facts were read as this run reads pages, by partition
+	readers [256]map[uint32]bool
 
 	mu       sync.Mutex
 	readings map[weburl.Key]Reading // guarded by mu; pages that must be asked for once more, and how
@@ -40,15 +41,37 @@ type Visits struct {
 	waiting  atomic.Int64 // len(readings); written under mu
 }
 
-// NewVisits makes what a run in a generation needs. Reader is the result of function Reader for this run. IsOutdated
-// reports whether a page with such facts has links that the run must read again.
-func NewVisits(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
-	facts := s.Facts()
-	return &Visits{
-		generation: generationOf(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated,
+// NewVisits makes what a run in a generation needs. Facts are those of the crawl. Reader is the result of function
+// Reader for this run. IsOutdated reports whether a page with such facts has links that the run must read again.
+func NewVisits(s Store, facts map[string][]byte, reader string, isOutdated func(*page.Facts) bool) *Visits {
+	v := &Visits{
+		generation: generationOf(facts), store: s, reader: reader, isOutdated: isOutdated,
 		distrusted: distrustedHosts(facts),
 		readings:   map[weburl.Key]Reading{}, verified: map[weburl.HostID]uint8{},
 	}
+	like := readersLike(facts, reader, "")
+	for p := range v.readers {
+		v.readers[p] = like
+	}
+	return v
+}
+
+// Open learns what is recorded of a partition, before its pages are visited. In a crawl of several machines that is
+// known when the partition is opened. Facts are those of the crawl then.
+func (v *Visits) Open(p uint8, facts map[string][]byte) {
+	v.trust.Lock()
+	defer v.trust.Unlock()
+	for host := range distrustedHosts(facts) {
+		v.distrusted[host] = true
+	}
+	v.readers[p] = readersLike(facts, v.reader, inPartition(p))
+}
+
+// readsLike reports whether facts of a partition's pages were read in a generation as this run reads pages.
+func (v *Visits) readsLike(p uint8, generation uint32) bool {
+	v.trust.RLock()
+	defer v.trust.RUnlock()
+	return v.readers[p][generation]
 }
 
 // Generation returns the generation of the run.
@@ -101,7 +124,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if visit.known, err = KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
-	visit.known.OtherReader = !v.readers[p.FactsGeneration]
+	visit.known.OtherReader = !v.readsLike(l.Key.Host.Partition(), p.FactsGeneration)
 	again := p.Finish.Generation == v.generation
 	if again {
 		visit.change = page.Change(p.Finish.Change)

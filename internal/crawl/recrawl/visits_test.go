@@ -25,8 +25,6 @@ func (s *stored) Before(context.Context, weburl.Key, uint32) (state.Page, bool, 
 // isOutdated is for pages without their title.
 func isOutdated(f *page.Facts) bool { return f.Title == "" }
 
-func (s *stored) Facts() map[string][]byte { return s.facts }
-
 // A page is asked for with conditions, unless there is a reason against it.
 func TestWhenConditionsAreSent(t *testing.T) {
 	reader := Reader([]string{"1", "links"})
@@ -79,7 +77,7 @@ func TestWhenConditionsAreSent(t *testing.T) {
 		if c.edit != nil {
 			c.edit(s)
 		}
-		v := NewVisits(s, reader, isOutdated)
+		v := NewVisits(s, s.facts, reader, isOutdated)
 		link := frontier.Link{URL: u, Visit: 6, Key: weburl.NewHasher(1).Key(u)}
 		if c.how != ReadNothing {
 			v.ReadAgain(link.Key, c.how)
@@ -116,7 +114,7 @@ func TestWhenConditionsAreSent(t *testing.T) {
 
 // In the first crawl an answer 304, which nothing asked for, is asked for once more, around caches.
 func TestUnaskedNotModified(t *testing.T) {
-	v := NewVisits(&stored{}, "", isOutdated)
+	v := NewVisits(&stored{}, nil, "", isOutdated)
 	link := frontier.Link{URL: weburl.MustCanonical("http://x.test/a"), Visit: 1}
 	for try := range 2 {
 		visit, err := v.Begin(t.Context(), &link)
@@ -139,7 +137,7 @@ func TestUnaskedNotModified(t *testing.T) {
 
 // The first answers 304 of each host are verified, and of the others one in a hundred.
 func TestSample(t *testing.T) {
-	v := NewVisits(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
+	v := NewVisits(&stored{}, map[string][]byte{"generation": []byte("1")}, "", isOutdated)
 	for host := range weburl.HostID(2) {
 		n := 0
 		for i := range uint64(10_000) {
@@ -159,7 +157,7 @@ func TestSample(t *testing.T) {
 
 // Once a host is distrusted, nothing is recorded for it.
 func TestDistrust(t *testing.T) {
-	v := NewVisits(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
+	v := NewVisits(&stored{}, map[string][]byte{"generation": []byte("1")}, "", isOutdated)
 	recorded := 0
 	record := func() error { recorded++; return nil }
 	if ok, err := v.RecordNotModified("x.test", record); !ok || err != nil || recorded != 1 {

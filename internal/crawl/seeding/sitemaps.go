@@ -165,9 +165,9 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 	return !a.Unknown, nil // if robots.txt could not be fetched, it may name others later
 }
 
-// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, except those that have
-// or had one. So it may be called again after a kill.
-func (s *Sitemaps) Revisit(ctx context.Context) error {
+// Revisit queues the known sitemaps of some hosts, from first to last, for a visit in this generation and by these
+// rules, except those that have or had one. So it may be called again after a kill.
+func (s *Sitemaps) Revisit(ctx context.Context, first, last weburl.HostID) error {
 	if !s.enabled {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (s *Sitemaps) Revisit(ctx context.Context) error {
 		return err
 	}
 	var keys []weburl.Key
-	for m, err := range s.o.Store.Sitemaps(ctx) {
+	for m, err := range s.o.Store.SitemapsOf(ctx, first, last) {
 		if err != nil {
 			return err
 		}

@@ -76,6 +76,7 @@ type Report struct {
 	Status        string           `json:"status"`
 	Success       bool             `json:"success"`
 	Reason        string           `json:"reason"`
+	Generation    int              `json:"generation"`
 	Errors        []string         `json:"errors"`
 	Warnings      []string         `json:"warnings"`
 	URLs          int              `json:"urls"`
@@ -86,7 +87,12 @@ type Report struct {
 	SkippedLinks  map[string]int   `json:"skipped_links"`
 	BlockedHosts  []map[string]any `json:"blocked_hosts"`
 	Files         []string         `json:"files"`
-	Cluster       *struct {
+	Problems      []struct {
+		Code   string `json:"code"`
+		Result string `json:"result"`
+		Count  int    `json:"count"`
+	} `json:"problems"`
+	Cluster *struct {
 		Takeovers int `json:"takeovers"`
 		Machines  []struct {
 			Name     string `json:"name"`
