@@ -150,7 +150,7 @@ func TestClusterFlags(t *testing.T) {
 		{"status --redis-wait-replicas 1", env, 2, "--redis-wait-replicas is for Redis"},
 		{"join --redis-url=", "", 2, "--cluster is empty"},
 		{"status --cluster redis://u:secret@db.example/0", "", 2, "in clear to db.example"},
-		{"status --cluster redis+cluster://u:secret@127.0.0.1:1", "", 2, "redis+cluster:// is not supported"},
+		{"status --cluster redis+cluster://u:secret@127.0.0.1:1", "", 1, "the engine cannot be reached"},
 		{"status --cluster redis+sentinel://u:secret@127.0.0.1:1,127.0.0.1:1/name", "", 1, "sentinel 127.0.0.1:1"},
 		{"status --cluster redis+sentinel://u:secret@127.0.0.1:1", "", 2, "no name of a server"},
 		{"status --cluster redis://u@127.0.0.1:1", "", 2, "names a user and no password"},
