@@ -26,7 +26,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # Packages that make race leaves out.
 RACE_WITHOUT =
 
-.PHONY: help build pgo deploy-check image licences release-check test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test urlfrontier-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
+.PHONY: help build pgo deploy-check image licences release-check vulncheck test test-long test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test format-test urlfrontier-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs proto demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ deploy-check: ## let promtool, systemd-analyze and the schemas of Kubernetes, Co
 
 licences: ## list the licences of the modules that are in the program; one that is not known or not allowed is an error
 	$(GO) run ./scripts/release licences
+
+vulncheck: ## compare the modules and the code with the known faults of vuln.go.dev, or of a copy (VULNDB=file:///DIRECTORY)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 test: ## all tests but the long ones
 	$(GO) test -timeout 30m $(TESTFLAGS) ./...
