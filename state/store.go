@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -223,6 +224,19 @@ func (s *Store) Facts() map[string][]byte {
 	m := make(map[string][]byte, len(s.view.facts))
 	for name, value := range s.view.facts {
 		m[name] = append([]byte{}, value...)
+	}
+	return m
+}
+
+// FactsLike returns the facts of the crawl whose names begin with one of the given texts. The map is the caller's.
+func (s *Store) FactsLike(beginnings ...string) map[string][]byte {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	m := map[string][]byte{}
+	for name, value := range s.view.facts {
+		if slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(name, b) }) {
+			m[name] = append([]byte{}, value...)
+		}
 	}
 	return m
 }

@@ -340,3 +340,24 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 		t.Errorf("pending %v", links)
 	}
 }
+
+// Facts are found by the beginnings of their names.
+func TestFactsLike(t *testing.T) {
+	s, err := Open(t.TempDir()+"/state", Options{MinFree: Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var facts []frontier.CrawlFact
+	for _, name := range []string{"one", "one more", "two", "another one"} {
+		facts = append(facts, frontier.CrawlFact{Name: name, Value: []byte(name)})
+	}
+	if _, err := s.Commit(frontier.Record{Facts: facts}); err != nil {
+		t.Fatal(err)
+	}
+	for want, names := range map[int][]string{0: {"no"}, 2: {"one"}, 3: {"one", "two", "one m"}, 4: {""}} {
+		if got := s.FactsLike(names...); len(got) != want {
+			t.Errorf("%q: %d facts, want %d", names, len(got), want)
+		}
+	}
+}

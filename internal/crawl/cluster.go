@@ -128,7 +128,7 @@ func (r *run) facts() map[string][]byte {
 
 // openingPartition learns what is recorded of a partition, before its pages are visited.
 func (r *run) openingPartition(p uint8) {
-	r.visits.Open(p, r.store.Facts())
+	r.visits.Open(p, r.store.FactsLike(recrawl.FactNames()...))
 	if r.sweeper != nil {
 		r.sweeper.Opening(p)
 	}
@@ -137,7 +137,7 @@ func (r *run) openingPartition(p uint8) {
 // openedPartition records how the pages of a partition are read from now on. The owner of partition 0 also records what
 // the plan says of the generation, for everything that reads the store. Then the visits of the partition can be queued.
 func (r *run) openedPartition(p uint8) error {
-	known, facts := r.store.Facts(), []frontier.CrawlFact(nil)
+	known, facts := r.store.FactsLike(recrawl.FactNames()...), []frontier.CrawlFact(nil)
 	set := func(f frontier.CrawlFact) {
 		if string(known[f.Name]) != string(f.Value) {
 			facts = append(facts, f)
@@ -157,10 +157,13 @@ func (r *run) openedPartition(p uint8) error {
 		if _, err := r.store.Commit(frontier.Record{Facts: facts}); err != nil {
 			return err
 		}
+		for _, f := range facts {
+			known[f.Name] = f.Value
+		}
+		r.visits.Open(p, known) // how the pages of this generation are read is known now
 	}
-	r.visits.Open(p, r.store.Facts()) // how the pages of this generation are read is known now
 	if r.sweeper != nil {
-		r.sweeper.Opened(p)
+		r.sweeper.Opened(p, known)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/memory"
 	"github.com/mapwright/mapwright/internal/test/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // clusterRecrawl is a crawl of several machines and its recrawls, of a web that changes in between.
@@ -234,57 +235,106 @@ func TestClusterRecrawlPageLimit(t *testing.T) {
 	})
 }
 
-// With a depth limit, pages that are new in a recrawl have the depth that they have on one machine: each generation
-// begins with the start pages.
+// With a depth limit, each generation begins with the start pages: a page that is new has its least depth, although the
+// pages that lead to it in another way could be asked before.
 func TestClusterRecrawlDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		cfg := slowly(testweb.Config{Seed: 5, Hosts: 8, Pages: 40, Links: 5, CrossHost: 0.3, PageSize: 1024,
-			Changes: &testweb.Changes{Appear: 0.4, Always: 0.6}})
-		const depth = 4
-		alone := newMemoryWeb(t, cfg)
-		one := &recrawled{memoryWeb: alone, settings: quick(alone.Server), dir: newDir(t), generations: []int{0}}
-		one.settings.MaxDepth = depth
-		if _, err := runAlone(t.Context(), alone.options(one.settings, one.dir, alone.StartURLs()[0])); err != nil {
-			t.Fatal(err)
-		}
-		web := newMemoryWeb(t, cfg)
-		settings := quick(web.Server)
-		settings.MaxDepth, settings.Timeout = depth, 10*time.Second
-		c := &clusterRecrawl{testCluster: newTestCluster(t, web, settings, web.StartURLs()[0]),
-			web: &recrawled{memoryWeb: web, settings: settings, generations: []int{0}}}
-		c.agent = "test"
-		for range 3 {
-			c.list = append(c.list, c.machine())
-		}
+		w := &timedWeb{answers: map[string]string{
+			"a.test/":     `<html><title>Start</title><a href="/slow">slow</a><a href="http://b.test/1">b</a>`,
+			"a.test/slow": `<html><title>Slow</title>`,
+			"b.test/1":    `<html><title>One</title><a href="/2">two</a>`,
+			"b.test/2":    `<html><title>Two</title>`,
+		}}
+		s := w.options(t).Settings
+		s.Scope, s.MaxDepth = "any", 5
+		c := &clusterRecrawl{testCluster: newTestCluster(t, nil, s, "http://a.test/"), web: &recrawled{}}
+		c.agent, c.fetcher = "test", slowPage{w, "http://a.test/slow"}
+		c.list = append(c.list, c.machine())
 		c.run(once)
-		deep := 0
-		for generation := 1; generation <= 2; generation++ {
-			one.move(generation)
-			one.again(&Recrawl{})
-			c.web.move(generation)
-			c.begin(&Recrawl{})
-			if rep := c.run(once); rep == nil || rep.Status != page.Complete {
-				t.Fatalf("generation %d: %+v", generation, rep)
-			}
-			want, got := readLines(t, one.dir), readLines(t, c.web.dir)
-			if len(got) != len(want) {
-				t.Errorf("generation %d: %d URLs, want %d", generation, len(got), len(want))
-			}
-			for url, w := range want {
-				g := got[url]
-				if g.Depth != w.Depth || g.Change != w.Change || g.Outcome != w.Outcome {
-					t.Errorf("generation %d: %s has depth %d (%s, %s), want %d (%s, %s)", generation, url, g.Depth,
-						g.Change, g.Outcome, w.Depth, w.Change, w.Outcome)
-				}
-				if w.Change == testweb.ChangeNew && w.Depth > 1 {
-					deep++
-				}
-			}
+		for _, url := range []string{"a.test/slow", "b.test/2"} {
+			w.answers[url] += `<a href="http://c.test/new">new</a>`
 		}
-		if deep == 0 {
-			t.Error("no page is new and deep: the test shows nothing")
+		c.begin(&Recrawl{})
+		if rep := c.run(once); rep == nil || rep.Status != page.Complete || rep.Generation != 1 {
+			t.Fatalf("the recrawl: %+v", rep)
+		}
+		lines := readLines(t, c.web.dir)
+		for url, depth := range map[string]int{"http://a.test/slow": 1, "http://b.test/2": 2, "http://c.test/new": 2} {
+			if l := lines[url]; l.Depth != depth || l.Generation != 1 {
+				t.Errorf("%s has depth %d in generation %d, want %d in 1", url, l.Depth, l.Generation, depth)
+			}
 		}
 	})
+}
+
+// slowPage takes long for one page.
+type slowPage struct {
+	*timedWeb
+	url string
+}
+
+func (w slowPage) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	if r.URL.String() == w.url {
+		time.Sleep(20 * time.Second)
+	}
+	return w.timedWeb.Do(ctx, r)
+}
+
+// The machine that begins a generation is killed after it has changed the plan, or the state too. The next machines
+// begin the generation, or go on with it, and see what changed.
+func TestClusterRecrawlBegunByAMachineThatIsKilled(t *testing.T) {
+	for what, isLast := range map[string]func(cluster.Change) bool{
+		"after the plan":  func(c cluster.Change) bool { _, ok := c.(cluster.SetPlan); return ok },
+		"after the state": func(c cluster.Change) bool { _, ok := c.(cluster.SetState); return ok },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c := newClusterRecrawl(t, changingWeb(15), 2)
+				if rep := c.run(once); rep == nil || rep.Status != page.Complete {
+					t.Fatalf("the first crawl: %+v", rep)
+				}
+				c.web.move(1)
+				c.begin(&Recrawl{})
+				ctx, kill := context.WithCancel(t.Context())
+				defer kill()
+				m := c.machine()
+				m.engine = killing{cut{c.engine, ctx}, isLast, kill}
+				if _, err := c.session(ctx, m, true, once); err == nil {
+					t.Fatal("the machine was not killed")
+				}
+				row := c.look().Crawl
+				if begun := what == "after the state"; (row.Run == 2) != begun || row.PlanVersion != 2 ||
+					(row.State == cluster.Running) != begun {
+					t.Errorf("run %d is %s, and the plan has version %d", row.Run, row.State, row.PlanVersion)
+				}
+				rep := c.run(once)
+				if rep == nil || rep.Status != page.Complete || rep.Generation != 1 {
+					t.Fatalf("the recrawl: %+v", rep)
+				}
+				if row := c.look().Crawl; row.Run != 2 {
+					t.Errorf("the recrawl ends with run %d", row.Run)
+				}
+				c.web.compare()
+			})
+		})
+	}
+}
+
+// killing kills its machine when a change was made.
+type killing struct {
+	cut
+	isLast func(cluster.Change) bool
+	kill   func()
+}
+
+func (e killing) Change(ctx context.Context, s cluster.Session, c cluster.Change) (bool, error) {
+	done, err := e.cut.Change(ctx, s, c)
+	if done && err == nil && e.isLast(c) {
+		e.kill()
+		<-ctx.Done()
+		return false, cluster.ErrAway
+	}
+	return done, err
 }
 
 // A machine that begins a generation while another still writes the report of the one before waits for it.

@@ -53,8 +53,8 @@ func (s *Sweeper) addJob(host string, release func()) {
 }
 
 // addOpenJobs adds the jobs of hosts that an earlier run or machine of this generation did not end.
-func (s *Sweeper) addOpenJobs(isMine func(host string) bool) {
-	for name, value := range s.o.Store.Facts() {
+func (s *Sweeper) addOpenJobs(facts map[string][]byte, isMine func(host string) bool) {
+	for name, value := range facts {
 		if host, ok := strings.CutPrefix(name, factDistrust); ok && isMine(host) &&
 			string(value) == string(digits(s.generation))+notRechecked {
 			s.parts.addRecheck(s.partitionOf(host), 1)

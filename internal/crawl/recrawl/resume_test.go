@@ -208,7 +208,7 @@ func TestRecheckIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else {
-			sw.addOpenJobs(func(string) bool { return true })
+			sw.addOpenJobs(s.Facts(), func(string) bool { return true })
 		}
 		if q.held != 1 {
 			t.Fatalf("%d tokens are out while there is a job", q.held)

@@ -50,9 +50,9 @@ func (s *Sweeper) Opening(p uint8) {
 }
 
 // Opened makes Run queue the visits of a partition that is open here now, unless its facts say that they are queued.
-func (s *Sweeper) Opened(p uint8) {
-	s.addOpenJobs(func(host string) bool { return s.partitionOf(host) == p })
-	swept := bytes.Equal(s.o.Store.Facts()[factPartition+strconv.Itoa(int(p))], s.number)
+func (s *Sweeper) Opened(p uint8, facts map[string][]byte) {
+	s.addOpenJobs(facts, func(host string) bool { return s.partitionOf(host) == p })
+	swept := bytes.Equal(facts[factPartition+strconv.Itoa(int(p))], s.number)
 	s.parts.mu.Lock()
 	defer s.parts.mu.Unlock()
 	s.parts.list[p].open, s.parts.list[p].swept = true, swept

@@ -117,7 +117,7 @@ func (s *Sweeper) Run(ctx context.Context, release func()) error {
 	if s.parts != nil {
 		opened = s.parts.opened
 	} else {
-		s.addOpenJobs(func(string) bool { return true })
+		s.addOpenJobs(s.o.Store.Facts(), func(string) bool { return true })
 		err = s.sweepAll(ctx)
 	}
 	release()

@@ -34,6 +34,11 @@ const (
 	factDistrust = "distrust "
 )
 
+// FactNames are the names of the facts of later visits, or their beginnings.
+func FactNames() []string {
+	return []string{page.FactGeneration, factTerms, factPartition, factDistrust, factReader}
+}
+
 // notRechecked is the suffix of factDistrust's value while the host's other 304s of the generation wait for a re-check.
 const notRechecked = " open"
 
