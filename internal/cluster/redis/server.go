@@ -33,7 +33,7 @@ type loss int
 
 const (
 	lossNothing loss = iota
-	lossSecond
+	lossSeconds
 	lossHalfMinute
 	lossNotKnown
 	lossSinceSnapshot
@@ -43,8 +43,8 @@ const (
 func (l loss) String() string {
 	return [...]string{
 		"appendonly is on with appendfsync always: a crash of the server loses nothing",
-		"appendonly is on with appendfsync everysec: a power failure can lose about the last second, whose pages are " +
-			"then crawled again",
+		"appendonly is on with appendfsync everysec: a power failure, or a crash while the disk is busy, can lose the " +
+			"last two seconds, whose pages are then crawled again",
 		"appendonly is on with appendfsync no: a power failure can lose the last half minute, whose pages are then " +
 			"crawled again",
 		"appendonly is on: what a power failure loses depends on appendfsync, which cannot be read; pages whose " +
@@ -121,7 +121,7 @@ func lossOf(aof bool, fsync, save string) loss {
 	case aof && fsync == "always":
 		return lossNothing
 	case aof && fsync == "everysec":
-		return lossSecond
+		return lossSeconds
 	case aof && fsync == "no":
 		return lossHalfMinute
 	case aof:

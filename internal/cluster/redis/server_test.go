@@ -83,7 +83,7 @@ func next(c *cluster.Claimed, number uint64, body []byte) *cluster.Batch {
 func TestSettings(t *testing.T) {
 	s := private(t)
 	for _, c := range []struct{ appendonly, fsync, save, says string }{
-		{"yes", "always", "", "loses nothing"}, {"yes", "everysec", "", "about the last second"},
+		{"yes", "always", "", "loses nothing"}, {"yes", "everysec", "", "the last two seconds"},
 		{"yes", "no", "", "last half minute"}, {"no", "always", "", "the whole crawl"},
 		{"no", "always", "60 1", "since its last snapshot"},
 	} {
@@ -104,9 +104,9 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A server that is killed has what it acknowledged when it runs again; meanwhile it is away.
+// A server that is killed has what it acknowledged when it runs again, with appendfsync always; meanwhile it is away.
 func TestRestart(t *testing.T) {
-	s := private(t)
+	s := private(t, "--appendfsync", "always")
 	e := open(t, s.URL(0))
 	session := create(t, e)
 	claimed := join(t, e, session, 1)

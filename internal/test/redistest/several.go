@@ -93,25 +93,25 @@ const slots = 16384
 
 // StartCluster makes a Redis Cluster whose masters have equal parts of the slots, each with one replica if that is
 // wanted. A replica takes the place of a master that does not answer for two seconds. With proxied, nodes name the
-// addresses of proxies to their clients. Remove ends it.
-func StartCluster(masters int, replicas, proxied bool) (*Cluster, error) {
+// addresses of proxies to their clients. Settings are as those of Start. Remove ends it.
+func StartCluster(masters int, replicas, proxied bool, settings ...string) (*Cluster, error) {
 	c := &Cluster{}
-	err := c.start(masters, replicas, proxied)
+	err := c.start(masters, replicas, proxied, settings)
 	if err != nil {
 		return nil, errors.Join(err, c.Remove())
 	}
 	return c, nil
 }
 
-func (c *Cluster) start(masters int, replicas, proxied bool) error {
+func (c *Cluster) start(masters int, replicas, proxied bool, settings []string) error {
 	number := masters
 	if replicas {
 		number = 2 * masters
 	}
 	for n := range number {
 		// A replica tries to become master however long it was behind.
-		s, err := start(&Server{bus: 1, settings: []string{"--cluster-node-timeout", "2000",
-			"--cluster-replica-validity-factor", "0", "--cluster-allow-replica-migration", "no"}})
+		s, err := start(&Server{bus: 1, settings: append([]string{"--cluster-node-timeout", "2000",
+			"--cluster-replica-validity-factor", "0", "--cluster-allow-replica-migration", "no"}, settings...)})
 		if err != nil {
 			return err
 		}
