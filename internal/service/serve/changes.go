@@ -26,9 +26,8 @@ import (
 // changesView is what the page of changes shows.
 type changesView struct {
 	crawlFrame
-	Query       map[string]string // change, generation, from
+	Query       map[string]string // change, from
 	Changes     []string
-	Generations []string
 	Counts      *ui.Table // of the last recrawl
 	Fields      *ui.Table
 	Rows        []changeRow
@@ -51,14 +50,11 @@ const shownChanges = 100
 
 func (c *call) showChanges(crawl *service.Crawl) error {
 	v := &changesView{crawlFrame: c.crawlFrame(crawl, "changes", "Changes"),
-		Query: c.values("change", "generation", "from")}
+		Query: c.values("change", "from")}
 	for _, change := range page.Changes() {
 		if change != page.Unchanged {
 			v.Changes = append(v.Changes, change.String())
 		}
-	}
-	for g := crawl.Generation; g > 0 && len(v.Generations) < 50; g-- {
-		v.Generations = append(v.Generations, strconv.FormatUint(uint64(g), 10))
 	}
 	if change := v.Query["change"]; change != "" && !slices.Contains(v.Changes, change) {
 		return refuse(service.ErrInvalid, "There is no such change.")
@@ -111,8 +107,7 @@ func (v *changesView) read(ctx context.Context, f io.ReadSeeker) error {
 		}
 		var l recrawl.Line
 		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil &&
-			slices.Contains([]string{"", l.Change}, v.Query["change"]) &&
-			slices.Contains([]string{"", strconv.FormatUint(uint64(l.Generation), 10)}, v.Query["generation"]) {
+			slices.Contains([]string{"", l.Change}, v.Query["change"]) {
 			if len(v.Rows) == shownChanges {
 				v.Next = address(v.Path+"/changes", v.Query, "from", strconv.FormatInt(at, 10))
 				return nil
