@@ -103,6 +103,10 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
 	t.row("Files", "%s in %s", fileNames(rep.Files, rep.Sitemaps), dir)
 	t.some("Go on with", resumeHint(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0))
+	if rep.Status == page.Failed && rep.Generation == 0 && rep.Cluster == nil && len(rep.BlockedHosts) == 0 &&
+		rep.Outcomes[page.Pending.String()] == 0 {
+		t.row("Try again", "%s, then the same command: nothing is left that resume would fetch", dir.Command("wipe"))
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

@@ -37,6 +37,17 @@ func TestStatusSaysHowToGoOn(t *testing.T) {
 	}
 }
 
+// The closing table of a crawl in which nothing answered says how to begin again, since a resume has nothing to do.
+func TestFailedCrawlSaysHowToTryAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	got := e2e.Run(t, "crawl", "http://"+e2e.ClosedPort(t)+"/", "--ignore-robots", "--max-retries", "0", "--data-dir", dir)
+	want := "mapwright wipe --data-dir " + dir + ", then the same command: nothing is left that resume would fetch"
+	if next := e2e.Field(got.Stdout, "Try again"); got.Code != 1 || next != want {
+		t.Errorf("exit %d, try again %q, want %q", got.Code, next, want)
+	}
+}
+
 // inspect prints what a crawl would record of a page that cannot be fetched, and fails.
 func TestInspectOfAPageThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
