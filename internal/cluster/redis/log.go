@@ -22,6 +22,9 @@ func (e *Engine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch
 	if err == nil && len(r) == 3 { // the answer names a partition that does not fit
 		err = fenceError(s, b, r)
 	}
+	if hasCode(err, []string{outOfMemory}) { // another machine has used what was left since the last beat
+		err = fmt.Errorf("%w: %s", err, pauses)
+	}
 	return e.classify("commit", err, true)
 }
 

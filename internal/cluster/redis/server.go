@@ -206,6 +206,8 @@ const (
 	// fullAt and roomAt are parts of maxmemory in percent. Above the first nothing is committed, until the server has
 	// less than the second. The rest is for beats and takeovers.
 	fullAt, roomAt = 95, 92
+
+	pauses = "the crawl pauses until there is room; raise maxmemory, or delete something"
 )
 
 // memory reads what the server uses that has a crawl, and what it may use, 0 for no limit.
@@ -230,8 +232,7 @@ func (e *Engine) measure(ctx context.Context, id cluster.CrawlID) {
 		e.full.Store(nil)
 		return
 	}
-	text := fmt.Sprintf("the server uses %s of maxmemory %s: the crawl pauses until there is room; raise maxmemory, "+
-		"or delete something", humanize.IBytes(used), humanize.IBytes(most))
+	text := fmt.Sprintf("the server uses %s of maxmemory %s: %s", humanize.IBytes(used), humanize.IBytes(most), pauses)
 	e.full.Store(&text)
 }
 
