@@ -90,6 +90,25 @@ func (j *partsJournal) spread() *partsJournal {
 	return s
 }
 
+// A sharedJournal makes a store a view of a crawl of several machines.
+type sharedJournal struct{ *partsJournal }
+
+func (sharedJournal) View() (crawl [16]byte, run uint64) { return [16]byte{1}, 1 }
+
+// A view answers before it has any record. A crawl that ignores robots.txt asks for origins then.
+func TestViewWithoutRecords(t *testing.T) {
+	o := small()
+	o.Mode = CreateOnly
+	o.Journal = sharedJournal{&partsJournal{parts: map[uint8][]Part{}}}
+	s := open(t, t.TempDir()+"/view", o)
+	if _, known, err := s.Origin(t.Context(), 1, "https://a.example"); known || err != nil {
+		t.Errorf("an origin is known: %v, %v", known, err)
+	}
+	if _, known, err := s.Host(t.Context(), 1); known || err != nil {
+		t.Errorf("a host is known: %v, %v", known, err)
+	}
+}
+
 // TestOtherJournal runs a store on a journal that keeps parts by partition. Another
 // store is made of what it holds, with gaps between the positions.
 func TestOtherJournal(t *testing.T) {

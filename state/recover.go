@@ -201,6 +201,7 @@ func (s *Store) recover() (err error) {
 	if v := s.opts.view(); v != nil {
 		_, s.run = v.View()
 		s.queue.begin(1)
+		s.view.newest.renew(s.view.db) // queries may come before the first record
 		s.found.Took = time.Since(start)
 		return s.view.loadFacts()
 	}
