@@ -87,6 +87,13 @@ func (w *work) done(p uint8) {
 // claim makes this session the owner of those of the partitions that can be claimed, and opens them.
 func (w *work) claim(ctx context.Context, parts []uint8) error {
 	snap, at := w.latest()
+	if snap == nil { // no beat was answered yet: the session has found out by itself that the crawl has ended
+		var err error
+		if snap, err = w.look(ctx, cluster.Known{Plan: w.crawl.PlanVersion}); err != nil {
+			return err
+		}
+		at = time.Now()
+	}
 	claimed, err := ask(ctx, &w.calls, func(ctx context.Context) ([]cluster.Claimed,
 		error) {
 		return w.engine.Claim(ctx, w.id, parts)
