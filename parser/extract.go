@@ -105,29 +105,26 @@ func treeLimit(body []byte) int64 {
 }
 
 // extract runs the extractors over a tree of the page. Their values are allocated one by one and not in the page's
-// arena, because this path is slow anyway. After an error no extractor has values.
-func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+// arena, because this path is slow anyway. Size is how many bytes they have. After an error no extractor has values.
+func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) (size int, err error) {
 	for _, e := range p.opts.Extract {
 		pg.Extracted = append(pg.Extracted, Extraction{Name: e.name})
 	}
 	limit := treeLimit(body)
 	if err := p.trees.Acquire(ctx, limit); err != nil {
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	defer func() { p.trees.Release(limit) }()
 
 	deadline := time.Now().Add(p.opts.ExtractTimeout)
-	root, size, err := htmltree.Parse(bytes.NewReader(body),
+	root, taken, err := htmltree.Parse(bytes.NewReader(body),
 		htmltree.Limits{Bytes: limit, Deadline: deadline, Context: ctx})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// What the tree did not take is free for other pages while the selectors run.
-	p.trees.Release(limit - size)
-	limit = size
+	p.trees.Release(limit - taken)
+	limit = taken
 
 	w := treeWalk{tree: newTree(root), ctx: ctx, deadline: deadline, names: p.names}
 	for i, e := range p.opts.Extract {
@@ -136,12 +133,12 @@ func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
 				pg.Extracted[i].Values = nil
 			}
 			if why := context.Cause(ctx); why != nil {
-				return why
+				return 0, why
 			}
-			return fmt.Errorf("extractor %q: took longer than %v", e.name, p.opts.ExtractTimeout)
+			return 0, fmt.Errorf("extractor %q: took longer than %v", e.name, p.opts.ExtractTimeout)
 		}
 	}
-	return nil
+	return w.extracted, nil
 }
 
 // values collects what an extractor finds.

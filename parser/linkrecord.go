@@ -55,16 +55,40 @@ func (w *walker) setText(i int, text []byte) {
 	}
 }
 
-// charge counts as link text what was added to the arena since it had length before. If that exceeds MaxLinkBytes, it
-// takes the text out of the arena and reports false.
+// charge counts as link text what was added to the arena since it had length before. If that exceeds MaxLinkBytes, or
+// there is no memory for it, it takes the text out of the arena and reports false.
 func (w *walker) charge(before int) bool {
 	n := len(w.arena) - before
-	if w.linkBytes+n > w.parser.opts.MaxLinkBytes {
+	if w.linkBytes+n > w.granted && !w.grow(w.linkBytes+n) {
 		w.arena = w.arena[:before]
 		w.truncated = true
 		return false
 	}
 	w.linkBytes += n
+	return true
+}
+
+const (
+	// freeMemory is how much text of links a page may have without asking Input.Memory. Few pages have more.
+	freeMemory = 256 << 10
+	// linkCopies is how often that text is in memory, measured: in the arena and in the string of the result, and until
+	// they are recorded in what a crawl makes of the links.
+	linkCopies = 5
+)
+
+// grow reports whether link text may take size bytes.
+func (w *walker) grow(size int) bool {
+	most := w.parser.opts.MaxLinkBytes
+	for w.granted < size {
+		more := min(w.granted, most-w.granted)
+		if more == 0 || w.refused != nil {
+			return false
+		}
+		if w.refused = w.in.Memory.Reserve(w.in.Context, int64(linkCopies*more)); w.refused != nil {
+			return false
+		}
+		w.granted += more
+	}
 	return true
 }
 

@@ -146,4 +146,11 @@ type Input struct {
 	// Context ends the work of the extractors, which is the only work that takes
 	// long. Parse then returns the cause. Nil means that nothing ends it.
 	Context context.Context
+
+	// Memory, if it is not nil, is asked before the texts of a page's links or of its extractors take more than 256 KiB,
+	// and again each time that they would take twice as much as was granted. It may wait until there is memory. After
+	// an error Parse keeps no more links, and returns the error.
+	Memory interface {
+		Reserve(ctx context.Context, bytes int64) error
+	}
 }

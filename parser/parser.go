@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -35,10 +36,14 @@ const maxBody = 1 << 30
 
 // Parse reads a page into pg, replacing what it held. An error means that the
 // extractors of Options could not be run: the page is nested too deeply for a tree,
-// or needs too much memory or time for it. Links and facts are there nevertheless.
+// or needs too much memory or time for it. Links and facts are there nevertheless. An error of Input.Memory is returned
+// too.
 func (p *Parser) Parse(pg *Page, in Input) error {
 	if len(in.Body) > maxBody {
 		in.Body = in.Body[:maxBody]
+	}
+	if in.Context == nil {
+		in.Context = context.Background()
 	}
 	w := &pg.walker
 	w.begin(p, in)
@@ -47,11 +52,18 @@ func (p *Parser) Parse(pg *Page, in Input) error {
 	w.finish(pg)
 	pg.ContentHash = xxhash.Sum64(in.Body)
 	pg.Extracted = pg.Extracted[:0]
+	if w.refused != nil {
+		return w.refused
+	}
 	if len(p.opts.Extract) == 0 {
 		return nil
 	}
-	if err := p.extract(in.Context, pg, in.Body); err != nil {
+	size, err := p.extract(in.Context, pg, in.Body)
+	if err != nil {
 		return fmt.Errorf("extract: %w", err)
+	}
+	if in.Memory != nil && size > freeMemory {
+		return in.Memory.Reserve(in.Context, int64(size))
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ type walker struct {
 	scratch   []byte // decoded attribute values of the current tag
 	links     []linkRecord
 	linkBytes int
+	granted   int   // of linkBytes, by Input.Memory
+	refused   error // by Input.Memory
 	linkCount int
 	truncated bool
 	base      URL
@@ -58,6 +60,10 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
 	w.linkBytes, w.linkCount, w.truncated = 0, 0, false
+	w.granted, w.refused = p.opts.MaxLinkBytes, nil
+	if in.Memory != nil {
+		w.granted = min(freeMemory, w.granted)
+	}
 	w.base, w.baseSet, w.isSecure = in.URL, false, in.URL.Scheme() == "https"
 	f := &w.facts
 	*f = facts{

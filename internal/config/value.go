@@ -39,6 +39,16 @@ func number[T int | float64 | time.Duration | int64](p *T, usual, least, most T)
 	return numberValue[T]{p, usual, least, most}
 }
 
+// ParseNumber reads a whole number as settings have it: 1000, 1_000 or 1,000. One that is too large for an int is the
+// largest, and one that is too small is the smallest.
+func ParseNumber(text string) (int, error) {
+	n, err := strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%q is not a whole number", text)
+	}
+	return n, nil
+}
+
 func (v numberValue[T]) Set(text string) error {
 	var n T
 	var err error
@@ -46,12 +56,7 @@ func (v numberValue[T]) Set(text string) error {
 	switch p := any(&n).(type) {
 	case *int:
 		shown = text
-		*p, err = strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
-		if errors.Is(err, strconv.ErrRange) {
-			err = nil // it is the largest or the smallest number then
-		} else if err != nil {
-			err = fmt.Errorf("%q is not a whole number", text)
-		}
+		*p, err = ParseNumber(text)
 	case *float64:
 		if *p, err = strconv.ParseFloat(text, 64); err != nil {
 			err = fmt.Errorf("%q is not a number", text)

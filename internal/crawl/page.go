@@ -27,15 +27,16 @@ import (
 
 // served is the page that a worker serves, with what the steps have found of it so far.
 type served struct {
-	lease  *frontier.Lease
-	link   frontier.Link
-	visit  recrawl.Visit
-	rules  page.Robots     // what robots.txt says of it
-	resp   *fetch.Response // nil if there is none; incomplete after some failures
-	failed error           // why it could not be fetched
-	answer recrawl.Answer
-	skips  scope.Skips
-	result frontier.Result
+	lease   *frontier.Lease
+	link    frontier.Link
+	visit   recrawl.Visit
+	rules   page.Robots     // what robots.txt says of it
+	resp    *fetch.Response // nil if there is none; incomplete after some failures
+	failed  error           // why it could not be fetched
+	answer  recrawl.Answer
+	skips   scope.Skips
+	result  frontier.Result
+	reading *fetch.Response // whose body is being parsed
 	// session is that in which the page was asked for, if the run logs in.
 	session int
 }
@@ -445,6 +446,14 @@ func (w *worker) extendScope(start, target weburl.URL) {
 	}
 }
 
+// Reserve waits for memory that the page needs which is being parsed. It is not one of those parsed at once meanwhile:
+// others that have memory already may need a turn before they can release it.
+func (w *worker) Reserve(ctx context.Context, bytes int64) error {
+	w.parsing.release()
+	err := w.reading.Reserve(ctx, bytes)
+	return errors.Join(err, w.parsing.acquire(context.WithoutCancel(ctx)))
+}
+
 // parse parses a page and takes its facts. In a crawl of several machines it first records that the page is in flight,
 // in case reading it ends the process.
 func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer, resp *fetch.Response) error {
@@ -455,9 +464,10 @@ func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer
 		return err
 	}
 	w.takeBuffer()
+	w.reading = resp
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: l.URL(), Body: resp.Body, Header: resp.Header,
-		Encoding: encodingOf(resp.Charset), Context: ctx})
+		Encoding: encodingOf(resp.Charset), Context: ctx, Memory: w})
 	w.parsing.release()
 	if err != nil && ctx.Err() != nil {
 		return err

@@ -284,7 +284,7 @@ func (r *run) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.store.Counters().Discovered <= smallCrawl {
+	if r.store.Counters().Discovered <= smallCrawl && !r.settings.HasSitemapRules() {
 		defer r.shared.turns.take(ctx)()
 	}
 	return r.o.Outputs.Finish(ctx, &monitor.Ended{

@@ -102,8 +102,8 @@ func mostWorkers() (int, error) {
 }
 
 // turns bounds how many crawls begin, or write small outputs, at the same time. Each of these needs a processor for a
-// moment, and many at once would delay everything else in the process. A large crawl takes no turn for its outputs, so
-// that no other crawl waits for it.
+// moment, and many at once would delay everything else in the process. A large crawl takes no turn for its outputs, and
+// neither does one with expressions for its sitemaps, which may take long: no other crawl waits for them.
 type turns chan struct{}
 
 // smallCrawl is the largest number of found URLs at which a crawl takes a turn for its outputs. They take about a

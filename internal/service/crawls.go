@@ -329,7 +329,7 @@ func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
 				fmt.Sprintf("plan %q does not allow this setting", p.Name)})
 		}
 	}
-	pages, err := strconv.Atoi(strings.Trim(string(asked["max_urls"]), `"`))
+	pages, err := config.ParseNumber(strings.Trim(string(asked["max_urls"]), `"`))
 	if err == nil && p.MaxURLs > 0 && pages > p.MaxURLs && !p.Safe {
 		faults = append(faults, FieldError{"settings.max_urls", "not_permitted",
 			fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", p.Name, p.MaxURLs, pages)})

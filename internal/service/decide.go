@@ -3,7 +3,6 @@ package service
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -147,7 +146,7 @@ func (r *row) beginGeneration(now time.Time) {
 
 // limitInTheWay names the limit that a resumed crawl would reach at once. It is empty if there is none.
 func (r *row) limitInTheWay() string {
-	if pages, _ := strconv.Atoi(r.setting("max-urls")); pages > 0 && r.PagesCounted >= int64(pages) {
+	if pages, _ := config.ParseNumber(r.setting("max-urls")); pages > 0 && r.PagesCounted >= int64(pages) {
 		return "max_urls"
 	}
 	if d, _ := config.ParseDuration(r.setting("duration")); d > 0 && r.elapsed >= d {

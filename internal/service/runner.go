@@ -801,9 +801,10 @@ func (o *Options) hotSetBytes() int {
 	return int(clamp(o.MemoryLimit/int64(o.MaxCrawls)/8, 1<<20, 64<<20))
 }
 
-// What one queued URL and one host take in memory, rounded up.
+// What one queued URL and one host take in memory, rounded up. Most URLs take a quarter of this; hostile sites have
+// some of 2,000 bytes.
 const (
-	bytesPerURL  = 256
+	bytesPerURL  = 1024
 	bytesPerHost = 1024
 	bytesPerKey  = 2 // in the dedup filter
 )

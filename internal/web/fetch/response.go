@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"io"
 	"net/http"
 )
@@ -56,6 +57,7 @@ type Response struct {
 	buffers *buffers
 	buffer  *buffer // Body's memory
 	memory  account // what is charged for this response
+	more    int64   // what Reserve has charged
 	stop    func()  // ends a Stream
 }
 
@@ -71,7 +73,30 @@ func (r *Response) Close() {
 	if r.buffer != nil {
 		r.buffers.put(r.buffer)
 	}
-	r.stop, r.buffer, r.Body, r.Reader = nil, nil, nil, nil
+	if r.more > 0 {
+		r.buffers.budget.release(&r.memory, r.more)
+	}
+	r.stop, r.buffer, r.more, r.Body, r.Reader = nil, nil, 0, nil, nil
+}
+
+// Reserve charges n bytes, which the caller needs for what it has read of the body, to the memory that all large bodies
+// share (Options.MaxMemory). It waits until others have released theirs, or for the end of ctx. Close releases them.
+func (r *Response) Reserve(ctx context.Context, n int64) error {
+	if r.buffers == nil { // not from a Client
+		return nil
+	}
+	for {
+		changed := r.buffers.budget.tryCharge(&r.memory, n)
+		if changed == nil {
+			r.more += n
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // OnClose makes Close call a function, once.

@@ -188,6 +188,49 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	})
 }
 
+// TestReservedMemory checks that what a caller needs for a page it has read is charged like a large body: one page at a
+// time may exceed the budget, others wait until it is closed.
+func TestReservedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 10})
+		pipeTo(t, c, func(c net.Conn) {
+			readRequest(c)
+			_, _ = io.WriteString(c,
+				"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\nx")
+		})
+		var all []*Response
+		for _, host := range []string{"a", "b", "c"} {
+			res, err := get(t, c, "http://"+host+".example/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Close()
+			all = append(all, res)
+		}
+		for range 2 {
+			if err := all[0].Reserve(t.Context(), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.AfterFunc(12*time.Second, all[0].Close)
+		start := time.Now()
+		if err := all[1].Reserve(t.Context(), 100); err != nil || time.Since(start) != 12*time.Second {
+			t.Errorf("reserved after %v, want 12s, error %v", time.Since(start), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := all[2].Reserve(ctx, 100); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("reserved beside the second: error %v", err)
+		}
+		for _, res := range all {
+			res.Close()
+		}
+		if free := c.buffers.budget.free; free != 10 {
+			t.Errorf("%d bytes are free in the end, want 10", free)
+		}
+	})
+}
+
 // TestLargeBodiesOfOtherClients lets two Clients hold as much memory as they get, for hosts that do not go on. The
 // large pages of a third one are read at once all the same, several of them together.
 func TestLargeBodiesOfOtherClients(t *testing.T) {
