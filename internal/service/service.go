@@ -406,11 +406,14 @@ func FromJSON(text string, v any) error {
 	return nil
 }
 
-// NewID makes an id of lower-case letters and digits. An id that is made in a later millisecond is greater.
+// NewID makes an id of lower-case letters and digits. It has the time, to about 15 ns: an id that is made later is greater,
+// and lists that are ordered by it have the order in which things were made.
 func NewID() string {
 	var b [15]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
-	_, _ = rand.Read(b[6:]) // it never fails
+	now := uint64(time.Now().UnixNano())
+	const milli = uint64(time.Millisecond)
+	binary.BigEndian.PutUint64(b[:8], now/milli<<16|now%milli<<16/milli)
+	_, _ = rand.Read(b[8:]) // it never fails
 	return encodeID(b[:])
 }
 
