@@ -179,7 +179,7 @@ func clusterRecrawlUnderKills(t *testing.T, seed uint64) {
 		c.web.move(generation)
 		c.begin(&Recrawl{})
 		c.engine.Fault = unreliable
-		rep := c.run(func(ctx context.Context, m *testMachine) (*report.Report, error) {
+		c.run(func(ctx context.Context, m *testMachine) (*report.Report, error) {
 			mu.Lock()
 			own := rand.New(rand.NewPCG(rng.Uint64(), 3))
 			mu.Unlock()
@@ -194,11 +194,6 @@ func clusterRecrawlUnderKills(t *testing.T, seed uint64) {
 		c.web.dir = newDir(t)
 		c.exportTo(c.web.dir)
 		c.web.compare()
-		for n, p := range c.look().Parts {
-			if rep != nil && !p.Status.Idle { // otherwise it has not closed the partitions
-				t.Errorf("generation %d: partition %d has work left", generation, n)
-			}
-		}
 	}
 }
 

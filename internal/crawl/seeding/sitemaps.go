@@ -14,7 +14,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -81,7 +80,7 @@ type Sitemaps struct {
 	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the
 	// end or after it. In the first case the end puts the sitemap back into the queue, if it needs the voucher. In the
 	// second case the voucher finds what the end has recorded.
-	mu      sync.Mutex
+	mu      lock
 	reading map[weburl.Key]*Reading      // guarded by mu; those leased
 	hosts   map[weburl.HostID]*hostCount // guarded by mu; of sitemaps requested
 	total   int                          // guarded by mu; sitemaps requested in all runs of the crawl
@@ -91,6 +90,13 @@ type Sitemaps struct {
 	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
 	large map[weburl.Key]bool
 }
+
+// lock is a mutex that is held while the store records, which takes as long as the engine of a crawl of several machines
+// is away. Tests with a clock of their own can see that a goroutine waits for a channel, but not for a sync.Mutex.
+type lock chan struct{}
+
+func (l lock) Lock()   { l <- struct{}{} }
+func (l lock) Unlock() { <-l }
 
 // hostCount is how many sitemaps of a host were requested in all runs of the crawl.
 type hostCount struct {
@@ -115,7 +121,8 @@ const (
 func New(o Options) *Sitemaps {
 	o.Limits = o.Limits.withDefaults()
 	s := &Sitemaps{
-		o: o, reading: map[weburl.Key]*Reading{}, hosts: map[weburl.HostID]*hostCount{},
+		mu: make(lock, 1),
+		o:  o, reading: map[weburl.Key]*Reading{}, hosts: map[weburl.HostID]*hostCount{},
 		large:   map[weburl.Key]bool{},
 		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
 	}
