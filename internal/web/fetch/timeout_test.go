@@ -212,7 +212,11 @@ func TestReservedMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.AfterFunc(12*time.Second, all[0].Close)
+		closed := make(chan struct{})
+		time.AfterFunc(12*time.Second, func() {
+			all[0].Close()
+			close(closed)
+		})
 		start := time.Now()
 		if err := all[1].Reserve(t.Context(), 100); err != nil || time.Since(start) != 12*time.Second {
 			t.Errorf("reserved after %v, want 12s, error %v", time.Since(start), err)
@@ -222,6 +226,7 @@ func TestReservedMemory(t *testing.T) {
 		if err := all[2].Reserve(ctx, 100); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("reserved beside the second: error %v", err)
 		}
+		<-closed
 		for _, res := range all {
 			res.Close()
 		}
