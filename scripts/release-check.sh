@@ -105,20 +105,21 @@ for archive in "$out"/*.tar.gz "$out"/*.zip; do
 done
 
 step 'go install of a version'
-# A module proxy in a directory that has this commit as version 0.98.7.
+# A module proxy in a directory that has this commit as a version of its own: Go remembers the files of a version.
+version=0.98.$(git log -1 --format=%ct "$commit")
 proxy=$work/proxy/github.com/mapwright/mapwright/@v
 mkdir -p "$proxy"
-cp go.mod "$proxy/v0.98.7.mod"
-echo '{"Version":"v0.98.7"}' >"$proxy/v0.98.7.info"
-echo v0.98.7 >"$proxy/list"
-git archive --format=zip --prefix=github.com/mapwright/mapwright@v0.98.7/ -o "$proxy/v0.98.7.zip" "$commit" \
+cp go.mod "$proxy/v$version.mod"
+echo "{\"Version\":\"v$version\"}" >"$proxy/v$version.info"
+echo "v$version" >"$proxy/list"
+git archive --format=zip --prefix=github.com/mapwright/mapwright@v$version/ -o "$proxy/v$version.zip" "$commit" \
   -- . ':!examples' ':!bench/peers' # which are modules of their own
 (cd "$work" && GOPROXY=file://$work/proxy,$(go env GOPROXY) GONOSUMDB=github.com/mapwright/* GOFLAGS='-trimpath -pgo=off' \
   GOMODCACHE=$(go env GOMODCACHE) GOBIN=$work/gobin go install github.com/mapwright/mapwright/cmd/mapwright@latest)
-"$work/gobin/mapwright" version | grep -F 'mapwright 0.98.7 '
+"$work/gobin/mapwright" version | grep -F "mapwright $version "
 # The version is not a real one: it does not stay in the cache of modules.
-chmod -R u+w "$(go env GOMODCACHE)/github.com/mapwright/mapwright@v0.98.7"
-rm -rf "$(go env GOMODCACHE)/github.com/mapwright/mapwright@v0.98.7" \
+chmod -R u+w "$(go env GOMODCACHE)/github.com/mapwright/mapwright@v$version"
+rm -rf "$(go env GOMODCACHE)/github.com/mapwright/mapwright@v$version" \
   "$(go env GOMODCACHE)/cache/download/github.com/mapwright/mapwright"
 
 step "done; the release is in bin/release"
