@@ -75,3 +75,29 @@ func TestMemory(t *testing.T) {
 		})
 	}
 }
+
+// The values of extractors are asked for too, if they are large.
+func TestMemoryOfExtractors(t *testing.T) {
+	texts, err := ParseExtractor("texts=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Options{Extract: []Extractor{texts}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ count, granted int64 }{{10, 0}, {200, 200 * 4000}} {
+		body := strings.Repeat("<p>"+strings.Repeat("x", 4000)+"</p>", int(test.count))
+		for limit, want := range map[int64]error{1 << 30: nil, test.granted - 1: errEmpty} {
+			if test.granted == 0 {
+				want = nil
+			}
+			memory := &purse{limit: limit}
+			err := p.Parse(new(Page), Input{URL: canonical(t, home), Body: []byte(body), Memory: memory})
+			if !errors.Is(err, want) || want == nil && memory.granted != test.granted {
+				t.Errorf("%d values with a limit of %d: %d bytes are granted, want %d, error %v", test.count, limit,
+					memory.granted, test.granted, err)
+			}
+		}
+	}
+}

@@ -70,8 +70,8 @@ func newNames(ids bool) *names {
 		"alt": attrAlt, "color": attrFont, "content": attrContent, "data": attrData, "data-src": attrData,
 		"encoding": attrEncoding, "face": attrFont,
 		"href": attrHref, "hreflang": attrHreflang, "http-equiv": attrHTTPEquiv, "id": attrID, "lang": attrLang,
-		"name": attrNamed, "poster": attrPoster, "property": attrProperty, "rel": attrRel, "shadowrootmode": attrShadowRootMode,
-		"size": attrFont, "src": attrSrc, "srcset": attrSrcset, "type": attrType,
+		"name": attrNamed, "poster": attrPoster, "property": attrProperty, "rel": attrRel,
+		"shadowrootmode": attrShadowRootMode, "size": attrFont, "src": attrSrc, "srcset": attrSrcset, "type": attrType,
 	} {
 		n.attrs.add(name, uint16(a))
 	}

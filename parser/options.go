@@ -147,9 +147,9 @@ type Input struct {
 	// long. Parse then returns the cause. Nil means that nothing ends it.
 	Context context.Context
 
-	// Memory, if it is not nil, is asked before the texts of a page's links or of its extractors take more than 256 KiB,
-	// and again each time that they would take twice as much as was granted. It may wait until there is memory. After
-	// an error Parse keeps no more links, and returns the error.
+	// Memory, if it is not nil, is asked before the texts of a page's links take more than 256 KiB, and again each time
+	// that they would exceed what was granted. It is also asked for the values of extractors if they have more than
+	// 256 KiB. It may wait until there is memory. After an error Parse keeps no more links, and returns the error.
 	Memory interface {
 		Reserve(ctx context.Context, bytes int64) error
 	}

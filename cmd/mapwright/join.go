@@ -347,8 +347,8 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 // planRecrawl puts another generation into the plan of a crawl that has ended.
 func (m *machine) planRecrawl(plan *datadir.Plan, row *cluster.Crawl) error {
 	if row.State != cluster.Finished {
-		return refusal(fmt.Errorf("crawl %s %w: it is not finished; 'mapwright join --name %s' goes on with it", row.Name,
-			crawl.ErrNotAgain, row.Name))
+		return refusal(fmt.Errorf("crawl %s %w: it is not finished; 'mapwright join --name %s' goes on with it",
+			row.Name, crawl.ErrNotAgain, row.Name))
 	}
 	err := crawl.PlanRecrawl(plan, m.again, row.Run, row.Used, row.Reason == session.ReasonFailed)
 	if err != nil {
@@ -357,8 +357,8 @@ func (m *machine) planRecrawl(plan *datadir.Plan, row *cluster.Crawl) error {
 	return nil
 }
 
-// loadResumed lays flags over the stored settings of a crawl of several machines, which has had so many runs. It returns
-// the settings, and the plan and the page limit that the next run stores in the engine.
+// loadResumed lays flags over the stored settings of a crawl of several machines, which has had so many runs. It
+// returns the settings, and the plan and the page limit that the next run stores in the engine.
 func (c *command) loadResumed(plan *datadir.Plan, runs uint64) (*config.Loaded, *session.Resume, error) {
 	loaded, err := c.loadRun(plan.Settings, false)
 	if err != nil {

@@ -111,8 +111,8 @@ func (r *run) joinCluster() {
 	r.limits.duration.Store(0) // the session keeps the time limit of all machines
 }
 
-// facts are those of the crawl as a whole. In a crawl of several machines they are in the plan: a machine must know them
-// before it opens a partition.
+// facts are those of the crawl as a whole. In a crawl of several machines they are in the plan: a machine must know
+// them before it opens a partition.
 func (r *run) facts() map[string][]byte {
 	if r.o.Cluster == nil {
 		return r.store.Facts()

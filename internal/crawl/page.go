@@ -446,8 +446,8 @@ func (w *worker) extendScope(start, target weburl.URL) {
 	}
 }
 
-// Reserve waits for memory that the page needs which is being parsed. It is not one of those parsed at once meanwhile:
-// others that have memory already may need a turn before they can release it.
+// Reserve waits for memory for the page that is being parsed. Meanwhile the page does not count among those that are
+// parsed at once: a page that has memory may have to wait for its turn to be parsed before it can release it.
 func (w *worker) Reserve(ctx context.Context, bytes int64) error {
 	w.parsing.release()
 	err := w.reading.Reserve(ctx, bytes)

@@ -120,8 +120,8 @@ func (r *run) govern() {
 }
 
 // usualLatency is how long it takes in a crawl of several machines until a record is durable, if the engine has nothing
-// else to do. The first record of a batch waits for others, and for the commit of the batch before if that takes longer;
-// then the batch is committed.
+// else to do. The first record of a batch waits for others, and for the commit of the batch before if that takes
+// longer. Then the batch is committed.
 func usualLatency(commit time.Duration) time.Duration { return max(clusterBatch, commit) + commit }
 
 // holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was

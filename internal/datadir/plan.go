@@ -30,8 +30,8 @@ type Plan struct {
 	Checksum   string          `json:"checksum,omitempty"` // of the other fields, by sum
 }
 
-// PlanGeneration is the generation of a crawl of several machines, after the first. All of them must know it before they
-// have read a log. A crawl of one machine has it in its store.
+// PlanGeneration is the generation of a crawl of several machines, after the first. All of them must know it before
+// they have read a log. A crawl of one machine has it in its store.
 type PlanGeneration struct {
 	Run    uint64            `json:"run"`     // the first run of the generation
 	UsedMS int64             `json:"used_ms"` // how long the generations before took

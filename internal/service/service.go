@@ -406,8 +406,8 @@ func FromJSON(text string, v any) error {
 	return nil
 }
 
-// NewID makes an id of lower-case letters and digits. It has the time, to about 15 ns: an id that is made later is greater,
-// and lists that are ordered by it have the order in which things were made.
+// NewID makes an id of lower-case letters and digits. It begins with the time, to about 15 ns. So an id that is made
+// later is greater, and lists that are ordered by it have the order in which things were made.
 func NewID() string {
 	var b [15]byte
 	now := uint64(time.Now().UnixNano())

@@ -85,7 +85,7 @@ type Store struct {
 	settings uint64 // record that holds delay and inactive; zero if none does
 	err      error  // why the store failed, for good
 	closing  bool   // no call commits any more, but the cleaner may
-	ended    bool   // nobody commits any more
+	ended    bool   // nothing is committed any more
 }
 
 // batch is records on their way to the log.

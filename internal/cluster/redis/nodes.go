@@ -93,9 +93,9 @@ func (n *nodes) setHosts(found []string) {
 
 // atOwner calls fn with a connection to the node of a Redis Cluster that has a key.
 //
-// A node that answers ASK is handing the slot over, key by key. That answer is not followed: a script would see the part
-// of a crawl that has arrived at the other node, and take the rest for lost. All calls get it as long as the slot moves,
-// because KEYS[1] is the name of no key; so the crawl waits until the slot is at one node.
+// A node that answers ASK is handing the slot over, key by key. That answer is not followed: a script would see the
+// part of a crawl that has arrived at the other node, and take the rest for lost. All calls get it as long as the slot
+// moves, because KEYS[1] is the name of no key. So the crawl waits until the slot is at one node.
 func (c *client) atOwner(ctx context.Context, key string, fn func(driver.ConnWithContext) (any, error)) (any, error) {
 	slot := slotOf(key)
 	for redirects := 0; ; redirects++ {

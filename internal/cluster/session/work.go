@@ -461,8 +461,8 @@ func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
 }
 
 // status is the status of a partition, as it is reported to the engine. All records of the partition must be applied.
-// Least is the least depth of what this machine has to do, which is not more than that of the partition. Visits that are
-// pending can have any depth.
+// Least is the least depth of what this machine has to do, which is not more than that of the partition. Visits that
+// are pending can have any depth.
 func (l *Local) status(p uint8, s frontier.PartitionStatus, least int, pending bool) cluster.PartStatus {
 	status := cluster.PartStatus{Idle: s.Live == 0 && !pending, Busy: uint32(s.Leases), Least: uint32(max(0, least))}
 	setCounters(&status, l.counters(p))

@@ -52,7 +52,8 @@ func (r *Rules) Wider(before *Rules) []Reason {
 	add(OutOfScope, checks || reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
 	add(Excluded, !containsAll(r.Exclude, before.Exclude))
 	add(NotIncluded, admitsMore(r.Include, before.Include))
-	add(ByExtension, r.CheckAssets && (more || !before.CheckAssets) || !containsAll(r.SkipExtensions, before.SkipExtensions))
+	add(ByExtension, r.CheckAssets && (more || !before.CheckAssets) ||
+		!containsAll(r.SkipExtensions, before.SkipExtensions))
 	add(TooDeep, checks || before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
 	add(NotFollowed, checks || r.FollowNofollow && !before.FollowNofollow)
 	add(OlderThan, before.Since != "" && isEarlier(r.Since, before.Since))

@@ -91,8 +91,9 @@ type Sitemaps struct {
 	large map[weburl.Key]bool
 }
 
-// lock is a mutex that is held while the store records, which takes as long as the engine of a crawl of several machines
-// is away. Tests with a clock of their own can see that a goroutine waits for a channel, but not for a sync.Mutex.
+// lock is a mutex that is held while the store records. In a crawl of several machines that takes as long as the engine
+// is away. It is a channel because of tests that run in testing/synctest: their clock stands still while a goroutine
+// waits for a sync.Mutex.
 type lock chan struct{}
 
 func (l lock) Lock()   { l <- struct{}{} }

@@ -86,7 +86,7 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 }
 
 // hides reports whether a site has a cookie of this name that an http URL does not get. Such a URL may not replace it,
-// or whoever changes an answer on its way could end a session.
+// or an attacker who changes an answer on its way could end a session.
 func (s *siteCookies) hides(u weburl.URL, name string) bool {
 	if u.Scheme() == "https" {
 		return false

@@ -66,7 +66,7 @@ func TestClusterFullMemory(t *testing.T) {
 	oneAtATime(t, web)
 }
 
-// A replica takes the place of a server that is killed, while machines work, and nobody helps. What the replica did not
+// A replica takes the place of a server that is killed, while machines work, without help. What the replica did not
 // have is crawled again. The server comes back as a replica.
 func TestClusterReplicaTakesOver(t *testing.T) {
 	onlyRedis(t)
