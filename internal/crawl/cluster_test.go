@@ -914,3 +914,58 @@ func TestClusterEndIsNotLate(t *testing.T) {
 		})
 	}
 }
+
+// A farEngine answers a commit after some time, whatever it has to do.
+type farEngine struct {
+	cluster.Engine
+	way time.Duration
+}
+
+func (e farEngine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch) error {
+	time.Sleep(e.way / 2)
+	err := e.Engine.Commit(ctx, s, b)
+	time.Sleep(e.way / 2)
+	return err
+}
+
+// messages counts what is logged, by message.
+type messages struct {
+	slog.Handler
+	mu     sync.Mutex
+	counts map[string]int // guarded by mu
+}
+
+func (h *messages) Handle(ctx context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[r.Message]++
+	return h.Handler.Handle(ctx, r)
+}
+
+// The way to the engine is not taken for slow commits, at least as long as it is below the bound of what counts as way.
+// What is beyond is slow.
+func TestClusterFarEngine(t *testing.T) {
+	for _, test := range []struct {
+		way  time.Duration
+		slow bool
+	}{{150 * time.Millisecond, false}, {450 * time.Millisecond, false}, {2 * time.Second, true}} {
+		t.Run(test.way.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				web := newMemoryWeb(t, clusterWeb())
+				s := clusterSettings(web.Server)
+				want := web.alone(s)
+				m := newTestCluster(t, web, s, web.StartURLs()...).machine()
+				m.engine = farEngine{m.engine, test.way}
+				said := &messages{Handler: m.log.Handler(), counts: map[string]int{}}
+				m.log = slog.New(said)
+				if _, err := m.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				compareRows(t, "an engine that is far away", rows(t, m.dir), want)
+				if n := said.counts["commits are slow: fewer workers"]; n > 0 != test.slow {
+					t.Errorf("the machine has shrunk its workers %d times", n)
+				}
+			})
+		})
+	}
+}

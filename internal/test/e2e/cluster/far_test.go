@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
-// An engine that is 50 ms away works with the usual settings: nothing is lost, and the governor does not take the way
-// for slow commits.
+// An engine that is 50 ms away works with the usual settings. That the governor does not take the way for slow commits is
+// in a test of package crawl, with a clock of its own: on a busy machine commits are slow.
 func TestClusterFarEngine(t *testing.T) {
 	t.Parallel()
 	cfg := testweb.Config{Seed: 3, Hosts: 60, Pages: size(50, 200), Links: 12, CrossHost: 0.3, PageSize: 2000,
@@ -42,10 +41,5 @@ func TestClusterFarEngine(t *testing.T) {
 	got := f.export()
 	got.same(t, &want)
 	e2e.AskedOnce(t, web)
-	for n, m := range f.machines {
-		if text := m.Err.String(); strings.Contains(text, "commits are slow") {
-			t.Errorf("machine %d takes the way to the engine for slow commits: %s", n, text)
-		}
-	}
 	t.Logf("%d URLs in %v", final.URLs, took.Round(time.Millisecond))
 }
