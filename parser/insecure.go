@@ -29,10 +29,11 @@ func (w *walker) loadsSet() {
 // resolved.
 func (w *walker) noteInsecure(address []byte) {
 	f := &w.facts
-	if len(f.insecure) >= maxInsecure || len(address) > maxHref || len(trimSpace(address)) == 0 ||
+	if len(f.insecure) >= maxInsecure || f.loaded >= maxLoaded || len(address) > maxHref || len(trimSpace(address)) == 0 ||
 		!hasScheme(address, "http") && w.base.Scheme() != "http" {
 		return
 	}
+	f.loaded++
 	u, err := w.base.Resolve(string(address))
 	if err == nil && u.Scheme() == "http" && !slices.Contains(f.insecure, u.String()) {
 		f.insecure = append(f.insecure, u.String())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // brief writes a link as kind, href, URL and what else there is to it.
@@ -133,6 +135,17 @@ func TestLinkLimits(t *testing.T) {
 	}
 	if kept == 50 || !pg.Truncated {
 		t.Errorf("%d URLs of more than 5,000 bytes in 10,000", kept)
+	}
+
+	// Parameters that are removed cost what they cost, although nothing of them is kept, and no link after that is read.
+	params, err := weburl.NewParams([]string{"a*"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "<base href='/?" + strings.Repeat("a&", 2000) + "'>"
+	pg = read(t, Options{MaxLinkBytes: 10_000, Params: params}, base+strings.Repeat("<a href>", 50)+"<a href=/x>")
+	if len(pg.Links) != 3 || !pg.Truncated || pg.LinkCount != 51 || pg.Links[0].URL.String() != "https://example.com/" {
+		t.Errorf("%d links of %d, truncated %v", len(pg.Links), pg.LinkCount, pg.Truncated)
 	}
 
 	long := strings.Repeat("é", 10_000)

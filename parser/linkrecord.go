@@ -21,7 +21,7 @@ func (w *walker) addLink(kind Kind, href, rel []byte) int {
 	if kind < KindImage {
 		w.linkCount++
 	}
-	if len(w.links) >= w.parser.opts.MaxLinks {
+	if len(w.links) >= w.parser.opts.MaxLinks || w.full {
 		w.truncated = true
 		return -1
 	}
@@ -40,6 +40,7 @@ func (w *walker) addLink(kind Kind, href, rel []byte) int {
 		r.noFollow = hasToken(rel, "nofollow")
 	}
 	if !w.charge(before) {
+		w.full = true
 		return -1
 	}
 	w.links = append(w.links, r)
@@ -92,7 +93,8 @@ func (w *walker) grow(size int) bool {
 	return true
 }
 
-// resolve finds the link's canonical URL from its href.
+// resolve finds the link's canonical URL from its href. A long base makes much of a short href, of which the removal of
+// parameters may leave little: so what is resolved has the bound of what is kept.
 func (w *walker) resolve(r *linkRecord, href []byte) {
 	base := w.base
 	if r.kind == KindHeader {
@@ -105,6 +107,8 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	out, outline, err := base.AppendResolve(w.arena, href)
 	switch {
 	case err == nil:
+		w.resolved += len(out) - before
+		w.full = w.full || w.resolved > w.parser.opts.MaxLinkBytes
 		if p := w.parser.opts.Params; p != nil && r.kind < KindImage {
 			out = out[:before+len(p.TrimBytes(out[before:], outline))]
 		}
@@ -145,8 +149,12 @@ func (w *walker) setBase(href []byte) {
 			continue
 		}
 		before := len(w.arena)
-		w.resolve(r, r.href.of(w.arena))
-		if !w.charge(before) {
+		if !w.full {
+			w.resolve(r, r.href.of(w.arena))
+			w.full = !w.charge(before) || w.full
+		}
+		if w.full {
+			w.arena, w.truncated = w.arena[:before], true
 			r.url, r.fault = span{}, FaultTooLong
 		}
 	}

@@ -125,6 +125,7 @@ const (
 	maxProperty    = 1024
 	maxDates       = 32 // that are looked at
 	maxInsecure    = 10
+	maxLoaded      = 1000 // addresses of what a page loads that are looked at
 	maxIDs         = 10_000
 )
 
@@ -141,6 +142,7 @@ type facts struct {
 	titleSet                         bool
 	h1Count                          int
 	insecure                         []string
+	loaded                           int // addresses that were resolved for it
 	ids                              []uint32
 	languageRank                     uint8 // how good the source of language is
 	canonical                        int   // -1 if there is none

@@ -273,7 +273,9 @@ func TestHeadingsAreCounted(t *testing.T) {
 }
 
 func TestInsecureContent(t *testing.T) {
+	many := strings.Repeat("<img src=http://a.example/1>", maxLoaded)
 	for body, want := range map[string][]string{
+		many + "<img src=http://a.example/2>":                                                                           {"http://a.example/1"}, // work on a page has a bound
 		`<script src="http://a.example/x.js"></script><script src="/y.js"></script>`:                                    {"http://a.example/x.js"},
 		`<link rel="stylesheet" href="HTTP://a.example/x.css"><link rel="canonical" href="http://example.com/">`:        {"http://a.example/x.css"},
 		`<img src=" http://a.example/1.png"><img src="http://a.example/1.png"><img src="//a.example/2.png">`:            {"http://a.example/1.png"},

@@ -29,6 +29,8 @@ type walker struct {
 	scratch   []byte // decoded attribute values of the current tag
 	links     []linkRecord
 	linkBytes int
+	resolved  int   // bytes of their URLs, before parameters are removed
+	full      bool  // no link is resolved any more
 	granted   int   // of linkBytes, by Input.Memory
 	refused   error // by Input.Memory
 	linkCount int
@@ -60,6 +62,7 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
 	w.linkBytes, w.linkCount, w.truncated = 0, 0, false
+	w.resolved, w.full = 0, false
 	w.granted, w.refused = p.opts.MaxLinkBytes, nil
 	if in.Memory != nil {
 		w.granted = min(freeMemory, w.granted)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -22,7 +23,7 @@ type Params struct {
 // names is a set of parameter names. Those that end in a star stand for all names with this beginning.
 type names struct {
 	exact    map[string]bool
-	prefixes []string
+	prefixes []string // sorted; none begins with another
 }
 
 // NewParams makes Params that remove the parameters named by ignore and, if only is not empty, those that only does not
@@ -48,6 +49,7 @@ func NewParams(ignore, only []string) (*Params, error) {
 				list.into.exact[text] = true
 			}
 		}
+		list.into.sort()
 	}
 	return p, nil
 }
@@ -70,16 +72,26 @@ func CheckParam(text string) error {
 	return nil
 }
 
+// sort puts the prefixes in order, without those that begin with another one: they come right after it.
+func (n *names) sort() {
+	slices.Sort(n.prefixes)
+	kept := n.prefixes[:0]
+	for _, p := range n.prefixes {
+		if len(kept) == 0 || !strings.HasPrefix(p, kept[len(kept)-1]) {
+			kept = append(kept, p)
+		}
+	}
+	n.prefixes = kept
+}
+
+// has reports whether the name is in the set. Between a prefix and a name that begins with it there are only others that
+// begin with it, so the last prefix that is not after the name is the only one that can be its beginning.
 func (n *names) has(name string) bool {
 	if n.exact[name] {
 		return true
 	}
-	for _, p := range n.prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	i, same := slices.BinarySearch(n.prefixes, name)
+	return same || i > 0 && strings.HasPrefix(name, n.prefixes[i-1])
 }
 
 // removes reports whether a parameter, with its value, is removed.

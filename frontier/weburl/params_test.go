@@ -1,6 +1,7 @@
 package weburl
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,21 @@ func TestTrimProperties(t *testing.T) {
 		}
 		if parsed, err := Parse(want.String()); err != nil || parsed != want {
 			t.Fatalf("%s becomes %+v, which reads as %+v, %v", raw, want, parsed, err)
+		}
+	})
+}
+
+// Names are found as if each prefix were tried.
+func TestPrefixesOfParams(t *testing.T) {
+	name := rapid.StringMatching("[abc]{0,4}")
+	rapid.Check(t, func(t *rapid.T) {
+		prefixes := rapid.SliceOfN(name, 0, 8).Draw(t, "prefixes")
+		n := names{prefixes: slices.Clone(prefixes)}
+		n.sort()
+		got := name.Draw(t, "name")
+		want := slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(got, p) })
+		if n.has(got) != want {
+			t.Fatalf("%q begins with one of %q: %v, want %v", got, prefixes, !want, want)
 		}
 	})
 }
