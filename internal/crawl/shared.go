@@ -70,7 +70,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 	}
 	sockets = max(2, sockets-o.OtherSockets)
 	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), treeMemory: o.TreeMemory,
-		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)),
+		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt), !o.OneCrawl),
 		turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})

@@ -16,31 +16,33 @@ import (
 
 // Gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the
 // process ends while a page is alone, that page is the cause. While leases wait, accounts take turns, and the crawls of
-// an account take turns among each other.
+// an account take turns among each other. A lease may be served for half an hour, so turns are not enough: if the gate
+// is shared, an account has at most three times as many places as are then left free, and one in any case.
 type Gate struct {
 	// indexes is a semaphore. A public index that is asked about a domain holds weight 1, and a page that is tried
 	// alone holds all of it. An index can take minutes. So the page waits for indexes first, and leases are served
 	// meanwhile.
 	indexes *semaphore.Weighted
 	most    int
+	shared  bool
 
 	mu       sync.Mutex
 	free     int                 // guarded by mu
 	alone    []waiter            // guarded by mu; pages that are to be tried alone, which go before all leases
 	turns    []*account          // guarded by mu; accounts with leases that wait; the first has the next turn
-	accounts map[string]*account // guarded by mu; those in turns, by name
+	accounts map[string]*account // guarded by mu; all that ever joined, by name
 }
 
-// account has the crawls of one account whose leases wait. It is guarded by the gate's lock.
+// account is guarded by the gate's lock.
 type account struct {
-	name  string
-	turns []*Party // with leases that wait; the first has the next turn
+	held  int      // leases that are served, but those of pages that are tried alone
+	turns []*Party // crawls with leases that wait; the first has the next turn
 }
 
 // Party is one crawl at the gate.
 type Party struct {
 	gate    *Gate
-	account string
+	account *account
 	queue   []waiter // guarded by the gate's lock; first in, first out
 }
 
@@ -49,13 +51,23 @@ type waiter chan struct{}
 
 const allIndexes = math.MaxInt64
 
-// New makes a gate for a number of leases.
-func New(most int) *Gate {
-	return &Gate{indexes: semaphore.NewWeighted(allIndexes), most: most, free: most, accounts: map[string]*account{}}
+// New makes a gate for a number of leases. If it is shared, no account gets all places.
+func New(most int, shared bool) *Gate {
+	return &Gate{indexes: semaphore.NewWeighted(allIndexes), most: most, shared: shared, free: most,
+		accounts: map[string]*account{}}
 }
 
 // Join makes a crawl of an account take part.
-func (g *Gate) Join(account string) *Party { return &Party{gate: g, account: account} }
+func (g *Gate) Join(name string) *Party {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.accounts[name]
+	if a == nil {
+		a = &account{}
+		g.accounts[name] = a
+	}
+	return &Party{gate: g, account: a}
+}
 
 // Enter waits until a lease may be served. The caller then calls Leave, unless Enter returns an error. That is always
 // the error of ctx.
@@ -64,22 +76,25 @@ func (p *Party) Enter(ctx context.Context, alone bool) error {
 		return err
 	}
 	if alone {
-		return p.gate.enterAlone(ctx)
+		return p.enterAlone(ctx)
 	}
 	g := p.gate
 	g.mu.Lock()
-	if g.free > 0 && len(g.turns) == 0 && len(g.alone) == 0 {
+	if len(g.turns) == 0 && len(g.alone) == 0 && g.hasRoomLocked(p.account) {
 		g.free--
+		p.account.held++
 		g.mu.Unlock()
 		return nil
 	}
 	w := make(waiter)
 	p.waitLocked(w)
+	g.admitLocked() // those before it may have to wait for places of their account
 	g.mu.Unlock()
-	return g.await(ctx, w, false, &p.queue)
+	return p.await(ctx, w, false, &p.queue)
 }
 
-func (g *Gate) enterAlone(ctx context.Context) error {
+func (p *Party) enterAlone(ctx context.Context) error {
+	g := p.gate
 	if err := g.indexes.Acquire(ctx, allIndexes); err != nil {
 		return err
 	}
@@ -88,7 +103,7 @@ func (g *Gate) enterAlone(ctx context.Context) error {
 	g.alone = append(g.alone, w)
 	g.admitLocked()
 	g.mu.Unlock()
-	err := g.await(ctx, w, true, &g.alone)
+	err := p.await(ctx, w, true, &g.alone)
 	if err != nil {
 		g.indexes.Release(allIndexes)
 	}
@@ -96,7 +111,8 @@ func (g *Gate) enterAlone(ctx context.Context) error {
 }
 
 // await waits for a waiter's turn. If ctx ends first, the waiter is taken out of its queue.
-func (g *Gate) await(ctx context.Context, w waiter, alone bool, queue *[]waiter) error {
+func (p *Party) await(ctx context.Context, w waiter, alone bool, queue *[]waiter) error {
+	g := p.gate
 	select {
 	case <-w:
 		return nil
@@ -106,7 +122,7 @@ func (g *Gate) await(ctx context.Context, w waiter, alone bool, queue *[]waiter)
 	defer g.mu.Unlock()
 	select {
 	case <-w: // its turn came at the same moment
-		g.releaseLocked(alone)
+		p.releaseLocked(alone)
 	default:
 		*queue = slices.DeleteFunc(*queue, func(other waiter) bool { return other == w })
 		g.admitLocked()
@@ -116,41 +132,41 @@ func (g *Gate) await(ctx context.Context, w waiter, alone bool, queue *[]waiter)
 
 // waitLocked puts a waiter into its crawl's queue, and the crawl and its account among those that take turns.
 func (p *Party) waitLocked(w waiter) {
-	g := p.gate
+	g, a := p.gate, p.account
 	p.queue = append(p.queue, w)
-	if len(p.queue) > 1 {
-		return
+	if slices.Contains(a.turns, p) {
+		return // others of it wait, or gave up before their turn
 	}
-	a := g.accounts[p.account]
-	if a == nil {
-		a = &account{name: p.account}
-		g.accounts[p.account] = a
+	if a.turns = append(a.turns, p); len(a.turns) == 1 {
 		g.turns = append(g.turns, a)
 	}
-	if slices.Contains(a.turns, p) {
-		return // its earlier waiters gave up, and it still stands in the turns
-	}
-	a.turns = append(a.turns, p)
 }
 
 // Leave ends what Enter began.
 func (p *Party) Leave(alone bool) {
 	g := p.gate
 	g.mu.Lock()
-	g.releaseLocked(alone)
+	p.releaseLocked(alone)
 	g.mu.Unlock()
 	if alone {
 		g.indexes.Release(allIndexes)
 	}
 }
 
-func (g *Gate) releaseLocked(alone bool) {
+func (p *Party) releaseLocked(alone bool) {
+	g := p.gate
 	if alone {
 		g.free = g.most
 	} else {
 		g.free++
+		p.account.held--
 	}
 	g.admitLocked()
+}
+
+// hasRoomLocked reports whether an account may have one more place.
+func (g *Gate) hasRoomLocked(a *account) bool {
+	return g.free > 0 && (!g.shared || a.held == 0 || a.held/3 < g.free-1)
 }
 
 // admitLocked admits those whose turn it is, as long as there is room. A page that is to be tried alone waits until
@@ -165,44 +181,48 @@ func (g *Gate) admitLocked() {
 		}
 		return
 	}
-	for g.free > 0 {
-		w := g.nextLocked()
-		if w == nil {
-			return
-		}
-		g.free--
+	for w := g.nextLocked(); w != nil; w = g.nextLocked() {
 		close(w)
 	}
 }
 
-// nextLocked takes the waiter whose turn it is. Its crawl and its account go to the end of their turns, or out of them
-// if nothing of them waits any more.
+// nextLocked gives a place to the waiter whose turn it is, of the first account that has room. Its crawl and its account
+// go to the end of their turns, or out of them if nothing of them waits any more.
 func (g *Gate) nextLocked() waiter {
-	for len(g.turns) > 0 {
-		a := g.turns[0]
-		g.turns = g.turns[1:]
-		var w waiter
-		for w == nil && len(a.turns) > 0 {
-			p := a.turns[0]
-			a.turns = a.turns[1:]
-			if len(p.queue) == 0 {
-				continue
-			}
-			w, p.queue = p.queue[0], p.queue[1:]
-			if len(p.queue) > 0 {
-				a.turns = append(a.turns, p)
-			}
+	for i := 0; i < len(g.turns); {
+		a := g.turns[i]
+		if !g.hasRoomLocked(a) {
+			i++
+			continue
 		}
+		g.turns = slices.Delete(g.turns, i, i+1)
+		w := a.next()
 		if len(a.turns) > 0 {
 			g.turns = append(g.turns, a)
-		} else {
-			delete(g.accounts, a.name)
 		}
 		if w != nil {
+			g.free--
+			a.held++
 			return w
 		}
 	}
 	return nil
+}
+
+// next takes the waiter whose turn it is, nil if none waits.
+func (a *account) next() (w waiter) {
+	for w == nil && len(a.turns) > 0 {
+		p := a.turns[0]
+		a.turns = a.turns[1:]
+		if len(p.queue) == 0 {
+			continue
+		}
+		w, p.queue = p.queue[0], p.queue[1:]
+		if len(p.queue) > 0 {
+			a.turns = append(a.turns, p)
+		}
+	}
+	return w
 }
 
 // EnterIndex waits until a public index may be asked. The caller then calls LeaveIndex, unless EnterIndex returns an

@@ -16,7 +16,7 @@ import (
 // that stops waiting lets them go on.
 func TestAloneGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(math.MaxInt)
+		g := New(math.MaxInt, true)
 		p := g.Join("a")
 		if err := g.EnterIndex(t.Context()); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestAloneGate(t *testing.T) {
 // has waiting.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(1)
+		g := New(1, true)
 		holder := g.Join("holder")
 		if err := holder.Enter(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestOneHugeCrawl(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			const crawls, places = 50, 8
-			g := New(places)
+			g := New(places, false)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			var served [crawls]atomic.Int64
@@ -155,10 +155,59 @@ func TestOneHugeCrawl(t *testing.T) {
 	}
 }
 
+// An account that keeps its places leaves some for others, who do the same.
+func TestKeptPlaces(t *testing.T) {
+	for _, c := range []struct {
+		most   int
+		shared bool
+		want   []int // places of the first, second and third account
+	}{
+		{512, true, []int{384, 96, 24}},
+		{8, true, []int{6, 1, 1}},
+		{4, true, []int{3, 1, 0}},
+		{2, true, []int{1, 1, 0}},
+		{1, true, []int{1, 0, 0}},
+		{8, false, []int{8, 0, 0}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := New(c.most, c.shared)
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for i, want := range c.want {
+				p := g.Join(fmt.Sprint(i))
+				var held atomic.Int64
+				for range c.most + 1 {
+					all.Go(func() {
+						if p.Enter(ctx, false) == nil {
+							held.Add(1)
+							<-ctx.Done()
+							p.Leave(false)
+						}
+					})
+				}
+				synctest.Wait()
+				if held.Load() != int64(want) {
+					t.Errorf("of %d places, shared %v, account %d has %d, want %d", c.most, c.shared, i, held.Load(), want)
+				}
+			}
+			stop()
+			all.Wait()
+			if g.free != c.most {
+				t.Errorf("%d of %d places are free", g.free, c.most)
+			}
+			for name, a := range g.accounts {
+				if a.held != 0 {
+					t.Errorf("account %s has %d places", name, a.held)
+				}
+			}
+		})
+	}
+}
+
 // A waiter whose context ends at the same moment as its turn comes gives its place to the next one, so that no place is
 // lost.
 func TestNoPlaceIsLost(t *testing.T) {
-	g := New(2)
+	g := New(2, false)
 	p := g.Join("a")
 	for range 200 {
 		if err := p.Enter(t.Context(), false); err != nil {
