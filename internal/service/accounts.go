@@ -154,12 +154,16 @@ func checkName(field, name string) []FieldError {
 	case strings.TrimSpace(name) == "":
 		return []FieldError{{field, "missing", "it is empty"}}
 	case len(name) > maxName:
-		return []FieldError{{field, "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(name),
-			maxName)}}
+		return []FieldError{tooLong(field, name)}
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }):
 		return []FieldError{{field, "invalid", "it has characters that cannot be shown"}}
 	}
 	return nil
+}
+
+// tooLong is the fault of a text with more than maxName bytes.
+func tooLong(field, text string) FieldError {
+	return FieldError{field, "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxName)}
 }
 
 // Invalid is the error for a request with faults, or nil without any.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,11 +26,14 @@ import (
 // Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes
 // are checked by the caller of its methods.
 type Crawls struct {
-	s        *Service
-	dispatch *dispatcher
+	s         *Service
+	dispatch  *dispatcher
+	searching chan struct{} // has one for each search that reads crawls now
 }
 
-func newCrawls(s *Service) *Crawls { return &Crawls{s: s, dispatch: newDispatcher(s)} }
+func newCrawls(s *Service) *Crawls {
+	return &Crawls{s: s, dispatch: newDispatcher(s), searching: make(chan struct{}, mostSearching)}
+}
 
 const (
 	maxPriority     = 9
@@ -404,63 +408,41 @@ func (c *Crawls) show(r *row) *Crawl {
 	return &crawl
 }
 
-// List returns crawls, newest first, without settings and warnings. A part ends earlier if its crawls are large.
+// List returns crawls, newest first, without settings and warnings. A part ends earlier if its crawls are large, or if
+// a search has read for long.
 func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
-	query, args := "WHERE 1 = 1", []any{}
-	where := func(condition string, values ...any) {
-		query, args = query+" AND "+condition, append(args, values...)
+	if err := f.check(); err != nil {
+		return nil, err
 	}
-	if account := caller.Visible(); account != "" {
-		where("account = ?", account)
-	} else if f.Account != "" {
-		where("account = ?", f.Account)
-	}
-	if len(f.States) > 0 {
-		values := make([]any, len(f.States))
-		for i, s := range f.States {
-			values[i] = s
-		}
-		where("state IN (?"+strings.Repeat(", ?", len(f.States)-1)+")", values...)
-	}
-	if f.Label != "" {
-		where("labels_json LIKE ? ESCAPE '!'", "%"+escapeLike(ToJSON(f.Label))+"%")
-	}
-	if f.Name != "" {
-		pattern := "%" + escapeLike(strings.ToLower(f.Name)) + "%"
-		where("(LOWER(name) LIKE ? ESCAPE '!' OR LOWER(first_starts_json) LIKE ? ESCAPE '!')", pattern, pattern)
-	}
-	if f.Schedule != "" {
-		where("schedule = ?", f.Schedule)
-	}
+	after := place{at: math.MaxInt64}
 	if f.Cursor != "" {
-		at, id, err := parseCursor(f.Cursor)
-		if err != nil {
+		var err error
+		if after, err = parseCursor(f.Cursor); err != nil {
 			return nil, err
 		}
-		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
+	}
+	if account := caller.Visible(); account != "" {
+		f.Account = account
 	}
 	limit := listLimit(f.Limit)
-	type place struct {
-		at int64
-		id string
-	}
-	found, err := Collect(ctx, c.s.db.Read(), func(p *place) []any { return []any{&p.at, &p.id} },
-		"SELECT created_at, id FROM crawl "+query+" ORDER BY created_at DESC, id DESC LIMIT ?",
-		append(args, limit+1)...)
+	found, next, err := c.places(ctx, &f, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	ids := []string{}
-	for _, p := range found[:min(limit, len(found))] {
+	for _, p := range found {
 		ids = append(ids, p.id)
 	}
 	rows, used, err := listRows(ctx, c.s.db.Read(), ids)
 	if err != nil {
 		return nil, err
 	}
-	out := &List[*Crawl]{Items: c.showAll(rows)}
 	if used < len(found) {
-		out.NextCursor = fmt.Sprintf("%d.%s", found[used-1].at, found[used-1].id)
+		next = &found[used-1]
+	}
+	out := &List[*Crawl]{Items: c.showAll(rows)}
+	if next != nil {
+		out.NextCursor = fmt.Sprintf("%d.%s", next.at, next.id)
 	}
 	return out, nil
 }
@@ -476,10 +458,6 @@ func (c *Crawls) showAll(rows []*row) []*Crawl {
 	return crawls
 }
 
-func escapeLike(text string) string {
-	return strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text)
-}
-
 // listLimit is the number of items in a part of a list: what the caller asks for, by default 50, at most 1000.
 func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 1000) }
 
@@ -488,13 +466,13 @@ func badCursor() error {
 		Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
 }
 
-func parseCursor(text string) (at int64, id string, err error) {
+func parseCursor(text string) (place, error) {
 	before, id, found := strings.Cut(text, ".")
-	at, err = strconv.ParseInt(before, 10, 64)
+	at, err := strconv.ParseInt(before, 10, 64)
 	if err != nil || !found || !isID(id) {
-		return 0, "", badCursor()
+		return place{}, badCursor()
 	}
-	return at, id, nil
+	return place{at, id}, nil
 }
 
 // Command does what a user asks of a crawl. A command may be repeated. recrawl is used by CommandRecrawl only and may

@@ -20,9 +20,6 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// searchTime is how long one search reads.
-const searchTime = time.Second
-
 // RecordedPages returns the pages of a crawl that a search selects, in the order of their keys; see [report.Find]. It
 // is for crawls that have written no files yet. A running crawl reads its own store; else the store is opened. The
 // caller has read the crawl with Get before, which checks who may see it. A search without Until ends after a second,

@@ -162,8 +162,9 @@ func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close
 // Read is where queries are made. They cannot write.
 func (d *DB) Read() Reader { return Reader{d.reader} }
 
-// A Reader makes queries. A query runs to its end even if its context ends. Queries are short, and for a context that
-// can end the driver and database/sql each start a goroutine and wait for it, which takes long beside busy crawls.
+// A Reader makes queries. A query runs to its end even if its context ends, so it must be short: what reads many large
+// rows, or compares them with a text of a user, makes several queries and ends between them. For a context that can end
+// the driver and database/sql each start a goroutine and wait for it, which takes long beside busy crawls.
 type Reader struct{ pool *sql.DB }
 
 // QueryContext is like that of [sql.DB].

@@ -95,6 +95,29 @@ func TestAnswersOfAnEndedCrawl(t *testing.T) {
 	}
 }
 
+// Texts to search for in lists of crawls are bounded, in the API and on the page.
+func TestLongSearchTexts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	key := f.key("one", service.ScopeRead)
+	d := newDashboard(t, smallSite(), "")
+	b := d.loggedIn()
+	for _, name := range []string{"q", "label"} {
+		longest := "?" + name + "=" + strings.Repeat("x", 200)
+		f.want(200, "GET", "/v1/crawls"+longest, key, "")
+		if text := f.want(422, "GET", "/v1/crawls"+longest+"x", key, ""); !strings.Contains(text,
+			`{"field":"`+name+`","code":"too_long","detail":"it has 201 bytes, at most 200 are allowed"}`) {
+			t.Errorf("%s: %s", name, text)
+		}
+		b.get("/" + longest).want("No crawl matches these filters.")
+		p := b.get("/" + longest + "x")
+		if p.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: the page answers %d", name, p.status)
+		}
+		p.want(name + ": it has 201 bytes, at most 200 are allowed")
+	}
+}
+
 // A text that is no cursor is refused by every list, and cursors of lists lead through them.
 func TestCursors(t *testing.T) {
 	t.Parallel()

@@ -226,10 +226,11 @@ func (c *call) listing() (*crawlsView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.add(c, last, list.Items)
 	if list.NextCursor != "" {
 		v.Next = address(v.Base+"/", v.Query, "cursor", list.NextCursor)
+		last.Empty = "No crawl of this part of the list matches these filters. Older ones may."
 	}
+	v.add(c, last, list.Items)
 	if filter.Cursor != "" {
 		v.First = address(v.Base+"/", v.Query, "cursor", "")
 	}

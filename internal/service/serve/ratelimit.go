@@ -25,7 +25,8 @@ const (
 	changesPerSecond = 1
 	changesBurst     = 10_000
 
-	// Requests of an account that are served at once, and its event streams that read at once. Others can always read.
+	// Requests of an account that are served at once, and its event streams that read at once. Requests of several
+	// accounts may use all readers of the database, but not for long: queries are short.
 	mostUnderway = service.Readers - 2
 	mostReading  = 1
 	turnTime     = 10 * time.Second // how long further requests of the account wait
