@@ -60,7 +60,7 @@ func (w *walker) setText(i int, text []byte) {
 // there is no memory for it, it takes the text out of the arena and reports false.
 func (w *walker) charge(before int) bool {
 	n := len(w.arena) - before
-	if w.linkBytes+n > w.granted && !w.grow(w.linkBytes+n) {
+	if w.linkBytes+n > w.parser.opts.MaxLinkBytes || !w.grow(w.linkBytes+n+(len(w.links)+1)*perLink) {
 		w.arena = w.arena[:before]
 		w.truncated = true
 		return false
@@ -70,21 +70,23 @@ func (w *walker) charge(before int) bool {
 }
 
 const (
-	// freeMemory is how much text of links a page may have without asking Input.Memory. Few pages have more.
+	// freeMemory is how much the links of a page may take without asking Input.Memory. Few pages have more.
 	freeMemory = 256 << 10
-	// linkCopies is how often that text is in memory, measured: in the arena and in the string of the result, and until
-	// they are recorded in what a crawl makes of the links.
+	// linkCopies is how often the text of links is in memory, measured: in the arena and in the string of the result,
+	// and until they are recorded in what a crawl makes of the links.
 	linkCopies = 5
+	// perLink is what each of these needs of a link besides its text, in bytes.
+	perLink = 128
 )
 
-// grow reports whether link text may take size bytes.
+// grow reports whether links may take size bytes.
 func (w *walker) grow(size int) bool {
-	most := w.parser.opts.MaxLinkBytes
+	most := w.parser.opts.MaxLinkBytes + w.parser.opts.MaxLinks*perLink
 	for w.granted < size {
-		more := min(w.granted, most-w.granted)
-		if more == 0 || w.refused != nil {
+		if w.refused != nil {
 			return false
 		}
+		more := min(w.granted, most-w.granted)
 		if w.refused = w.in.Memory.Reserve(w.in.Context, int64(linkCopies*more)); w.refused != nil {
 			return false
 		}

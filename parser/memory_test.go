@@ -44,15 +44,17 @@ func TestMemory(t *testing.T) {
 		refused     bool
 	}{
 		{name: "an ordinary page asks for nothing", links: 200, long: 100, kept: 200},
-		{name: "memory is asked for before it is taken", links: 1000, long: 400, limit: 1 << 30,
-			granted: freeMemory * linkCopies, kept: 1000},
+		{name: "memory is asked for before it is taken", links: 900, long: 400, limit: 1 << 30,
+			granted: freeMemory * linkCopies, kept: 900},
 		{name: "never more than the links may take", links: 5000, long: 1000, limit: 1 << 30,
-			granted: (most - freeMemory) * linkCopies, kept: most / 1020},
-		{name: "without it further links are left out", links: 1000, long: 1000, limit: 1, kept: freeMemory / 1020,
-			refused: true},
+			granted: (most + 3000*perLink - freeMemory) * linkCopies, kept: most / 1020},
+		{name: "without it further links are left out", links: 1000, long: 1000, limit: 1,
+			kept: freeMemory / (1020 + perLink), refused: true},
+		{name: "short links need memory too", links: 3000, long: 1, limit: 1 << 30, granted: freeMemory * linkCopies,
+			kept: 3000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, err := New(Options{MaxLinkBytes: most})
+			p, err := New(Options{MaxLinkBytes: most, MaxLinks: 3000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package parser
 
 import (
 	"bytes"
+	"math"
 	"unicode/utf8"
 )
 
@@ -31,7 +32,7 @@ type walker struct {
 	linkBytes int
 	resolved  int   // bytes of their URLs, before parameters are removed
 	full      bool  // no link is resolved any more
-	granted   int   // of linkBytes, by Input.Memory
+	granted   int   // for links, by Input.Memory
 	refused   error // by Input.Memory
 	linkCount int
 	truncated bool
@@ -63,9 +64,9 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
 	w.linkBytes, w.linkCount, w.truncated = 0, 0, false
 	w.resolved, w.full = 0, false
-	w.granted, w.refused = p.opts.MaxLinkBytes, nil
-	if in.Memory != nil {
-		w.granted = min(freeMemory, w.granted)
+	w.granted, w.refused = freeMemory, nil
+	if in.Memory == nil {
+		w.granted = math.MaxInt
 	}
 	w.base, w.baseSet, w.isSecure = in.URL, false, in.URL.Scheme() == "https"
 	f := &w.facts

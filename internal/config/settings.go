@@ -169,11 +169,6 @@ func (s *Settings) ExtractNames() (names []string) {
 // Checks reports whether URLs are only checked, beside the pages of the crawl.
 func (s *Settings) Checks() bool { return s.CheckExternal || s.CheckAssets }
 
-// HasSitemapRules reports whether expressions decide how pages are listed in XML sitemaps.
-func (s *Settings) HasSitemapRules() bool {
-	return len(s.ExcludeFromSitemap)+len(s.Changefreq)+len(s.Priority) > 0
-}
-
 // RecordsLinks reports whether the links of pages are recorded: on demand, and if their targets are checked.
 func (s *Settings) RecordsLinks() bool {
 	return s.Links || s.Checks() || s.CheckFragments

@@ -284,9 +284,7 @@ func (r *run) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.store.Counters().Discovered <= smallCrawl && !r.settings.HasSitemapRules() {
-		defer r.shared.turns.take(ctx)()
-	}
+	defer r.shared.turns.take(ctx)()
 	return r.o.Outputs.Finish(ctx, &monitor.Ended{
 		Store: r.store, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir,
 		Version: r.o.Version, Log: r.log, Unnamed: r.linkage.isFull(), Status: end.status,

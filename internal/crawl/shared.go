@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"sync"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
@@ -101,20 +103,24 @@ func mostWorkers() (int, error) {
 	return max(1, sockets/2), err
 }
 
-// turns bounds how many crawls begin, or write small outputs, at the same time. Each of these needs a processor for a
-// moment, and many at once would delay everything else in the process. A large crawl takes no turn for its outputs, and
-// neither does one with expressions for its sitemaps, which may take long: no other crawl waits for them.
+// turns bounds how many crawls begin, or begin to write their outputs, at the same time. Each of these needs a processor
+// for a moment, and many at once would delay everything else in the process. What takes longer than longestTurn goes on
+// without its turn: no other crawl waits for it.
 type turns chan struct{}
 
-// smallCrawl is the largest number of found URLs at which a crawl takes a turn for its outputs. They take about a
-// second then.
-const smallCrawl = 10_000
+// longestTurn is enough for the outputs of a crawl of some ten thousand pages.
+const longestTurn = 2 * time.Second
 
 // take waits for a turn, or for the end of ctx. The caller calls done.
 func (t turns) take(ctx context.Context) (done func()) {
 	select {
 	case t <- struct{}{}:
-		return func() { <-t }
+		end := sync.OnceFunc(func() { <-t })
+		late := time.AfterFunc(longestTurn, end)
+		return func() {
+			late.Stop()
+			end()
+		}
 	case <-ctx.Done():
 		return func() {}
 	}

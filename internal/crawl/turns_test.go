@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // One after the other takes a turn. Who gives up waiting holds none.
@@ -28,5 +29,18 @@ func TestTurns(t *testing.T) {
 		first()
 		(<-took)()
 		all.take(t.Context())()
+
+		// Nobody waits for one that takes long, whose end later ends no other turn.
+		long := all.take(t.Context())
+		began := time.Now()
+		next := all.take(t.Context())
+		if waited := time.Since(began); waited != longestTurn {
+			t.Errorf("a turn came after %v", waited)
+		}
+		long()
+		if len(all) != 1 {
+			t.Error("a turn that was over has ended another")
+		}
+		next()
 	})
 }
