@@ -24,13 +24,15 @@ type Reading struct {
 	link  frontier.Link
 	skips scope.Skips // entries that were not followed
 
-	vouched map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
-	late    []weburl.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
-	facts   sitemapFacts
-	before  []uint64 // what the visit before recorded of entries that were not followed
+	vouched  map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
+	vouchers []weburl.HostID        // the same hosts, for the sitemaps that it names
+	late     []weburl.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
+	facts    sitemapFacts
+	before   []uint64 // what the visit before recorded of entries that were not followed
 
 	entries  []frontier.Link // to be added
 	children []frontier.Link // to be requested
+	bytes    int             // of the URLs of both
 	read     int             // entries that were read, sitemaps that it names among them
 	named    int             // sitemaps that it names
 	warnings int             // about sitemaps that it names
@@ -65,6 +67,7 @@ func (m *Reading) LoadVouchers(ctx context.Context) error {
 	for _, v := range list[0].Vouchers {
 		m.vouched[v.Host] = true
 	}
+	m.vouchers = slices.Collect(maps.Keys(m.vouched))
 	if f := list[0].Finish; f != nil {
 		m.before = readSitemapFacts(f.Facts).leftOut
 	}
@@ -134,7 +137,11 @@ func (m *Reading) covers(h weburl.Hasher, target weburl.URL) bool {
 var ErrNotAdded = errors.New("entries of a sitemap were not added")
 
 // Batch is how many entries of a sitemap are added at once: enough to be cheap, few enough that fetching starts early.
-const Batch = 256
+// If their URLs are long, they are fewer: a sitemap may come slowly, and what was read of it waits in memory.
+const (
+	Batch      = 256
+	batchBytes = 32 << 10
+)
 
 // errTooManyChildren ends the reading of an index.
 var errTooManyChildren = errors.New("it names too many sitemaps")
@@ -198,6 +205,10 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			return nil
 		}
 		if e.Kind == sitemap.Child {
+			if e.Cut {
+				m.warnChild(target, tooLong)
+				return nil
+			}
 			return m.addChild(ctx, target, false)
 		}
 		target = m.s.params.Trim(target)
@@ -205,7 +216,11 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			m.skips.Add(scope.CrossSiteSeed)
 			return nil
 		}
-		if why := m.s.o.Scope.Check(target); why != scope.InScope {
+		why := m.s.o.Scope.Check(target)
+		if e.Cut {
+			why = scope.TooLong
+		}
+		if why != scope.InScope {
 			m.skips.Add(why)
 			return nil
 		}
@@ -213,7 +228,7 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now,
 			LastMod: e.LastMod,
 		})
-		if len(m.entries) == Batch {
+		if m.bytes += len(target.String()); len(m.entries) == Batch || m.bytes >= batchBytes {
 			now = time.Now()
 			return m.addRead(ctx)
 		}
@@ -228,7 +243,9 @@ func (m *Reading) addRead(ctx context.Context) error {
 	if err == nil && len(m.children) > 0 {
 		err = m.s.requestSitemaps(ctx, m.children)
 	}
-	m.entries, m.children = m.entries[:0], m.children[:0]
+	clear(m.entries) // otherwise the URLs stay in memory
+	clear(m.children)
+	m.entries, m.children, m.bytes = m.entries[:0], m.children[:0], 0
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", ErrNotAdded, err)
 	}
@@ -239,20 +256,28 @@ func (m *Reading) addRead(ctx context.Context) error {
 func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) error {
 	m.facts.leads = true
 	if why := m.refuseChild(u, redirect); why != "" {
-		if m.warnings++; m.warnings <= maxChildWarnings {
-			m.s.o.Warn("sitemap %.200s was not read: %s", u, why)
-		}
+		m.warnChild(u, why)
 		return nil
 	}
 	m.children = append(m.children, frontier.Link{
 		URL: u, Sitemap: true, Depth: m.link.Depth + 1, Source: Named, Parent: m.link.URL,
-		Vouchers: slices.Collect(maps.Keys(m.vouched)), Discovered: time.Now(),
+		Vouchers: m.vouchers, Discovered: time.Now(),
 	})
-	if len(m.children) == Batch {
+	if m.bytes += len(u.String()); len(m.children) == Batch || m.bytes >= batchBytes {
 		return m.addRead(ctx)
 	}
 	return nil
 }
+
+// warnChild says why a sitemap is not read.
+func (m *Reading) warnChild(u weburl.URL, why string) {
+	if m.warnings++; m.warnings <= maxChildWarnings {
+		m.s.o.Warn("sitemap %.200s was not read: %s", u, why)
+	}
+}
+
+// tooLong is why a sitemap is not read.
+const tooLong = "its URL is too long"
 
 // maxChildWarnings is how many sitemaps that an index names and that are not read have a warning of their own.
 const maxChildWarnings = 10
@@ -265,7 +290,7 @@ func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	near := u.Host() == from || redirect && weburl.RegistrableDomain(u.Host()) == weburl.RegistrableDomain(from)
 	switch most := m.s.o.Limits.Depth; {
 	case scope.ExceedsLimit(u):
-		return "its URL is too long"
+		return tooLong
 	case int(m.link.Depth) >= most:
 		return fmt.Sprintf("more than %d index files and redirects lead to it", most)
 	case m.s.inScope(u) || near && len(m.vouched) > 0:

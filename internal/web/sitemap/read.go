@@ -27,13 +27,6 @@ const (
 	maxRatio    = 256
 )
 
-// maxToken bounds what one text or comment may take of memory, in bytes. maxTag bounds a tag: an attribute of two bytes
-// takes 64 of memory.
-const (
-	maxToken = 4 << 20
-	maxTag   = 64 << 10
-)
-
 // Format is the kind of a file that was read.
 type Format string
 
@@ -182,7 +175,8 @@ func readText(in *bufio.Reader, fn func(*Entry) error) error {
 		}
 		if loc := bytes.TrimSpace(line); hasScheme(loc) {
 			found = true
-			if err := fn(&Entry{Loc: string(loc), Priority: -1}); err != nil {
+			cut := len(loc) > maxHeld
+			if err := fn(&Entry{Loc: string(loc[:min(len(loc), maxHeld)]), Cut: cut, Priority: -1}); err != nil {
 				return err
 			}
 		}

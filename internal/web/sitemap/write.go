@@ -26,6 +26,12 @@ const (
 	indexEnd  = "</sitemapindex>\n"
 )
 
+// What is written of one entry; the image extension allows 1,000 images.
+const (
+	maxAlternates = 1000
+	maxImages     = 1000
+)
+
 // Options choose what a URLSet may hold.
 type Options struct {
 	Alternates bool // write the language alternates

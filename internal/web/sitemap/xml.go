@@ -18,8 +18,8 @@ import (
 // readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out
 // or get them wrong, but an element counts only in its place.
 func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
-	bounded := &tokenReader{Reader: bufio.NewReaderSize(characters(in), 32<<10)}
-	dec := xml.NewDecoder(bounded)
+	tokens := &tokenReader{Reader: bufio.NewReaderSize(characters(in), 32<<10)}
+	dec := xml.NewDecoder(tokens)
 	dec.Strict = false
 	dec.Entity = xml.HTMLEntity
 	// characters has decoded it already
@@ -27,7 +27,8 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 	w := walker{fn: fn}
 	for {
 		token, err := dec.RawToken()
-		bounded.begin()
+		cut := tokens.isCut
+		tokens.begin()
 		if errors.Is(err, io.EOF) {
 			switch {
 			case w.format == "":
@@ -39,15 +40,15 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 			return w.format, nil
 		}
 		if err != nil {
-			return w.format, fmt.Errorf("read sitemap at byte %d: %w", dec.InputOffset(), err)
+			return w.format, fmt.Errorf("read sitemap at byte %d: %w", dec.InputOffset()+tokens.skipped, err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			err = w.start(t)
+			err = w.start(t, cut)
 		case xml.EndElement:
 			err = w.end(t.Name.Local)
 		case xml.CharData:
-			w.text(t)
+			w.text(t, cut)
 		}
 		if err != nil {
 			return w.format, err
@@ -77,43 +78,6 @@ func characters(in *bufio.Reader) io.Reader {
 
 var declaredEncoding = regexp.MustCompile(`^<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]*)["']`)
 
-// tokenReader fails when a single token is too long: the decoder would hold it all in memory.
-type tokenReader struct {
-	*bufio.Reader
-	used int  // bytes of the token that is being read
-	tag  bool // the token is a start or end tag
-	last byte // the last byte that was read
-}
-
-// begin is called between two tokens. The decoder ends a text when it has read the < after it, which is the first byte
-// of the next token.
-func (t *tokenReader) begin() {
-	t.used, t.tag = 0, false
-	if t.last == '<' {
-		t.used = 1
-	}
-}
-
-// ReadByte is the method by which the decoder reads.
-func (t *tokenReader) ReadByte() (byte, error) {
-	switch {
-	case t.used > maxToken:
-		return 0, fmt.Errorf("%w: a token of more than %d bytes", ErrNotSitemap, maxToken)
-	case t.tag && t.used > maxTag:
-		return 0, fmt.Errorf("%w: a tag of more than %d bytes", ErrNotSitemap, maxTag)
-	}
-	c, err := t.Reader.ReadByte()
-	if err != nil {
-		return c, err
-	}
-	if t.used == 1 && t.last == '<' {
-		t.tag = c != '!' && c != '?'
-	}
-	t.used++
-	t.last = c
-	return c, nil
-}
-
 // walker turns tokens into entries.
 type walker struct {
 	fn     func(*Entry) error
@@ -123,13 +87,14 @@ type walker struct {
 	entry  Entry
 	guid   string
 	field  strings.Builder
+	cut    bool // the text of the field is longer
 }
 
 // maxNesting bounds the stack; no sitemap comes near it.
 const maxNesting = 64
 
-func (w *walker) start(t xml.StartElement) error {
-	name := strings.ToLower(t.Name.Local)
+func (w *walker) start(t xml.StartElement, cut bool) error {
+	name := fold(t.Name.Local)
 	if len(w.open) == 0 && w.format == "" {
 		if err := w.root(name); err != nil {
 			return err
@@ -139,7 +104,7 @@ func (w *walker) start(t xml.StartElement) error {
 		return fmt.Errorf("%w: nested more than %d deep", ErrNotSitemap, maxNesting)
 	}
 	w.open = append(w.open, name)
-	w.field.Reset()
+	w.resetField()
 	if w.item == 0 && w.isItem(name) {
 		w.item = len(w.open)
 		w.entry = Entry{Priority: -1}
@@ -149,11 +114,22 @@ func (w *walker) start(t xml.StartElement) error {
 		}
 		return nil
 	}
-	if w.item > 0 && name == "link" {
-		w.link(t.Attr)
+	if w.item > 0 && name == "link" && w.format == FormatAtom && w.entry.Loc == "" {
+		w.entry.Loc, w.entry.Cut = address(t.Attr), cut
 	}
 	return nil
 }
+
+// fold returns the name of an element as it is compared and kept.
+func fold(name string) string {
+	if len(name) > maxName {
+		name = strings.Clone(name[:maxName]) // otherwise the whole name stays in memory
+	}
+	return strings.ToLower(name)
+}
+
+// maxName is how many bytes of a name are kept; the names that matter are far shorter.
+const maxName = 64
 
 func (w *walker) root(name string) error {
 	switch name {
@@ -182,47 +158,42 @@ func (w *walker) isItem(name string) bool {
 	return name == "entry"
 }
 
-// link reads a link element with attributes: an hreflang alternate of a urlset, or the address of an Atom entry.
-func (w *walker) link(attrs []xml.Attr) {
-	var rel, lang, href string
+// address returns what a link element of an Atom entry points to, or "" if that is not the entry's page.
+func address(attrs []xml.Attr) string {
+	var rel, href string
 	for _, a := range attrs {
 		switch strings.ToLower(a.Name.Local) {
 		case "rel":
 			rel = strings.ToLower(a.Value)
-		case "hreflang":
-			lang = strings.TrimSpace(a.Value)
 		case "href":
 			href = strings.TrimSpace(a.Value)
 		}
 	}
-	if href == "" || len(href) > maxExtra {
-		return
+	if rel != "" && rel != "alternate" {
+		return ""
 	}
-	switch {
-	case w.format == FormatAtom:
-		if (rel == "" || rel == "alternate") && w.entry.Loc == "" {
-			w.entry.Loc = href
-		}
-	case rel == "alternate" && lang != "" && len(w.entry.Alternates) < maxAlternates:
-		w.entry.Alternates = append(w.entry.Alternates, Alternate{lang, href})
-	}
+	return href
 }
 
-// Bounds on what one entry may carry; the image extension allows 1,000 images.
-const (
-	maxAlternates = 1000
-	maxImages     = 1000
-	maxExtra      = 8 << 10 // bytes of one address of these
-)
-
-func (w *walker) text(data xml.CharData) {
-	if w.item > 0 && w.field.Len()+len(data) <= maxToken {
-		w.field.Write(data)
+// text takes a text of an item's child. It may come in parts, and is cut like one that comes whole.
+func (w *walker) text(data xml.CharData, cut bool) {
+	if w.item == 0 || len(w.open) != w.item+1 {
+		return
 	}
+	if room := maxHeld - w.field.Len(); len(data) > room {
+		data, cut = data[:room], true
+	}
+	w.field.Write(data)
+	w.cut = w.cut || cut
+}
+
+func (w *walker) resetField() {
+	w.field.Reset()
+	w.cut = false
 }
 
 func (w *walker) end(local string) error {
-	name := strings.ToLower(local)
+	name := fold(local)
 	// A closing tag that nothing opened is passed over; one that skips open elements closes them.
 	at := len(w.open) - 1
 	for at >= 0 && w.open[at] != name {
@@ -235,12 +206,8 @@ func (w *walker) end(local string) error {
 	if w.item > 0 && depth == w.item+1 && depth == len(w.open) {
 		w.set(name, strings.TrimSpace(w.field.String()))
 	}
-	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages &&
-		w.field.Len() <= maxExtra {
-		w.entry.Images = append(w.entry.Images, strings.TrimSpace(w.field.String()))
-	}
 	w.open = w.open[:at]
-	w.field.Reset()
+	w.resetField()
 	if w.item > 0 && depth <= w.item {
 		w.item = 0
 		return w.emit()
@@ -254,14 +221,16 @@ func (w *walker) set(name, value string) {
 	switch name {
 	case "loc":
 		if e.Loc == "" && w.format != FormatRSS {
-			e.Loc = value
+			e.Loc, e.Cut = value, w.cut
 		}
 	case "link":
 		if e.Loc == "" && w.format == FormatRSS {
-			e.Loc = value
+			e.Loc, e.Cut = value, w.cut
 		}
 	case "guid":
-		w.guid = value
+		if !w.cut {
+			w.guid = value
+		}
 	case "lastmod", "updated", "pubdate", "date", "modified":
 		if t := parseTime(value); !t.IsZero() {
 			e.LastMod = t
