@@ -1,6 +1,7 @@
 package service
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -118,5 +119,28 @@ func TestDiskOfAPlanAndASitemapWithoutEnd(t *testing.T) {
 	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlFinishing, CrawlFinished}
 	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// Keys are good for reading when nothing can be written any more.
+func TestKeysOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{})
+	key, err := ts.Accounts.CreateKey(t.Context(), ts.admin, Key{Scopes: []Scope{ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec("CREATE TRIGGER full BEFORE UPDATE ON api_key BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	caller, err := ts.Accounts.Authenticate(t.Context(), key.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ts.Crawls.List(t.Context(), caller, CrawlFilter{}); err != nil {
+		t.Error(err)
 	}
 }

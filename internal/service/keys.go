@@ -175,7 +175,10 @@ func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash stri
 	if time.Since(key.LastUsedAt.Time) < touchEvery {
 		return c, nil
 	}
-	return c, a.s.Write(ctx, func(tx *Tx) error {
+	if err := a.s.Write(ctx, func(tx *Tx) error {
 		return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", tx.now, c.Key)
-	})
+	}); err != nil { // such as a full disk, on which everything can still be read
+		a.s.o.Log.Warn("cannot record the use of a key", "key", c.Key, "error", err)
+	}
+	return c, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -57,6 +58,9 @@ func TestAnswers(t *testing.T) {
 		{name: "headers just over the limit", answer: "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 20}},
 		{name: "headers without end", answer: okHead + "X: " + strings.Repeat("x", 1<<20),
 			opts: Options{MaxHeader: 64 << 10}},
+		{name: "as many different headers as may be", answer: okHead + numbered(maxNames-2) + "Content-Length: 0\r\n\r\n",
+			status: 200, kept: true},
+		{name: "too many different headers", answer: okHead + numbered(maxNames) + "Content-Length: 0\r\n\r\n"},
 		{name: "body over the limit of headers", answer: okHead + "Content-Length: 3000\r\n\r\n" +
 			strings.Repeat("x", 3000), opts: Options{MaxHeader: 100}, status: 200, body: strings.Repeat("x", 3000),
 			kept: true},
@@ -320,4 +324,13 @@ func (c *bufferedConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Read(p)
+}
+
+// numbered are so many different headers.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "X-%d: 1\r\n", i)
+	}
+	return b.String()
 }

@@ -26,6 +26,10 @@ import (
 // headers of all of them together are within Options.MaxHeader too.
 const maxInformational = 16
 
+// maxNames is how many different headers an answer may have. Short ones take twenty times their text in memory, as long
+// as the body comes.
+const maxNames = 1000
+
 var (
 	// ErrDropped says that the server closed a kept connection before it answered. The
 	// caller may send the request again over another connection.
@@ -33,6 +37,7 @@ var (
 
 	errHeaderLimit   = errors.New("response headers over the limit")
 	errInformational = errors.New("too many informational responses")
+	errManyHeaders   = fmt.Errorf("more than %d different headers", maxNames)
 )
 
 // Options are the settings of a Transport.
@@ -184,6 +189,9 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 			h.Answer = h.Answer[len(h.Answer)-m.in.Buffered():]
 		}
 		res, err = readResponse(m.in, head.bodiless)
+		if err == nil && len(res.Header) > maxNames {
+			err = errManyHeaders
+		}
 		if err != nil {
 			return nil, true, err
 		}
