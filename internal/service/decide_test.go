@@ -131,13 +131,29 @@ func TestQueueOrder(t *testing.T) {
 		e("a1", "a", 5, 90), e("a2", "a", 5, 80), e("a3", "a", 5, 70), e("b1", "b", 5, 60), e("b2", "b", 5, 50),
 		e("c1", "c", 5, 40), e("urgent", "a", 9, 10), recovered, e("late", "c", 1, 100),
 	}
-	var got []string
-	for _, e := range inOrder(queued, map[string]int{"a": 1}) {
-		got = append(got, e.id)
+	order := func(accounts map[string]*terms) (ids []string) {
+		for _, e := range inOrder(slices.Clone(queued), accounts) {
+			ids = append(ids, e.id)
+		}
+		return ids
 	}
 	// After the recovered crawl and the urgent one, accounts a, b, c have 2, 1 and 0 running crawls.
-	want := []string{"recovered", "urgent", "c1", "b1", "a1", "b2", "a2", "a3", "late"}
-	if !slices.Equal(got, want) {
+	got := order(map[string]*terms{"a": {running: 1}})
+	if want := []string{"recovered", "urgent", "c1", "b1", "a1", "b2", "a2", "a3", "late"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+	// They all have 1 then, and have started in the order c, b, a. Once each has 2, the order is that of these starts.
+	got = order(map[string]*terms{"a": {turn: 1}, "b": {turn: 3}, "c": {running: 1, turn: 2}})
+	if want := []string{"recovered", "urgent", "c1", "b1", "a1", "b2", "a2", "a3", "late"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+	// Those that run nothing go by their last starts, and the one that never started any goes first.
+	queued = []*entry{
+		e("a1", "a", 5, 90), e("a2", "a", 5, 80), e("b1", "b", 5, 70), e("b2", "b", 5, 60), e("c1", "c", 5, 50),
+		e("d1", "d", 5, 40), e("d2", "d", 5, 30),
+	}
+	got = order(map[string]*terms{"a": {turn: 3}, "b": {turn: 1}, "c": {turn: 2}, "d": {}})
+	if want := []string{"d1", "b1", "c1", "a1", "d2", "b2", "a2"}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
 }

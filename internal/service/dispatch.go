@@ -29,6 +29,7 @@ type dispatcher struct {
 	month   string
 	saved   time.Time // when the progress of running crawls was last recorded
 	pruneAt time.Time // when old events are looked for again
+	started []string  // accounts in the order of their last starts; kept when their crawls are deleted
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
@@ -82,6 +83,9 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	process, err := s.recover(context.WithoutCancel(ctx))
+	if err == nil {
+		d.started, err = loadStarted(context.WithoutCancel(ctx), s.db.Read())
+	}
 	if err == nil {
 		d.resting.open()
 		d.loop(ctx)
@@ -157,6 +161,11 @@ func (d *dispatcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i, id := range d.started {
+		if t := accounts[id]; t != nil {
+			t.turn = i + 1
+		}
+	}
 	plans, err := d.s.Accounts.Plans(ctx)
 	if err != nil {
 		return err
@@ -220,36 +229,34 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 // startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
 func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms,
 	now time.Time) error {
-	running := map[string]int{}
-	for id, t := range accounts {
-		running[id] = t.running
-	}
 	var errs []error
 	waits, order := map[string]Waiting{}, []*entry{}
-	wantsSlot := ""
-	for _, e := range inOrder(queued, running) {
+	nextSafe := "" // the first safe crawl that only needs slots
+	for _, e := range inOrder(queued, accounts) {
 		t := accounts[e.account]
-		wait := t.hindrance(now)
+		wait, hasSlot := d.hindrance(e, t, now), d.slotsUsed() < d.s.o.MaxCrawls
+		if wait == nil && e.isSafe() && nextSafe == "" {
+			nextSafe = e.id
+			d.slot.giveTo(d, e.id, hasSlot)
+		}
 		switch {
 		case wait != nil:
-		case d.space.low || !d.space.hasRoom(&d.s.o):
-			wait = &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}
-		case e.trial == onTrial && isOnTrial(d.all(), now):
-			wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
-		case d.slotsUsed() >= d.s.o.MaxCrawls:
+		case !hasSlot:
 			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once",
 				d.s.o.MaxCrawls)}
 		case e.isSafe() && !d.slot.isHeldFor(e.id):
-			wantsSlot = cmp.Or(wantsSlot, e.id)
 			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
-		case !d.retries.isDue(e.id, now):
-			wait = &Waiting{Code: WaitSlot, Detail: retryText}
+			if d.slot.isFor(e.id) {
+				t.running++ // a later crawl of the account does not take the place that its plan allows
+			}
 		default:
 			if err := d.start(ctx, e); err != nil {
 				errs = append(errs, err)
 				wait = &Waiting{Code: WaitSlot, Detail: retryText}
 			} else {
 				t.running++
+				d.started = append(slices.DeleteFunc(d.started, func(id string) bool { return id == e.account }),
+					e.account)
 				continue
 			}
 		}
@@ -257,14 +264,28 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		wait.Position = len(order)
 		waits[e.id] = *wait
 	}
-	d.slot.want(d, wantsSlot, func(id string) bool {
-		_, waits := waits[id]
-		return waits || d.runner(id) != nil
-	})
+	if nextSafe == "" {
+		d.slot.giveTo(d, "", false)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits, d.order = waits, order
 	return errors.Join(errs...)
+}
+
+// hindrance says why a queued crawl may not start now, however many slots are free; nil if it may.
+func (d *dispatcher) hindrance(e *entry, t *terms, now time.Time) *Waiting {
+	wait := t.hindrance(now)
+	switch {
+	case wait != nil:
+	case d.space.low || !d.space.hasRoom(&d.s.o):
+		wait = &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}
+	case e.trial == onTrial && isOnTrial(d.all(), now):
+		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
+	case !d.retries.isDue(e.id, now):
+		wait = &Waiting{Code: WaitSlot, Detail: retryText}
+	}
+	return wait
 }
 
 const retryText = "it could not be started, which is tried again"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -54,6 +53,7 @@ type terms struct {
 	pages    PageUse
 	disk     int64 // bytes of all crawls, as they are now if the plan limits them
 	running  int   // crawls that hold a slot
+	turn     int   // set by the dispatcher; the later the account's last start, the higher; 0: it has started none
 }
 
 // loadTerms reads the terms of the accounts with crawls that wait or run.
@@ -71,6 +71,13 @@ func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms
 		all[list[i].account] = &list[i]
 	}
 	return all, err
+}
+
+// loadStarted reads the accounts that have started crawls, in the order of their last starts.
+func loadStarted(ctx context.Context, q Queryer) ([]string, error) {
+	return Collect(ctx, q, Column[string], "SELECT account FROM (SELECT account, started_at FROM crawl UNION ALL "+
+		"SELECT account, crawl_run.started_at FROM crawl_run JOIN crawl ON crawl.id = crawl) "+
+		"WHERE started_at > 0 GROUP BY account ORDER BY MAX(started_at), account")
 }
 
 // quotaLeft says whether the account may use another page.
@@ -106,20 +113,40 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 }
 
 // inOrder puts queued crawls into the order in which they start: first those that ran when the process ended, then by
-// priority, then those of the account with the fewest running crawls, then by age. Each crawl that is chosen counts as
-// a running one of its account for the choice of the next.
-func inOrder(queued []*entry, running map[string]int) []*entry {
+// priority, then those of the account with the fewest running crawls, then those of the account whose last start is
+// longest ago, then by age. Each crawl that is chosen counts as a running one of its account, and as its last start, for
+// the choice of the next.
+func inOrder(queued []*entry, accounts map[string]*terms) []*entry {
 	slices.SortFunc(queued, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
 	})
-	count, before := maps.Clone(running), map[*entry]int{} // crawls of the account that run before the entry
+	count, turns, last := map[string]int{}, map[string]int{}, 0
+	for id, t := range accounts {
+		count[id], turns[id], last = t.running, t.turn, max(last, t.turn)
+	}
+	before := map[*entry]int{} // crawls of the account that run before the entry
 	for _, e := range queued {
 		before[e] = count[e.account]
 		count[e.account]++
 	}
-	slices.SortStableFunc(queued, func(a, b *entry) int {
+	byCount := func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(before[a], before[b]))
-	})
+	}
+	slices.SortStableFunc(queued, byCount)
+	for rest := queued; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && byCount(rest[0], rest[n]) == 0 {
+			n++
+		}
+		slices.SortStableFunc(rest[:n], func(a, b *entry) int { // of each account one
+			return cmp.Compare(turns[a.account], turns[b.account])
+		})
+		for _, e := range rest[:n] {
+			last++
+			turns[e.account] = last
+		}
+		rest = rest[n:]
+	}
 	return queued
 }
 

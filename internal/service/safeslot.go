@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/slot"
 )
 
-// safeSlot is the machine's slot of safe crawls, for the one crawl of this service whose turn it is. The crawl that
-// waits for it holds no crawl slot.
+// safeSlot is the machine's slot of safe crawls, for one crawl of this service: the one that runs with it, or else the
+// first in the order of the queue that may start. The crawl that waits for it holds no crawl slot.
 type safeSlot struct {
 	mu     sync.Mutex
 	owner  string             // guarded by mu; the crawl for which the slot is waited for or held; empty if none
@@ -38,48 +38,60 @@ func (s *safeSlot) detail() string {
 	return "only one safe crawl runs at a time on a machine"
 }
 
-// want begins to wait for the slot for a crawl, if nothing else waits for it or has it; an empty id is no crawl. A
-// crawl that does not need it any more, such as one that was paused, gives it back.
-func (s *safeSlot) want(d *dispatcher, id string, needed func(id string) bool) {
+// isFor says whether the slot is waited for or held for a crawl.
+func (s *safeSlot) isFor(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.owner != "" && !needed(s.owner) {
+	return s.owner == id
+}
+
+// giveTo makes the slot that of a queued crawl, unless a running crawl has it; an empty id is no crawl. begin says
+// whether to begin to wait for the slot if nothing waits for it. A wait that is under way goes on for the new owner.
+func (s *safeSlot) giveTo(d *dispatcher, id string, begin bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.owner != "" && d.runner(s.owner) != nil:
+	case id == "":
 		s.releaseLocked(d)
+	case s.owner != "":
+		s.owner = id
+	case begin:
+		ctx, cancel := context.WithCancel(context.Background())
+		s.owner, s.cancel = id, cancel
+		d.jobs.Go(func() { s.wait(ctx, d) })
 	}
-	if s.owner != "" || id == "" {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.owner, s.cancel = id, cancel
-	d.jobs.Go(func() { s.wait(ctx, d, id) })
 }
 
 // wait waits for the slot.
-func (s *safeSlot) wait(ctx context.Context, d *dispatcher, id string) {
-	info := slot.Info{PID: os.Getpid(), StartURL: "crawl " + id, DataDir: d.s.crawlDir(id), Since: time.Now()}
+func (s *safeSlot) wait(ctx context.Context, d *dispatcher) {
+	info := slot.Info{PID: os.Getpid(), StartURL: "a crawl of mapwright serve", DataDir: d.s.o.Dir, Since: time.Now()}
 	held, err := slot.Acquire(ctx, d.s.o.slotDir(), info, func(w slot.Waiting) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
 		s.note = fmt.Sprintf("another safe crawl runs on this machine, and only one may at a time; %d go first",
 			w.Ahead)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note = ""
 	switch {
-	case s.owner != id || ctx.Err() != nil:
+	case ctx.Err() != nil: // another wait may be under way
 		if held != nil {
-			err = errors.Join(err, held.Release())
+			err = held.Release()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			d.s.o.Log.Warn("cannot release the slot of safe crawls", "error", err)
 		}
 	case err == nil:
-		s.held = held
-	default:
-		s.owner = ""
-	}
-	if err != nil && ctx.Err() == nil {
+		s.held, s.note = held, ""
+		d.wake()
+	default: // the next step tries again
+		s.releaseLocked(d)
 		d.s.o.Log.Error("cannot wait for the slot of safe crawls; this is tried again", "error", err)
 	}
-	d.wake()
 }
 
 // releaseOf gives the slot back that a crawl has.
@@ -107,7 +119,7 @@ func (s *safeSlot) releaseLocked(d *dispatcher) {
 			d.s.o.Log.Warn("cannot release the slot of safe crawls", "error", err)
 		}
 	}
-	s.owner, s.held, s.cancel = "", nil, nil
+	s.owner, s.held, s.cancel, s.note = "", nil, nil, ""
 }
 
 // slotDir is the directory of the slot: that of all users, or the user's own if that cannot be used.
