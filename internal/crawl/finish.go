@@ -3,12 +3,15 @@ package crawl
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -71,6 +74,26 @@ func headerFacts(h http.Header, sniffed string, length int64, at time.Time) page
 		ETag: h.Get("Etag")}
 	recrawl.TakeHeaders(&f, h, at)
 	return f
+}
+
+// resolveTarget finds the URL that the Location header of a redirect names, and records it. If there is none, or one
+// that is longer than a record holds, it records and returns why, and the URL is zero.
+func resolveTarget(f *page.Facts, from weburl.URL, location string) (target weburl.URL, why scope.Reason) {
+	f.RedirectTo = page.BoundTarget(location)
+	size := len(location)
+	if size <= page.MaxTarget {
+		var err error
+		if target, err = from.Resolve(location); err != nil {
+			f.Error = fmt.Sprintf("redirect to %q: %v", location, err)
+			return target, scope.NotHTTP
+		}
+		f.RedirectTo, size = page.BoundTarget(target.String()), len(target.String())
+	}
+	if size > page.MaxTarget {
+		f.Error = fmt.Sprintf("redirect to a URL of %d bytes, and the limit is %d", size, page.MaxTarget)
+		return weburl.URL{}, scope.TooLong
+	}
+	return target, scope.InScope
 }
 
 // distinct leaves out repeated texts, and keeps the order of the others.

@@ -158,8 +158,8 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if in.Took > 0 {
 		f.Facts.ResponseTime = new(page.Millis(in.Took))
 	}
-	if in.Location != "" {
-		if target, err := in.URL.Resolve(in.Location); err == nil {
+	if f.Outcome == page.Redirect {
+		if target, why := resolveTarget(&f.Facts, in.URL, in.Location); why == scope.InScope {
 			f.Facts.RedirectTo = s.Params().Trim(target).String()
 		}
 	}
@@ -181,6 +181,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		}
 		f.Facts.Images = distinct(f.Facts.Images)
 	}
+	f.Facts.Bound()
 	l := &out.Line
 	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL, Source: page.SourceName(page.SourceStart),
 		Outcome: f.Outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.At}}

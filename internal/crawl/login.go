@@ -147,6 +147,9 @@ func (l *login) get(ctx context.Context, r fetch.Request) (at weburl.URL, body [
 		switch {
 		case status >= 300 && status < 400 && location != "":
 			next, err := r.URL.Resolve(location)
+			if err == nil && scope.ExceedsLimit(next) {
+				err = weburl.ErrLength
+			}
 			if err != nil {
 				return r.URL, nil, fmt.Errorf("it leads to something that is no URL: %w", err)
 			}

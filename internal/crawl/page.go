@@ -390,11 +390,9 @@ func (w *worker) warnWithheld(from, to weburl.URL) {
 // other.
 func (w *worker) redirect(location string) []frontier.Link {
 	f, from := &w.answer, &w.link
-	target, err := from.URL.Resolve(location)
-	if err != nil {
-		f.Facts.RedirectTo = location
-		f.Facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
-		w.skips.Add(scope.NotHTTP)
+	target, why := resolveTarget(&f.Facts, from.URL, location)
+	if why != scope.InScope {
+		w.skips.Add(why)
 		return nil
 	}
 	if trimmed := w.params.Trim(target); trimmed != from.URL {
@@ -415,7 +413,7 @@ func (w *worker) redirect(location string) []frontier.Link {
 		w.extendScope(from.URL, target)
 		w.warnWithheld(from.URL, target)
 	}
-	if why := w.scope.Check(target); why != scope.InScope {
+	if why = w.scope.Check(target); why != scope.InScope {
 		w.skips.Add(why)
 		if why == scope.OutOfScope && w.settings.CheckExternal && w.scope.Permits(target) {
 			return []frontier.Link{newCheck(target, from.URL, from.Hops+1, f.At)}

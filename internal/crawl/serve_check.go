@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -135,12 +134,10 @@ func refusesHead(status int) bool {
 
 // checkRedirect records where a check leads to, and returns the check of that URL.
 func (w *worker) checkRedirect(f *recrawl.Answer, from *frontier.Link, location string) []frontier.Link {
-	target, err := from.URL.Resolve(location)
-	if err != nil {
-		f.Facts.RedirectTo, f.Facts.Error = location, fmt.Sprintf("redirect to %q: %v", location, err)
+	target, why := resolveTarget(&f.Facts, from.URL, location)
+	if why != scope.InScope {
 		return nil
 	}
-	f.Facts.RedirectTo = target.String()
 	if target == from.URL || from.Hops >= scope.MaxHops {
 		f.Outcome = page.RedirectLoop
 		return nil

@@ -176,7 +176,7 @@ func Decode(b []byte) (*Facts, error) {
 	return f, nil
 }
 
-// Decode reads what Append wrote into f, which is empty. All texts share one piece of memory.
+// Decode reads what Append wrote into f, which is empty, and bounds it. All texts share one piece of memory.
 func (f *Facts) Decode(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -202,6 +202,7 @@ func (f *Facts) Decode(b []byte) error {
 			return fmt.Errorf("%w: field %d is broken", ErrFormat, tag)
 		}
 	}
+	f.Bound()
 	return nil
 }
 

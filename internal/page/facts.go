@@ -16,13 +16,15 @@ import (
 // "Absent:" when it is left out. The tag schema says in which form a text is, if it is not any text. [Facts.byTag]
 // gives it a number in the store. 'make docs' writes the documents again.
 type Facts struct {
-	Error string `json:"-"` // why it failed, as a text for users
+	Error string `json:"-"` // why it failed, as a text for users; Bound cuts it
 
-	// where it redirects to; canonical if it is an http(s) URL, else as the server wrote it. Absent: no redirect
+	// where it redirects to; canonical if it is an http(s) URL, else as the server wrote it. If that has more than 8,192
+	// bytes: the text `too long, `, its length, ` bytes: ` and its first 256 bytes, which is no URL. Absent: no redirect
 	RedirectTo string `json:"redirect_to,omitempty"`
 	// from the start of the request to the last byte read, connecting included. Absent: there was no answer
 	ResponseTime *Millis `json:"response_time_ms,omitempty"`
-	// the Content-Type header; without one, what the body looks like. Absent: no answer, or nothing known
+	// the Content-Type header; without one, what the body looks like. The first 256 bytes and `…` if it is longer.
+	// Absent: no answer, or nothing known
 	ContentType string `json:"content_type,omitempty"`
 	// bytes of the body after decompression; of a body that was not read, the Content-Length header. Absent: not known
 	ContentLength *int64 `json:"content_length,omitempty"`
@@ -67,7 +69,7 @@ type Facts struct {
 	LastModified Time `json:"last_modified,omitzero"`
 	// when the page says that it was published: `article:published_time`. Absent: it does not say
 	PublishedAt Time `json:"published_at,omitzero"`
-	// the ETag header. Absent: none
+	// the ETag header. Absent: none, or more than 1,024 bytes
 	ETag string `json:"etag,omitempty"`
 
 	Robots Robots `json:"-"` // Line has it in another form
@@ -82,7 +84,7 @@ type Facts struct {
 	Trap  string `json:"-"` // which trap, for the outcome Trap
 
 	// What a later visit needs.
-	LastModifiedHeader string `json:"-"` // as the server wrote it
+	LastModifiedHeader string `json:"-"` // as the server wrote it; empty if it is too long
 	// the header named different times for the same text, so that it does not say when the text changed
 	NotLastMod bool `json:"-"`
 	// what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it

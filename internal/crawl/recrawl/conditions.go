@@ -14,10 +14,10 @@ func Conditions(known *Known) http.Header {
 		return nil
 	}
 	h := http.Header{}
-	if tag := known.Facts.ETag; tag != "" && tag != anyTag && len(tag) <= maxTag {
+	if tag := page.BoundValidator(known.Facts.ETag); tag != "" && tag != anyTag {
 		h.Set("If-None-Match", tagForms(tag))
 	}
-	if date := known.Facts.LastModifiedHeader; date != "" {
+	if date := page.BoundValidator(known.Facts.LastModifiedHeader); date != "" {
 		h.Set("If-Modified-Since", date)
 	}
 	if len(h) == 0 {
@@ -26,10 +26,8 @@ func Conditions(known *Known) http.Header {
 	return h
 }
 
-const (
-	anyTag = "*"  // no tag: sent back, it would match any page
-	maxTag = 1024 // bytes of a tag that is sent back; many servers refuse requests with more than 8 KiB of headers
-)
+// anyTag is no tag: sent back, it would match any page.
+const anyTag = "*"
 
 // refusesConditions reports whether a status may be due to the conditions of the request, and not to the page.
 func refusesConditions(status int) bool {

@@ -15,7 +15,7 @@ const nearNow = time.Minute
 // TakeHeaders takes from the headers of an answer what they say of the last modification, and the rules that a 304 may
 // change. At is when the answer came.
 func TakeHeaders(f *page.Facts, h http.Header, at time.Time) {
-	f.LastModifiedHeader = h.Get("Last-Modified")
+	f.LastModifiedHeader = page.BoundValidator(h.Get("Last-Modified"))
 	f.LastModified.Time = lastModified(f.LastModifiedHeader, h, at)
 	f.HeaderRules = headerRules(h)
 }
@@ -42,7 +42,7 @@ func lastModified(header string, h http.Header, at time.Time) time.Time {
 // dateMoved reports whether a 304 names another Last-Modified date than the one that was believed. Then either the date
 // or the 304 is false, and only the text of the page can tell which.
 func dateMoved(known *page.Facts, h http.Header) bool {
-	header := h.Get("Last-Modified")
+	header := page.BoundValidator(h.Get("Last-Modified"))
 	if header == "" || header == known.LastModifiedHeader || known.LastModified.IsZero() {
 		return false
 	}

@@ -118,6 +118,7 @@ const maxFacts = state.MaxRecordSize - 1<<20
 // Record is the stored form of an answer. The worker makes it, because the frontier commits with its locks held. If the
 // facts are too large for a record, links, images and extracted values are left out, and Facts.Error says so.
 func (a *Answer) Record() *frontier.Finish {
+	a.Facts.Bound()
 	facts := a.Facts.Append(make([]byte, 0, 512))
 	if len(facts) > maxFacts {
 		a.Facts.Links, a.Facts.Images, a.Facts.Extracted, a.Facts.Assets = nil, nil, nil, nil
@@ -197,7 +198,7 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 	v.NotModified, v.Change, v.Failures = true, page.Unchanged, 0
 	facts := known.Facts
 	tag, lastMod := facts.ETag, facts.LastModified.Time
-	if given := now.Header.Get("Etag"); given != "" && !sameTag(given, tag) {
+	if given := page.BoundValidator(now.Header.Get("Etag")); given != "" && !sameTag(given, tag) {
 		tag = given
 	}
 	if !facts.NotLastMod && lastMod.IsZero() {

@@ -40,6 +40,7 @@ func TestConditions(t *testing.T) {
 		"ends like one":        {with(`"unzipgzip"`, ""), `"unzipgzip"`, ""},
 		"a tag that means any": {with(`*`, date), "", date},
 		"a huge tag":           {with(`"`+strings.Repeat("a", 4000)+`"`, ""), "", ""},
+		"a huge date":          {with("", strings.Repeat("a", 4000)), "", ""},
 		"read, no text hash":   {ok(read(1, func(f *page.Facts) { f.TextHash = nil })), "", ""},
 		"document":             {ok(&page.Facts{ETag: `"a"`}), `"a"`, ""},
 		"an error with a tag":  {&Known{Outcome: page.HTTPError, Status: 404, Facts: &page.Facts{ETag: `"a"`}}, "", ""},

@@ -186,6 +186,7 @@ func (v *Visit) Confirms(k weburl.Key, f *page.Facts) bool {
 
 // Judge says what to record of an answer. In the first crawl it is the answer itself.
 func (v *Visit) Judge(a *Answer) Verdict {
+	a.Facts.Bound() // so that they are compared in the form in which they are recorded
 	a.Conditional, a.NoCache, a.Verifies = v.conditional, v.noCache, v.verifies
 	switch {
 	case v.generation > 0:

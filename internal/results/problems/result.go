@@ -45,6 +45,9 @@ const (
 	MaxItems = 100
 	// MaxRelated is how many related URLs an item, or a line of problems.jsonl, has.
 	MaxRelated = 100
+	// maxItemBytes bounds the texts of a Problem's items, in bytes: 10,000 related URLs of 200 bytes with their texts.
+	// The items behind have one related URL each.
+	maxItemBytes = 2 << 20
 )
 
 // Mark says which problems a page has.
@@ -140,7 +143,8 @@ type items struct {
 	open     bool
 	part     int
 	related  int64 // in the lines that are written
-	skip     bool  // the findings have no first part: another URL has the same hash
+	bytes    [numCodes]int
+	skip     bool // the findings have no first part: another URL has the same hash
 }
 
 // take takes the next finding.
@@ -183,12 +187,12 @@ func (w *items) end() error {
 		return nil
 	}
 	w.open = false
-	if err := w.write(); err != nil || w.part < 2 {
+	if err := w.write(); err != nil || w.skip {
 		return err
 	}
-	// The first line is full.
 	if p := &w.problems[w.now.Code]; p.Count <= MaxItems {
-		p.Items[p.Count-1].RelatedCut = w.related - MaxRelated
+		item := &p.Items[p.Count-1]
+		item.RelatedCut = w.related - int64(len(item.Related))
 	}
 	return nil
 }
@@ -205,7 +209,7 @@ func (w *items) write() error {
 		p := &w.problems[w.now.Code]
 		p.Count++
 		if len(p.Items) < MaxItems {
-			p.Items = append(p.Items, item)
+			p.Items = append(p.Items, w.bound(item))
 		}
 		if w.now.Line >= 0 {
 			if err := w.r.marks.Add(mark{w.now.Line, w.now.Code}); err != nil {
@@ -221,6 +225,24 @@ func (w *items) write() error {
 		e.Part = w.part
 	}
 	return w.each(&e)
+}
+
+// bound returns an item of a Problem without those related URLs that are too much for it.
+func (w *items) bound(i Item) Item {
+	size := &w.bytes[w.now.Code]
+	*size += len(i.URL) + len(i.Value)
+	for at := range i.Related {
+		n := len(i.Related[at])
+		if at < len(i.Texts) {
+			n += len(i.Texts[at])
+		}
+		if at > 0 && *size+n > maxItemBytes {
+			i.Related, i.Texts = slices.Clone(i.Related[:at]), slices.Clone(i.Texts[:min(at, len(i.Texts))])
+			break
+		}
+		*size += n
+	}
+	return i
 }
 
 // Close removes temporary files.

@@ -17,7 +17,29 @@ import (
 // checks has what the checks of a crawl found, by URL: 24 bytes for each, of which --max-checks bounds the number.
 type checks struct {
 	list      []check           // in the order of hashes
-	redirects map[uint64]string // targets of those that redirect
+	redirects map[uint64]target // of those that redirect
+	texts     int               // bytes of the texts of redirects
+}
+
+// target is where a check was redirected to.
+type target struct {
+	hash uint64
+	text string // perhaps cut
+}
+
+// maxTargets bounds the texts of targets that are kept whole, in bytes: 100,000 of 335 bytes. Further ones are cut.
+const maxTargets = 32 << 20
+
+// redirect takes where the check of a URL was redirected to.
+func (c *checks) redirect(from uint64, to string) {
+	to = page.BoundTarget(to) // the records of earlier versions have targets of any length
+	t := target{hash: xxhash.Sum64String(to)}
+	if c.texts+len(to) > maxTargets {
+		to = page.CutTarget(to)
+	}
+	t.text = strings.Clone(to)
+	c.texts += len(to)
+	c.redirects[from] = t
 }
 
 type check struct {
@@ -30,7 +52,7 @@ type check struct {
 
 // readChecks reads the checks from the store.
 func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
-	c := &checks{redirects: map[uint64]string{}}
+	c := &checks{redirects: map[uint64]target{}}
 	if s.Counters().Checks == 0 {
 		return c, nil
 	}
@@ -54,7 +76,7 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 			}
 			found.isImage = strings.HasPrefix(facts.ContentType, "image/")
 			if f.RedirectTo != "" && found.outcome == page.Redirect {
-				c.redirects[found.hash] = f.RedirectTo
+				c.redirect(found.hash, f.RedirectTo)
 			}
 		} else if blocked, err := hosts.hostBlocked(ctx, m.Link.Key.Host); err != nil {
 			return nil, err
@@ -72,8 +94,8 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 	if len(c.list) == 0 {
 		return found, false
 	}
+	hash := xxhash.Sum64String(url)
 	for range scope.MaxHops + 1 {
-		hash := xxhash.Sum64String(url)
 		at, known := slices.BinarySearchFunc(c.list, hash,
 			func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
 		if !known {
@@ -86,7 +108,7 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 		if !moved {
 			return found, true
 		}
-		url, found.RedirectTo = to, to
+		hash, found.RedirectTo = to.hash, to.text
 	}
 	found.Outcome = page.RedirectLoop
 	return found, true

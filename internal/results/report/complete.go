@@ -160,11 +160,16 @@ func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 		if list == nil {
 			continue
 		}
+		size := 0
 		for i := range list.Items {
 			chain := &list.Items[i]
 			hops, _, err := reader.walk(ctx, chain.URL, chain.Hops[0])
 			if err != nil {
 				return err
+			}
+			if size += sizeOf(chain.URL, chain.FoundOn) + sizeOf(hops...); size > maxListBytes {
+				list.leave(i)
+				break
 			}
 			chain.Hops = hops
 		}
@@ -191,8 +196,12 @@ func (c *Crawl) explainBlocked(ctx context.Context, hosts []HostFigure) error {
 	return nil
 }
 
-// maxReferrers is how many pages the report names for one broken link.
-const maxReferrers = 100
+// maxReferrers is how many pages the report names for one broken link. Once it has named maxReferrerBytes of URLs, it
+// names one page for each further link.
+const (
+	maxReferrers     = 100
+	maxReferrerBytes = 8 << 20
+)
 
 // Write writes report.json.
 func Write(dir datadir.Dir, rep *Report) error {

@@ -207,6 +207,7 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 	seen := map[string]bool{from: true}
 	// One hop more than the longest chain: its last redirect leads to a URL that is not recorded.
 	for range scope.MaxHops + 1 {
+		to = page.BoundTarget(to) // the records of earlier versions have targets of any length
 		hops = append(hops, to)
 		if seen[to] {
 			return hops, true, nil

@@ -165,7 +165,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	}
 	var res *problems.Result
 	lists := map[string]*List[string]{problems.Orphan.String(): {}, problems.NotInSitemap.String(): {}}
-	broken := &List[Broken]{}
+	broken, referrers := &List[Broken]{}, 0
 	var table *problemTable // nil if there is none
 	write := func(w io.Writer) (err error) {
 		enc := json.NewEncoder(page.EscapingWriter{Writer: w})
@@ -174,7 +174,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 			if list := lists[e.Code]; list != nil {
 				list.add(e.URL)
 			} else if e.Code == problems.BrokenLink.String() {
-				addBroken(broken, e)
+				referrers += addBroken(broken, e, referrers)
 			}
 			return errors.Join(enc.Encode(e), table.add(e))
 		})
@@ -257,6 +257,7 @@ func (t *problemTable) add(e *problems.Entry) error {
 func sameOf(res *problems.Result, c problems.Code) *List[problems.Same] {
 	items, total := res.Same(c)
 	list := &List[problems.Same]{Total: total, Cut: total - int64(len(items)), Items: items}
+	list.bound(func(s *problems.Same) int { return len(s.What) + sizeOf(s.URLs...) })
 	return list.orNil()
 }
 
@@ -277,20 +278,29 @@ func (c *Crawl) readLinks(ctx context.Context, finder *problems.Finder) error {
 }
 
 // addBroken adds a line of problems.jsonl with the code broken_link to a list. The lines of one URL follow each other.
-func addBroken(list *List[Broken], e *problems.Entry) {
+// Named is how many bytes the pages have that earlier calls added; added is how many those of this call have.
+func addBroken(list *List[Broken], e *problems.Entry, named int) (added int) {
 	if e.Part == 0 {
 		list.add(Broken{URL: e.URL})
 	}
 	if list.Cut > 0 || len(e.Related) == 0 {
-		return
+		return 0
 	}
 	last := &list.Items[len(list.Items)-1]
 	if last.LinkedFrom == nil {
 		last.LinkedFrom = &List[string]{}
 	}
 	for _, from := range e.Related {
-		last.LinkedFrom.addUpTo(from, maxReferrers)
+		most := maxReferrers
+		if named+added > maxReferrerBytes {
+			most = 1
+		}
+		if len(last.LinkedFrom.Items) < most {
+			added += len(from)
+		}
+		last.LinkedFrom.addUpTo(from, most)
 	}
+	return added
 }
 
 // describeBroken adds what became of broken links, and where they were found first.

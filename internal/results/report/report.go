@@ -138,6 +138,35 @@ func (l *List[T]) addUpTo(item T, most int) {
 	}
 }
 
+// maxListBytes bounds the texts of a list of the report, in bytes: 1,000 items of 2 KiB. So a report stays small
+// however long the URLs of a site are.
+const maxListBytes = 2 << 20
+
+// bound leaves out the items from the one on with which the list has more than maxListBytes.
+func (l *List[T]) bound(bytes func(*T) int) {
+	size := 0
+	for i := range l.Items {
+		if size += bytes(&l.Items[i]); size > maxListBytes {
+			l.leave(i)
+			return
+		}
+	}
+}
+
+// leave leaves the first n items, and counts the others as cut.
+func (l *List[T]) leave(n int) {
+	l.Cut += int64(len(l.Items) - n)
+	l.Items = slices.Clone(l.Items[:n])
+}
+
+// sizeOf is how many bytes texts have.
+func sizeOf(texts ...string) (n int) {
+	for _, text := range texts {
+		n += len(text)
+	}
+	return n
+}
+
 // orNil returns nil for an empty list, which leaves it out of the report.
 func (l *List[T]) orNil() *List[T] {
 	if l.Total == 0 {

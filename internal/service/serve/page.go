@@ -232,7 +232,11 @@ type finder func(url string) ([]byte, error)
 func recordedFinder(ctx context.Context, crawls *service.Crawls, id string) finder {
 	table := page.NewTable()
 	return func(url string) ([]byte, error) {
-		line, err := crawls.RecordedPage(ctx, id, weburl.MustCanonical(url))
+		u, ok := weburl.FromCanonical(url)
+		if !ok {
+			return nil, nil // where a redirect leads need not be a URL
+		}
+		line, err := crawls.RecordedPage(ctx, id, u)
 		if err != nil || line == nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ var allowedImports = map[string][]string{
 	"internal/test/layout":      {},
 	"internal/test/long":        {},
 	"internal/metrics":          {},
-	"internal/page":             {"frontier/weburl", "internal/disk", "parser"},
+	"internal/page":             {"frontier/weburl", "internal/disk", "internal/words", "parser"},
 	"internal/results/problems": {"internal/extsort", "internal/page", "frontier/weburl", "internal/words"},
 	"internal/results/pageindex": {"internal/datadir", "internal/disk",
 		"internal/page", "internal/results/problems"},

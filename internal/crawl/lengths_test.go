@@ -1,0 +1,71 @@
+package crawl
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/problems"
+)
+
+// Headers of any length are recorded in part, and where a redirect leads is no URL then.
+func TestLongHeadersAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 50_000)
+	header := func(status int, fields ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(fields); i += 2 {
+				w.Header().Set(fields[i], fields[i+1])
+			}
+			w.WriteHeader(status)
+		}
+	}
+	s := newHandSite(t, map[string]any{
+		"a.test/": `<html><a href="/far">x</a><a href="/quotes">x</a><a href="/mail">x</a><a href="/near">x</a>
+			<a href="/head">x</a><a href="http://b.test/">x</a>`,
+		"a.test/far":    header(301, "Location", "/"+long),
+		"a.test/quotes": header(301, "Location", "/"+strings.Repeat("\"", 4000)), // 12,000 bytes in its canonical form
+		"a.test/mail":   header(301, "Location", "mailto:"+long),
+		"a.test/near":   header(301, "Location", "/"+strings.Repeat("n", 8000)),
+		"a.test/head":   header(200, "Etag", `"`+long+`"`, "Content-Type", "image/png; x="+long, "Last-Modified", long),
+		"b.test/":       header(301, "Location", "http://c.test/"+long),
+	})
+	dir := newDataDir(t)
+	rep, lines := s.crawl(dir, checking(func(o *config.Settings) { o.Links = true }), "http://a.test/")
+	if rep.Status != page.Complete || rep.SkippedLinks[scope.TooLong.String()] != 3 {
+		t.Errorf("status %s, skipped %v", rep.Status, rep.SkippedLinks)
+	}
+	for path, want := range map[string]string{"far": "too long, 50001 bytes: /xxx",
+		"quotes": "too long, 12014 bytes: http://a.test/%22%22", "mail": "too long, 50007 bytes: mailto:xxx"} {
+		l := lines["http://a.test/"+path]
+		if l.Outcome != "redirect" || !strings.HasPrefix(l.RedirectTo, want) || len(l.RedirectTo) > 300 ||
+			!strings.Contains(l.Error, "and the limit is 8192") {
+			t.Errorf("%s: %s to %.300q, error %.300q", path, l.Outcome, l.RedirectTo, l.Error)
+		}
+	}
+	if l := lines["http://a.test/near"]; l.RedirectTo != "http://a.test/"+strings.Repeat("n", 8000) || l.Error != "" {
+		t.Errorf("near: to %.300q, error %.300q", l.RedirectTo, l.Error)
+	} else if to := lines[l.RedirectTo]; to.Outcome != "trap" {
+		t.Errorf("near leads to %+v", to)
+	}
+	if l := lines["http://a.test/head"]; l.Outcome != "ok" || l.ETag != "" ||
+		!strings.HasPrefix(l.ContentType, "image/png; x=xxx") || len(l.ContentType) > 300 {
+		t.Errorf("head: %s, tag of %d bytes, type of %d", l.Outcome, len(l.ETag), len(l.ContentType))
+	}
+	if broken := found(t, rep, problems.BrokenExternal); len(broken) != 0 {
+		t.Errorf("broken: %v", broken)
+	}
+	edges, err := os.ReadFile(string(dir) + "/links.jsonl")
+	if err != nil || !strings.Contains(string(edges), `"redirect_to":"too long, 50014 bytes: http://c.test/xxx`) {
+		t.Errorf("%v in\n%.2000s", err, edges)
+	}
+	for _, name := range []string{dir.JSONL(), string(dir) + "/links.jsonl", dir.Report()} {
+		if info, err := os.Stat(name); err != nil || info.Size() > 100_000 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
