@@ -105,6 +105,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// DefaultMinFree is the default of Options.MinFree.
+const DefaultMinFree = 256 << 20
+
 const (
 	minMemTableSize = 1 << 20
 	minValueLogSize = 1 << 20
@@ -127,7 +130,7 @@ func (o Options) validate() (Options, error) {
 		faults = append(faults, fmt.Errorf("workers is %d", o.Workers))
 	}
 	if o.MinFree != Off {
-		positive(&faults, "least free disk", &o.MinFree, 256<<20)
+		positive(&faults, "least free disk", &o.MinFree, DefaultMinFree)
 	}
 	if o.GCInterval != Off {
 		positive(&faults, "gc interval", &o.GCInterval, time.Minute)

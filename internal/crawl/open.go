@@ -299,6 +299,14 @@ func openStore(o *Options) (*state.Store, error) {
 	return state.Open(o.Dir.State(), so)
 }
 
+// outputRoom bounds the outputs.
+func (o *Options) outputRoom() *datadir.Room {
+	if o.Managed.Room != nil {
+		return o.Managed.Room
+	}
+	return datadir.NewRoom(state.DefaultMinFree, o.FreeBytes)
+}
+
 // reportRecovery logs how the run before ended, if it was interrupted, and what could not be read.
 func (r *run) reportRecovery(rec state.Recovery) {
 	if rec.TornTail != nil {

@@ -83,6 +83,8 @@ type Managed struct {
 	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any
 	// more.
 	Finishing func()
+	// Room bounds the outputs. Nil means that only free disk space does.
+	Room *datadir.Room
 	// HotSetBytes bounds the memory for recently seen URLs. Zero means the default of the frontier.
 	HotSetBytes int
 	// HasSlot means that the caller holds the slot of safe crawls.

@@ -290,7 +290,7 @@ func (r *run) conclude(ctx context.Context) error {
 		Version: r.o.Version, Log: r.log, Unnamed: r.linkage.isFull(), Status: end.status,
 		Success: end.success, Reason: end.reason, Errors: end.errors, Warnings: r.warnings.all(),
 		Pages: r.tally.fetched(), Crawled: crawled, HotBytes: int64(r.frontier.Stats().HotBytes),
-		DryRun: r.o.WouldFetch != nil, Spent: r.spent,
+		DryRun: r.o.WouldFetch != nil, Spent: r.spent, Room: r.o.outputRoom(),
 	})
 }
 

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
-
-	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // File is a file that is written under a temporary name, until Publish. Once sealed it holds no buffers: a large export
@@ -20,6 +18,10 @@ type File struct {
 	buf  *bufio.Writer
 	zip  *gzip.Writer // nil if not compressed
 	out  io.Writer
+
+	room      *Room // nil if nothing bounds the file
+	size      int64 // bytes that were written, counted by room
+	isLeftOut bool  // set by room
 }
 
 // TempSuffix ends the temporary names of files that are being written. A process that is killed leaves such files
@@ -46,8 +48,8 @@ func CreateWith(path string, mode os.FileMode, buf *bufio.Writer, zip *gzip.Writ
 	if err != nil {
 		return nil, err
 	}
-	buf.Reset(f)
 	w := &File{Path: path, f: f, buf: buf, zip: zip, out: buf}
+	buf.Reset((*counted)(w))
 	if zip != nil {
 		zip.Reset(buf)
 		w.out = zip
@@ -57,6 +59,26 @@ func CreateWith(path string, mode os.FileMode, buf *bufio.Writer, zip *gzip.Writ
 
 // Write implements io.Writer.
 func (w *File) Write(p []byte) (int, error) { return w.out.Write(p) }
+
+// IsLeftOut reports whether a Room has left the file out. What is written to it is dropped then, and Publish does
+// nothing.
+func (w *File) IsLeftOut() bool { return w.isLeftOut }
+
+// counted is a File below its buffers.
+type counted File
+
+// Write implements io.Writer.
+func (c *counted) Write(p []byte) (int, error) {
+	w := (*File)(c)
+	if w.isLeftOut {
+		return len(p), nil
+	}
+	n, err := w.f.Write(p)
+	if err == nil {
+		err = w.room.wrote(w, n)
+	}
+	return n, err
+}
 
 // Flush writes what is buffered, and gives the buffers up.
 func (w *File) Flush() error {
@@ -70,13 +92,22 @@ func (w *File) Flush() error {
 }
 
 // Sync makes what was flushed durable, and closes the file.
-func (w *File) Sync() error { return errors.Join(w.f.Sync(), w.f.Close()) }
+func (w *File) Sync() error {
+	if w.isLeftOut {
+		return nil
+	}
+	return errors.Join(w.f.Sync(), w.f.Close())
+}
 
 // Seal makes the file's content durable, still under its temporary name.
 func (w *File) Seal() error { return errors.Join(w.Flush(), w.Sync()) }
 
 // Publish gives a sealed file its name, which is recorded before if the directory has a record.
 func (w *File) Publish() error {
+	if w.isLeftOut {
+		return nil
+	}
+	w.room.forget(w)
 	if err := addToRecord(filepath.Dir(w.Path), filepath.Base(w.Path)); err != nil {
 		return err
 	}
@@ -105,19 +136,7 @@ func WriteFile(path string, mode os.FileMode, content []byte) error {
 
 // WriteStream writes a file whole or not at all: what the function writes becomes its content if the function succeeds.
 func WriteStream(path string, mode os.FileMode, write func(io.Writer) error) error {
-	w, err := Create(path, mode)
-	if err != nil {
-		return err
-	}
-	if err := write(w); err != nil {
-		w.Discard()
-		return err
-	}
-	if err := w.Seal(); err != nil {
-		w.Discard()
-		return err
-	}
-	return errors.Join(w.Publish(), disk.SyncDir(filepath.Dir(path)))
+	return (*Room)(nil).WriteStream(path, mode, write)
 }
 
 // ReplaceFile is WriteFile for a file that users may have replaced by their own: if Mapwright did not write it, it

@@ -17,17 +17,25 @@ type Space struct {
 
 // Check returns ErrFull if less than the minimum would be left after so many more bytes are written below dir.
 func (s Space) Check(dir string, more int64) error {
+	lack, err := s.Lack(dir, more)
+	if err != nil || lack <= 0 {
+		return err
+	}
+	need := s.Min + more
+	return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", dir, ErrFull, (need-lack)>>20, need>>20)
+}
+
+// Lack is how many bytes would be missing from the minimum after so many more are written below dir; 0 or less if
+// there are enough.
+func (s Space) Lack(dir string, more int64) (int64, error) {
 	if s.Min < 0 {
-		return nil
+		return 0, nil
 	}
 	free, err := s.Free(dir)
 	if err != nil {
-		return fmt.Errorf("look for free disk: %w", err)
+		return 0, fmt.Errorf("look for free disk: %w", err)
 	}
-	if need := s.Min + more; free < need {
-		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", dir, ErrFull, free>>20, need>>20)
-	}
-	return nil
+	return s.Min + more - free, nil
 }
 
 // Below reports whether less than 1/n of the minimum is left. It reports false if that is not known.

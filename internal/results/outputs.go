@@ -67,6 +67,9 @@ func (o *Outputs) Finish(ctx context.Context, e *monitor.Ended) error {
 	if err := (*report.Crawl)(e).Complete(ctx, rep); err != nil {
 		return err
 	}
+	if err := (*report.Crawl)(e).RemoveLeftOut(rep); err != nil {
+		return err
+	}
 	for _, text := range rep.Warnings[known:] {
 		e.Log.Warn(text)
 	}

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
 )
@@ -143,4 +148,103 @@ func TestKeysOnAFullDisk(t *testing.T) {
 	if _, err := ts.Crawls.List(t.Context(), caller, CrawlFilter{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// Links repeat the address of their page in links.jsonl, so that a small state can become a large file. It is left out
+// if the plan of the account has no room for it, or the disk has none, and the crawl ends with its other files.
+func TestDiskOfAPlanAndOutputs(t *testing.T) {
+	t.Parallel()
+	const pages, linksOfEach, length = 8, 9000, 1800
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<html><head><title>page</title></head><body>", strings.Repeat("<a href=/x>", linksOfEach))
+	}))
+	t.Cleanup(site.Close)
+	var starts []string
+	for i := range pages {
+		starts = append(starts, fmt.Sprintf("http://a.test/%d/%s", i, strings.Repeat("long", length/4)))
+	}
+	const minFree = 1 << 30
+	var fillsDisk atomic.Bool // the disk is nearly full while links.jsonl is written
+	var written atomic.Pointer[string]
+	free := func(string) (int64, error) {
+		if path := written.Load(); fillsDisk.Load() && path != nil {
+			if _, err := os.Stat(*path); err == nil {
+				return minFree - 1, nil
+			}
+		}
+		return 4 << 30, nil
+	}
+	ts := openService(t, Options{Base: quickAt("*:80:" + site.Listener.Addr().String()), MinFree: minFree,
+		FreeBytes: free})
+	const quota = state.OpenBytes + 32<<20
+	ts.setPlan(Plan{DiskBytes: quota})
+	ts.run()
+	c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts,
+		Settings: raw("links", "true", "max_depth", "0", "traps", "false")}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := ts.Crawls.DataDir(c.ID)
+	temp := dir.Links() + datadir.TempSuffix
+	written.Store(&temp)
+	check := func(when, why string) {
+		t.Helper()
+		left := slices.ContainsFunc(c.Warnings, func(text string) bool {
+			return strings.HasPrefix(text, "links.jsonl was not written, because "+why)
+		})
+		rep, err := report.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(string(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []string
+		for _, e := range entries {
+			files = append(files, e.Name())
+		}
+		hasLinks := slices.Contains(files, "links.jsonl")
+		if wants := why == ""; hasLinks != wants || slices.Contains(rep.Files, "links.jsonl") != wants ||
+			(why != "") != left || slices.Contains(files, filepath.Base(temp)) {
+			t.Errorf("%s: files %v, in the report %v, warnings %q", when, files, rep.Files, c.Warnings)
+		}
+		for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "problems.jsonl", "pages.index"} {
+			if !slices.Contains(files, name) {
+				t.Errorf("%s: no %s", when, name)
+			}
+		}
+	}
+	c = ts.awaitState(c.ID, Complete)
+	check("little quota", "the files of the crawl would take more disk than the plan of the account leaves")
+	if u, err := ts.Accounts.Usage(t.Context(), DefaultAccount); err != nil || u.Disk.Used > quota {
+		t.Errorf("%d bytes of %d are used, %v", u.Disk.Used, quota, err)
+	}
+
+	// The files that a reader of pages makes again have the same bound.
+	if err := os.Remove(filepath.Join(string(dir), datadir.IndexName)); err != nil {
+		t.Fatal(err)
+	}
+	ts.await(c.ID, func(*Crawl) bool { return ts.Crawls.dispatch.runner(c.ID) == nil })
+	if err := ts.Crawls.MakeIndex(t.Context(), string(dir)); err != nil {
+		t.Fatal(err)
+	}
+	check("made again", "the files of the crawl would take more disk than the plan of the account leaves")
+
+	recrawl := func() {
+		t.Helper()
+		generation := c.Generation
+		ts.do(c.ID, CommandRecrawl)
+		c = ts.await(c.ID, func(c *Crawl) bool { return c.Generation > generation && c.State.Ended() })
+		if c.State != Complete {
+			t.Errorf("the recrawl is %s: %q", c.State, c.Errors)
+		}
+	}
+	ts.setPlan(Plan{})
+	recrawl()
+	check("no quota", "")
+	fillsDisk.Store(true)
+	recrawl()
+	check("full disk", "the disk of the server is nearly full")
 }

@@ -58,7 +58,9 @@ func (c *Crawls) MakeIndex(ctx context.Context, dir string) error {
 		return err
 	}
 	err = c.dispatch.resting.read(ctx, account, id, datadir.Dir(dir).State(),
-		func(ctx context.Context, s *state.Store) error { return report.Rewrite(ctx, s, datadir.Dir(dir)) })
+		func(ctx context.Context, s *state.Store) error {
+			return report.Rewrite(ctx, s, datadir.Dir(dir), c.dispatch.outputRoom(account, id))
+		})
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return pageindex.ErrBusy
 	}

@@ -34,6 +34,9 @@ type Ended struct {
 	Crawled          time.Duration // how long this run crawled, without the outputs
 	HotBytes         int64         // memory that this run used as cache
 
+	// Room bounds the outputs; nil if nothing does.
+	Room *datadir.Room
+
 	// DryRun means that no page was requested, since the run only says which pages it would fetch.
 	DryRun bool
 

@@ -48,6 +48,8 @@ type Options struct {
 	Checked func(url string) (page.Checked, bool) `json:"-"`
 	// Changes, when not nil, are the lines of changes.jsonl, in a stable order.
 	Changes func(ctx context.Context) iter.Seq2[*recrawl.Line, error] `json:"-"`
+	// Room bounds what all files take. It may leave out all but sitemap.jsonl and the XML sitemaps.
+	Room *datadir.Room `json:"-"`
 	// Only, when not empty, names the outputs to write: jsonl, xml, csv, parquet, links, changes.
 	Only []string
 	// DryRun writes nothing: Each sees the pages.
@@ -125,7 +127,7 @@ type exporter struct {
 	pages, links         *parquet.Writer
 	values               []any // the last row of one of them
 	graph                *datadir.File
-	edges                []byte // the last lines of graph
+	edges                []byte // lines of graph that are not written yet
 	changes              *datadir.File
 	xml                  *xmlFiles
 
@@ -183,8 +185,11 @@ func (e *exporter) checkReplace() error {
 func (e *exporter) open() error {
 	err := e.checkReplace()
 	for _, out := range e.outputs() {
-		if out.wanted && err == nil {
-			*out.file, err = datadir.Create(filepath.Join(e.o.Dir, out.name), datadir.Public)
+		if !out.wanted || err != nil {
+			continue
+		}
+		if *out.file, err = datadir.Create(filepath.Join(e.o.Dir, out.name), datadir.Public); err == nil {
+			e.o.Room.Add(*out.file, out.file != &e.jsonl)
 		}
 	}
 	if err != nil {
@@ -248,7 +253,7 @@ func (e *exporter) page(l *page.Line) error {
 	if e.o.Each != nil {
 		e.o.Each(l, e.line)
 	}
-	if e.csv != nil {
+	if isWritten(e.table) {
 		row := e.fields.Cells(l)
 		for _, name := range e.o.Extract {
 			row = append(row, strings.Join(l.Extracted.Values(name), " | "))
@@ -263,15 +268,8 @@ func (e *exporter) page(l *page.Line) error {
 	if err := e.addToTables(l); err != nil {
 		return err
 	}
-	if e.graph != nil {
-		e.edges = e.edges[:0]
-		for i := range l.Links {
-			e.edges = e.appendEdge(e.edges, l.URL.String(), &l.Links[i])
-		}
-		for _, file := range l.Assets {
-			e.edges = e.appendAsset(e.edges, l.URL.String(), file)
-		}
-		if _, err := e.graph.Write(e.edges); err != nil {
+	if isWritten(e.graph) {
+		if err := e.addToGraph(l); err != nil {
 			return err
 		}
 		e.res.Links += int64(len(l.Links))
@@ -288,6 +286,36 @@ func (e *exporter) page(l *page.Line) error {
 		return nil
 	}
 	return e.xml.add(l.URL, e.entry(l))
+}
+
+// isWritten reports whether an output is wanted and was not left out.
+func isWritten(f *datadir.File) bool { return f != nil && !f.IsLeftOut() }
+
+// addToGraph adds the links and the files of a page to links.jsonl.
+func (e *exporter) addToGraph(l *page.Line) error {
+	from := l.URL.String()
+	e.edges = e.edges[:0]
+	flush := func(least int) error {
+		if len(e.edges) < least {
+			return nil
+		}
+		_, err := e.graph.Write(e.edges)
+		e.edges = e.edges[:0]
+		return err
+	}
+	for i := range l.Links {
+		e.edges = e.appendEdge(e.edges, from, &l.Links[i])
+		if err := flush(datadir.BufferSize); err != nil {
+			return err
+		}
+	}
+	for _, file := range l.Assets {
+		e.edges = e.appendAsset(e.edges, from, file)
+		if err := flush(datadir.BufferSize); err != nil {
+			return err
+		}
+	}
+	return flush(1)
 }
 
 func (e *exporter) writeChanges(ctx context.Context) error {
@@ -416,7 +444,7 @@ func linkColumns() []parquet.Column {
 
 // addToTables adds a page to pages.parquet, and its links to links.parquet.
 func (e *exporter) addToTables(l *page.Line) error {
-	if e.pages != nil {
+	if isWritten(e.pagesFile) {
 		e.values = e.fields.AppendValues(e.values[:0], l)
 		for _, name := range e.o.Extract {
 			var found any
@@ -429,7 +457,7 @@ func (e *exporter) addToTables(l *page.Line) error {
 			return err
 		}
 	}
-	if e.links == nil {
+	if !isWritten(e.linksFile) {
 		return nil
 	}
 	for i := range l.Links {
@@ -508,7 +536,9 @@ func (e *exporter) close() error {
 			if err := f.Publish(); err != nil {
 				return err
 			}
-			e.res.Files = append(e.res.Files, out.name)
+			if !f.IsLeftOut() {
+				e.res.Files = append(e.res.Files, out.name)
+			}
 			*out.file = nil
 		}
 	}

@@ -31,6 +31,7 @@ import (
 // each set.
 type xmlFiles struct {
 	dir      string
+	room     *datadir.Room
 	base     string // address of the directory, with a slash at the end
 	name     string // begins the names of all files
 	byPath   bool   // each directory has a set
@@ -89,7 +90,7 @@ func newXMLFiles(o *Options) *xmlFiles {
 	if !strings.HasSuffix(base, "/") {
 		base += "/"
 	}
-	x := &xmlFiles{dir: o.Dir, base: base, name: cmp.Or(o.Name, sitemap.DefaultName), byPath: o.Split == "path",
+	x := &xmlFiles{dir: o.Dir, room: o.Room, base: base, name: cmp.Or(o.Name, sitemap.DefaultName), byPath: o.Split == "path",
 		gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[[2]string]int32{},
 		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Videos: o.Videos, News: o.News,
 			Priorities: len(o.Priorities) > 0,
@@ -222,7 +223,11 @@ func (x *xmlFiles) create(p *openPart, name string) (*datadir.File, error) {
 			p.zip = gzip.NewWriter(nil)
 		}
 	}
-	return datadir.CreateWith(filepath.Join(x.dir, name), datadir.Public, p.buf, p.zip)
+	f, err := datadir.CreateWith(filepath.Join(x.dir, name), datadir.Public, p.buf, p.zip)
+	if err == nil {
+		x.room.Add(f, false)
+	}
+	return f, err
 }
 
 // end ends the part that is being written, if there is one.

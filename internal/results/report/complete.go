@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
@@ -46,6 +48,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	sum.isHTTPSTry = func(l *page.Line) bool { return c.isHTTPSTry(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
+	o.Room = c.Room
 	checks, err := readChecks(ctx, c.Store)
 	if err != nil {
 		return err
@@ -127,6 +130,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 			rep.Files = append(rep.Files, datadir.ProblemsParquetName)
 		}
 	}
+	rep.Files = slices.DeleteFunc(rep.Files, c.Room.HasLeftOut)
 	archives, err := c.Dir.Archives()
 	rep.Files = append(rep.Files, archives...)
 	return err
@@ -139,6 +143,41 @@ func (c *Crawl) advice(command, flag, helps string) string {
 		return ""
 	}
 	return ": '" + c.Dir.Command(command) + flag + "' " + helps
+}
+
+// RemoveLeftOut removes what earlier runs wrote of the files that had no room, and adds a warning for each.
+func (c *Crawl) RemoveLeftOut(rep *Report) error {
+	var errs []error
+	for _, left := range c.Room.LeftOut() {
+		rep.Warnings = append(rep.Warnings, c.leftOutText(left))
+		path := filepath.Join(string(c.Dir), left.Name)
+		if datadir.CheckFile(path) != nil {
+			continue // a file of the user's
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leftOutText says why a file was not written, and how to get it.
+func (c *Crawl) leftOutText(left datadir.LeftOut) string {
+	why, help := "the disk is nearly full", "free some space, then '"+c.Dir.Command("resume")+"' writes all files again"
+	switch {
+	case !left.DiskFull:
+		why = "the files of the crawl would take more disk than the plan of the account leaves"
+		help = "delete crawls or get a plan with more disk, then crawl again"
+	case c.Given != nil:
+		why, help = "the disk of the server is nearly full", "crawl again later"
+	}
+	for setting, names := range map[string][]string{"links": {"links.jsonl", datadir.LinksParquetName},
+		"csv": {"sitemap.csv"}, "parquet": {datadir.ParquetName, datadir.ProblemsParquetName}} {
+		if slices.Contains(names, left.Name) {
+			help += "; the setting " + setting + " asks for this file"
+		}
+	}
+	return left.Name + " was not written, because " + why + ": " + help
 }
 
 // isHTTPSTry reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a
@@ -229,8 +268,9 @@ func Read(dir datadir.Dir) (*Report, error) {
 }
 
 // Rewrite writes the outputs of a crawl again, except its report. The crawl must not be running. If its last run has
-// not ended, or was a recrawl that failed, Rewrite replaces nothing.
-func Rewrite(ctx context.Context, s *state.Store, dir datadir.Dir) error {
+// not ended, or was a recrawl that failed, Rewrite replaces nothing. An output for which there is no room stays as it
+// is.
+func Rewrite(ctx context.Context, s *state.Store, dir datadir.Dir, room *datadir.Room) error {
 	status := page.Status(s.Facts()[page.FactStatus])
 	if status == page.Running || status == "" {
 		return fmt.Errorf("the last run in %s has not ended", dir)
@@ -247,7 +287,7 @@ func Rewrite(ctx context.Context, s *state.Store, dir datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	c := Crawl{Store: s, Settings: loaded.Settings, Starts: starts, Dir: dir}
+	c := Crawl{Store: s, Settings: loaded.Settings, Starts: starts, Dir: dir, Room: room}
 	return c.Complete(ctx, &Report{Status: status})
 }
 

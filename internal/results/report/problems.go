@@ -186,8 +186,8 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 		err = write(io.Discard)
 	case c.Settings.Parquet:
 		path := filepath.Join(string(c.Dir), datadir.ProblemsParquetName)
-		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, func(lines io.Writer) error {
-			return datadir.WriteStream(path, datadir.Public, func(w io.Writer) (err error) {
+		err = c.Room.WriteStream(c.Dir.Problems(), datadir.Public, func(lines io.Writer) error {
+			return c.Room.WriteStream(path, datadir.Public, func(w io.Writer) (err error) {
 				if table, err = newProblemTable(w); err != nil {
 					return err
 				}
@@ -195,7 +195,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 			})
 		})
 	default:
-		err = datadir.WriteStream(c.Dir.Problems(), datadir.Public, write)
+		err = c.Room.WriteStream(c.Dir.Problems(), datadir.Public, write)
 	}
 	if err != nil {
 		if res != nil {

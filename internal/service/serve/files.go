@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,6 +165,9 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 // notThere is the error for a result that does not exist, or not yet.
 func notThere(crawl *service.Crawl, name string) error {
 	detail := fmt.Sprintf("the crawl has no %s", name)
+	leftOut := slices.IndexFunc(crawl.Warnings, func(text string) bool {
+		return strings.HasPrefix(text, name+" was not written")
+	})
 	switch {
 	case name == "log":
 		detail += ": it has not begun"
@@ -175,6 +179,8 @@ func notThere(crawl *service.Crawl, name string) error {
 			"recorded", crawl.State)
 	case crawl.StartedAt.IsZero():
 		detail += ": it ended before it began"
+	case leftOut >= 0:
+		detail = crawl.Warnings[leftOut]
 	case name == "links.jsonl":
 		detail += ": links are kept only by a crawl with the setting links"
 	case name == "sitemap.csv":
