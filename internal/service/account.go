@@ -134,6 +134,7 @@ type Caller struct {
 	Schedule string // id of the schedule that submits a crawl
 
 	expires page.Time // the latest end of keys that the caller makes; zero means no bound
+	used    page.Time // when the key was last used, as far as it is recorded
 }
 
 // MayRevoke says whether the caller has all scopes of a key.

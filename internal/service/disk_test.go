@@ -145,6 +145,7 @@ func TestKeysOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ts.Accounts.Touch(t.Context(), caller) // the request goes on
 	if _, err := ts.Crawls.List(t.Context(), caller, CrawlFilter{}); err != nil {
 		t.Error(err)
 	}

@@ -154,8 +154,7 @@ func (a *Accounts) Authenticate(ctx context.Context, secret string) (*Caller, er
 	})
 }
 
-// caller finds the caller with the id of a key whose hash is right, and records that the key was used. The error is an
-// *Error if the key is not valid.
+// caller finds the caller with the id of a key whose hash is right. The error is an *Error if the key is not valid.
 func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash string) bool) (*Caller, error) {
 	key, err := One(ctx, a.s.db.Read(), keyDest, selectKey+"WHERE id = ?", id)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (key.State() != KeyValid || !isRight(key.hash)) {
@@ -168,17 +167,24 @@ func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash stri
 	if err != nil {
 		return nil, err
 	}
-	c := &Caller{Account: account, Key: key.ID, Scopes: key.Scopes}
+	c := &Caller{Account: account, Key: key.ID, Scopes: key.Scopes, used: key.LastUsedAt}
 	if key.hash != "" { // else it is of a login link and ends with its session, but keys made by it last
 		c.expires = key.ExpiresAt
 	}
-	if time.Since(key.LastUsedAt.Time) < touchEvery {
-		return c, nil
+	return c, nil
+}
+
+// Touch records that the key of a caller was used.
+func (a *Accounts) Touch(ctx context.Context, c *Caller) {
+	if time.Since(c.used.Time) < touchEvery {
+		return
 	}
-	if err := a.s.Write(ctx, func(tx *Tx) error {
-		return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", tx.now, c.Key)
-	}); err != nil { // such as a full disk, on which everything can still be read
+	if err := a.s.Write(ctx, func(tx *Tx) error { return touch(tx, c.Key) }); err != nil {
+		// such as a full disk, on which everything can still be read
 		a.s.o.Log.Warn("cannot record the use of a key", "key", c.Key, "error", err)
 	}
-	return c, nil
+}
+
+func touch(tx *Tx, key string) error {
+	return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", tx.now, key)
 }

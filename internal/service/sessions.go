@@ -93,6 +93,7 @@ func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) 
 				maxSessions-1),
 			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), caller.Key, rand.Text(),
 				tx.now, ends),
+			touch(tx, caller.Key),
 			tx.Audit(caller, "session.begin", caller.Key, nil))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -55,7 +56,13 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 	cred, err := credentialOf(r)
 	var caller *service.Caller
 	if err == nil {
+		connectionOf(r.Context()).pause()
+		end, ok := s.limits.lookups.enter(r.Context(), networkOf(remote))
+		if !ok {
+			return nil, cred, tooMany(w, time.Second)
+		}
 		caller, err = s.caller(r, &cred)
+		end()
 	}
 	if err != nil {
 		if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
@@ -69,6 +76,8 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 	if err := s.takeRequest(w, caller); err != nil {
 		return nil, cred, err
 	}
+	connectionOf(r.Context()).know()
+	s.Service.Accounts.Touch(r.Context(), caller)
 	return caller, cred, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ const (
 	shareOfClient = 4           // one client has this part of the connections at most
 	stalledAfter  = time.Second // a write that takes so long waits for the client
 	tellEvery     = time.Minute // the log
+	mostStrange   = 20          // requests in a row without a valid key; then the connection is closed
 )
 
 // connections is a listener with a bound on all connections, and on those of one client. A connection waits while the
@@ -27,11 +29,17 @@ const (
 // the one that has waited longest is closed: one of the same client if that has its share, else one of the client with
 // the most that wait. If none waits, a connection is closed whose client does not take its answer. Others are never
 // closed.
+//
+// What clients without a key send is read, computed and refused in turns, so that the processors are free for others:
+// clients have as many turns at once as there are processors, and one client has half of them. A connection has a turn
+// from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
+// limits of accounts bound. Nothing that may wait is done in a turn.
 type connections struct {
 	net.Listener
 	most    int
 	trusted func(netip.Addr) bool // proxies: their connections are those of many clients
 	log     *slog.Logger
+	turns   turns[*connecting]
 
 	mu        sync.Mutex
 	open      int                          // guarded by mu
@@ -90,8 +98,12 @@ func (h *connectingHeap) Pop() any {
 // Limit bounds the connections of a listener.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	return &connections{Listener: l, most: s.Connections, trusted: s.trusted, log: s.Log,
+		turns:     turns[*connecting]{most: turnsAtOnce(), each: turnsAtOnce() / 2, waiting: s.Connections},
 		addresses: map[netip.Prefix]*connecting{}}
 }
+
+// turnsAtOnce is how many turns clients without a key have at once. One client leaves turns to others.
+func turnsAtOnce() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // Accept waits for a connection for which there is room.
 func (l *connections) Accept() (net.Conn, error) {
@@ -195,6 +207,12 @@ type connection struct {
 	of      *connections
 	client  *connecting
 	writing atomic.Int64 // when the present write began, in Unix nanoseconds; 0 if there is none. Set by Write
+	known   atomic.Bool  // the last request had a valid key. Set by the goroutine that serves the connection
+	strange int          // requests since the last one with a valid key. Used by the same goroutine
+
+	turnMu  sync.Mutex         // taken after of.mu
+	turn    *turn[*connecting] // guarded by turnMu; nil if the connection has none and waits for none
+	handled bool               // guarded by turnMu; a request is, from when its head has arrived
 
 	// Guarded by of.mu.
 	since   time.Time      // when it began to wait
@@ -226,6 +244,7 @@ func (c *connection) removeLocked() {
 		return
 	}
 	c.stopWaitingLocked()
+	c.pause()
 	c.removed = true
 	delete(c.client.open, c)
 	c.of.open--
@@ -248,7 +267,7 @@ func (c *connection) hasHead() {
 }
 
 // begin notes that a request has arrived whole. It returns false if the connection is closed: nothing may be done for
-// the request then, because its client sees no answer. Otherwise end is called after the answer.
+// the request then, because its client sees no answer.
 func (c *connection) begin() bool {
 	if c == nil {
 		return true
@@ -262,19 +281,132 @@ func (c *connection) begin() bool {
 	return true
 }
 
+// end is called at the end of the handler. The answer is sent after it.
 func (c *connection) end() {
 	if c == nil {
 		return
 	}
+	c.turnMu.Lock()
+	c.handled = false
+	c.turnMu.Unlock()
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if !c.removed {
+	if !c.removed && c.waits == nil {
 		c.waitLocked()
 	}
 }
 
+// takeTurn waits for a turn of the client, unless the connection has one.
+func (c *connection) takeTurn() {
+	c.turnMu.Lock()
+	one := c.takeTurnLocked()
+	c.turnMu.Unlock()
+	c.awaitTurn(one)
+}
+
+func (c *connection) takeTurnLocked() *turn[*connecting] {
+	if c.turn == nil {
+		c.turn = c.of.turns.ask(c.client)
+	}
+	return c.turn
+}
+
+func (c *connection) awaitTurn(one *turn[*connecting]) {
+	if one == nil {
+		return // not so: as many may wait as there are connections
+	}
+	select {
+	case <-one.come:
+	default:
+		<-one.come
+		// What is woken runs next, within the time of the one that woke it. Without this, goroutines that end their
+		// turns wake one another for 10 ms before any other runs, such as the one that accepts connections: of 4,000
+		// connections that send requests, this makes seconds.
+		runtime.Gosched()
+	}
+}
+
+func (c *connection) leaveTurnLocked() {
+	if c.turn != nil {
+		c.turn.end()
+		c.turn = nil
+	}
+}
+
+// handle is called before a request is looked at. It waits for a turn, unless the request before had a valid key.
+func (c *connection) handle() {
+	if c == nil {
+		return
+	}
+	c.turnMu.Lock()
+	c.handled = true
+	c.turnMu.Unlock()
+	if !c.known.Swap(false) {
+		c.takeTurn()
+	}
+}
+
+// pause ends the turn, or the wait for it, before something that may take long, such as a query of the database.
+func (c *connection) pause() {
+	if c == nil {
+		return
+	}
+	c.turnMu.Lock()
+	defer c.turnMu.Unlock()
+	c.leaveTurnLocked()
+}
+
+// resume waits for a turn after pause, unless the request has a valid key.
+func (c *connection) resume() {
+	if c != nil && !c.known.Load() {
+		c.takeTurn()
+	}
+}
+
+// know notes that the request has a valid key.
+func (c *connection) know() {
+	if c != nil {
+		c.known.Store(true)
+		c.pause()
+	}
+}
+
+// isStrangersLast counts a request before its answer. It returns true if the connection is to be closed after it,
+// because too many requests had no valid key. What the client has sent beyond it is not read.
+func (c *connection) isStrangersLast() bool {
+	if c == nil {
+		return false
+	}
+	if c.known.Load() {
+		c.strange = 0
+		return false
+	}
+	c.strange++
+	return c.strange >= mostStrange
+}
+
+// Read implements [net.Conn]. While a request is handled, this leaves its turn alone: net/http reads in another
+// goroutine then, to see whether the client has gone.
+func (c *connection) Read(p []byte) (int, error) {
+	c.turnMu.Lock()
+	if !c.handled {
+		c.leaveTurnLocked()
+	}
+	c.turnMu.Unlock()
+	n, err := c.Conn.Read(p)
+	c.turnMu.Lock()
+	var one *turn[*connecting]
+	if n > 0 && !c.handled && !c.known.Load() {
+		one = c.takeTurnLocked()
+	}
+	c.turnMu.Unlock()
+	c.awaitTurn(one)
+	return n, err
+}
+
 // Write implements [net.Conn].
 func (c *connection) Write(p []byte) (int, error) {
+	c.pause()
 	c.writing.Store(time.Now().UnixNano())
 	defer c.writing.Store(0)
 	return c.Conn.Write(p)

@@ -85,7 +85,10 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	withOptions(t, Options{Connections: 16}, func(t *testing.T, s *Server, p *pipes) {
 		release := make(chan struct{})
-		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })
+		s.pages = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			connectionOf(r.Context()).pause() // as all do that wait
+			<-release
+		})
 		var mu sync.Mutex
 		var closed, answered []string // guarded by mu
 		open := func(name, address, sends string) {

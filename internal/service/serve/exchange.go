@@ -26,7 +26,6 @@ type answer struct {
 	control *http.ResponseController
 	conn    *connection
 	body    *upload // nil if the request has none
-	counted bool    // the connection counts the request as one that has arrived whole
 	began   bool
 	status  int
 }
@@ -54,8 +53,7 @@ func (a *answer) receive(r *http.Request) bool {
 // deadline for writing themselves.
 func (a *answer) arrived() bool {
 	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
-	a.counted = a.conn.begin()
-	return a.counted
+	return a.conn.begin()
 }
 
 // start is called before anything is sent.
@@ -64,6 +62,9 @@ func (a *answer) start() {
 		return
 	}
 	a.began = true
+	if a.conn.isStrangersLast() {
+		a.Header().Set("Connection", "close")
+	}
 	if a.body != nil && !a.body.leave() {
 		a.Header().Set("Connection", "close")
 	}
@@ -72,9 +73,7 @@ func (a *answer) start() {
 // finish is called at the end of the handler.
 func (a *answer) finish() {
 	a.start() // net/http sends an answer if the handler has sent none
-	if a.counted {
-		a.conn.end()
-	}
+	a.conn.end()
 }
 
 func (a *answer) WriteHeader(status int) {
@@ -121,7 +120,9 @@ func (u *upload) take(p []byte) (n int, err error) {
 	if u.err != nil {
 		return 0, u.err
 	}
+	u.answer.conn.pause()
 	n, u.err = u.ReadCloser.Read(p)
+	u.answer.conn.resume()
 	u.read += int64(n)
 	if errors.Is(u.err, io.EOF) {
 		_ = u.answer.control.SetReadDeadline(time.Time{})

@@ -58,6 +58,14 @@ func newGzip(to io.Writer) *gzip.Writer {
 	return w
 }
 
+func compress(text []byte) []byte {
+	var short bytes.Buffer
+	w := newGzip(&short)
+	_, _ = w.Write(text) // a buffer takes all
+	_ = w.Close()
+	return short.Bytes()
+}
+
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
@@ -68,13 +76,9 @@ func (c *call) send(status int, body []byte) {
 		c.w.Header().Add("Vary", "Accept-Encoding")
 	}
 	if len(body) >= gzipFrom && c.beginCompressing() {
-		var short bytes.Buffer
-		w := newGzip(&short)
-		_, _ = w.Write(body) // a buffer takes all
-		_ = w.Close()
+		body = compress(body)
 		c.endCompressing()
 		c.w.Header().Set("Content-Encoding", "gzip")
-		body = short.Bytes()
 	}
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(body) // a client that has gone

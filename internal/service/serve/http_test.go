@@ -67,17 +67,26 @@ func withOptions(t *testing.T, o Options, test func(t *testing.T, s *Server, p *
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, h, ended := &pipes{make(chan net.Conn), make(chan struct{})}, s.HTTP(), make(chan error)
-		go func() { ended <- h.Serve(s.Limit(p)) }()
-		test(t, s, p)
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-		time.Sleep(time.Second) // net/http waits before it leaves a client that still sends
+		serveIn(t, s, func(p *pipes) { test(t, s, p) })
 	})
+}
+
+// serveIn runs a test against a server, in a bubble.
+func serveIn(t *testing.T, s *Server, test func(p *pipes)) {
+	p, h, ended := &pipes{make(chan net.Conn), make(chan struct{})}, s.HTTP(), make(chan error)
+	l := s.Limit(p).(*connections)
+	go func() { ended <- h.Serve(l) }()
+	test(p)
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	time.Sleep(time.Second) // net/http waits before it leaves a client that still sends
+	if l.turns.taken != 0 || len(l.turns.clients) != 0 {
+		t.Errorf("%d turns of %d clients have not ended", l.turns.taken, len(l.turns.clients))
+	}
 }
 
 // A client that sends its request slowly, or not at all, holds a connection for a bounded time.

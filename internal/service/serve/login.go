@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
@@ -17,6 +18,12 @@ var loginHTML string
 
 var loginPage = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("login").Parse(loginHTML))
+})
+
+// loginPolicy is the Content-Security-Policy of the login page.
+var loginPolicy = sync.OnceValue(func() string {
+	return "default-src 'none'; style-src " + ui.Source(loginStyle()) +
+		"; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 })
 
 // loginView is what the login page shows.
@@ -39,8 +46,7 @@ func (c *call) showLogin() error {
 }
 
 func (c *call) renderLogin(status int, view loginView) error {
-	style := ui.StyleSheet() + loginStyle
-	view.Action, view.Style = c.link("/login"), template.CSS(style)
+	view.Action, view.Style = c.link("/login"), template.CSS(loginStyle())
 	var text strings.Builder
 	if err := loginPage().Execute(&text, view); err != nil {
 		return err
@@ -48,21 +54,21 @@ func (c *call) renderLogin(status int, view loginView) error {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy",
-		"default-src 'none'; style-src "+ui.Source(style)+"; form-action 'self'; frame-ancestors 'none'; base-uri "+
-			"'none'")
+	h.Set("Content-Security-Policy", loginPolicy())
 	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms have the origin null
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write([]byte(text.String())) // a client that has gone
 	return nil
 }
 
-// loginStyle is what the login page has beside the style sheet of all pages.
-const loginStyle = `main { max-width: 26rem; margin: 15vh auto 0; }
+// loginStyle is the style sheet of all pages, and what the login page has beside it.
+var loginStyle = sync.OnceValue(func() string {
+	return ui.StyleSheet() + `main { max-width: 26rem; margin: 15vh auto 0; }
 input, button { font: inherit; padding: .5rem .75rem; width: 100%; margin-top: .5rem; color: var(--text);
   background: var(--bg); border: 1px solid var(--muted); border-radius: 6px; }
 .error { border-left: .25rem solid var(--bad); padding-left: .75rem; }
 `
+})
 
 const loginBody = 16 << 10 // bytes of the form
 
@@ -80,6 +86,12 @@ func (c *call) enter() error {
 		return refuse(service.ErrBody, "the form cannot be read")
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
+	connectionOf(c.ctx).pause()
+	end, ok := c.limits.logins.enter(c.ctx, networkOf(remote))
+	if !ok {
+		return tooMany(c.w, time.Second)
+	}
+	defer end()
 	if err := c.takeLogin(token, key); err != nil {
 		return err
 	}

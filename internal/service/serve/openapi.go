@@ -13,6 +13,14 @@ import (
 //go:embed openapi.yaml
 var openapiYAML []byte
 
+// openAPI is the OpenAPI document as JSON, and the same compressed.
+type openAPI struct{ text, short []byte }
+
+func newOpenAPI(base string) (openAPI, error) {
+	text, err := Document(base)
+	return openAPI{text, compress(text)}, err
+}
+
 // Document is the OpenAPI document as JSON, for a server below a base path. The settings of a crawl are those of the
 // program's table.
 func Document(base string) ([]byte, error) {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -29,20 +28,33 @@ const (
 	// accounts may use all readers of the database, but not for long: queries are short.
 	mostUnderway = service.Readers - 2
 	mostReading  = 1
-	turnTime     = 10 * time.Second // how long further requests of the account wait
+
+	// Credentials of one address that are looked up at once, and of all. Others can always read.
+	lookupsOfAddress = 2
+	mostLookups      = service.Readers / 2
+	// Logins by form, which may write. The turns of one address and of all leave room for others.
+	loginsOfAddress = 1
+	mostLogins      = 2
 )
 
-// rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
+// rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address,
+// by their rate and by how many are served at once.
 type rateLimits struct {
 	keys     limiters
 	accounts limiters
 	failures limiters
 	changes  limiters // of accounts; admins are not bound
-	underway underway
-	reading  underway // of event streams, while they read events
+
+	// Bodies and answers are whole in memory, and some answers take long to make: without a bound, an account whose
+	// clients are slow or many could take all memory and all processors.
+	underway turns[string] // of accounts
+	reading  turns[string] // of accounts: of their event streams, while they read events
+	lookups  turns[string] // of networks
+	logins   turns[string] // of networks
 }
 
-func newRateLimits(perKey float64) *rateLimits {
+// newRateLimits makes the limits of a server. waiting is how many requests of an account or a network wait for turns.
+func newRateLimits(perKey float64, waiting int) *rateLimits {
 	r := cmp.Or(rate.Limit(perKey), DefaultRate)
 	if r < 0 {
 		r = rate.Inf
@@ -57,58 +69,15 @@ func newRateLimits(perKey float64) *rateLimits {
 	l := &rateLimits{
 		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
-		underway: underway{most: mostUnderway, all: map[string]*turns{}},
-		reading:  underway{most: mostReading, waiting: mostStreams, all: map[string]*turns{}},
+		underway: turns[string]{each: mostUnderway, waiting: waiting},
+		reading:  turns[string]{each: mostReading, waiting: mostStreams},
+		lookups:  turns[string]{most: mostLookups, each: lookupsOfAddress, waiting: waiting},
+		logins:   turns[string]{most: mostLogins, each: loginsOfAddress, waiting: waiting},
 	}
 	if r != rate.Inf {
 		l.changes.rate, l.changes.burst = changesPerSecond, changesBurst
 	}
 	return l
-}
-
-// underway bounds the requests of each account that are served at once. Bodies and answers are whole in memory, and
-// some answers take long to make: without a bound, an account whose clients are slow or many could take all memory and
-// all processors.
-type underway struct {
-	most    int // requests of an account that are served at once
-	waiting int // and that may wait for their turn
-	mu      sync.Mutex
-	all     map[string]*turns // guarded by mu; by account. Admins make accounts, so it needs no bound
-}
-
-// turns are the requests of one account.
-type turns struct {
-	places chan struct{} // has one for each request that is served or waits
-	served chan struct{} // has one for each request that is served
-}
-
-// enter waits for the turn of a request. It returns false if too many others wait, or if the wait is too long.
-// Otherwise end must be called when the request needs no more memory; it may be called again.
-func (u *underway) enter(ctx context.Context, account string) (end func(), ok bool) {
-	u.mu.Lock()
-	t := u.all[account]
-	if t == nil {
-		t = &turns{make(chan struct{}, u.most+u.waiting), make(chan struct{}, u.most)}
-		u.all[account] = t
-	}
-	u.mu.Unlock()
-	select {
-	case t.places <- struct{}{}:
-	default:
-		return nil, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, turnTime)
-	defer cancel()
-	select {
-	case t.served <- struct{}{}:
-		return sync.OnceFunc(func() {
-			<-t.served
-			<-t.places
-		}), true
-	case <-ctx.Done():
-		<-t.places
-		return nil, false
-	}
 }
 
 // limiters are one limiter for each name.

@@ -22,7 +22,7 @@ import (
 func TestRateOfAKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newRateLimits(10)
+		l := newRateLimits(10, 1)
 		taken := 0
 		for range 100 {
 			if _, ok := l.keys.take("a"); ok {
@@ -55,7 +55,7 @@ func TestRateOfAnAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for perKey, want := range map[float64]int{10: 2 * keysOfAccount * 10, -1: 400} {
-			s := &Server{limits: newRateLimits(perKey)}
+			s := &Server{limits: newRateLimits(perKey, 1)}
 			taken := 0
 			for range 400 {
 				if _, ok := s.limits.accounts.take("a"); ok {
@@ -75,7 +75,7 @@ func TestRateOfAnAccount(t *testing.T) {
 // Any number of names takes a bounded number of limiters.
 func TestLimitersAreBounded(t *testing.T) {
 	t.Parallel()
-	l := newRateLimits(0)
+	l := newRateLimits(0, 1)
 	for i := range 3 * mostLimiters {
 		l.failures.take(strconv.Itoa(i))
 	}
@@ -91,7 +91,6 @@ func TestRequestsUnderWay(t *testing.T) {
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
 		synctest.Wait()        // the stream has begun
 		const mostWaiting = 64 // fewer than the rate limit allows at once
-		clear(s.limits.underway.all)
 		s.limits.underway.waiting = mostWaiting
 		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
 		if _, err := s.Service.Accounts.Create(t.Context(), admin, service.Account{Name: "other"}); err != nil {

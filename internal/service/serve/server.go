@@ -69,7 +69,7 @@ type Server struct {
 	limits   *rateLimits
 	streams  *streams
 	metrics  http.Handler
-	document func() ([]byte, error) // makes the OpenAPI document at the first call
+	document func() (openAPI, error) // makes the OpenAPI document at the first call
 	indexes  pageindex.Cache
 	// has one for each answer that is being compressed
 	compressed chan struct{}
@@ -90,10 +90,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o.Log, o.Figures = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Figures, NewFigures())
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
-	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey),
+	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey, o.Connections/shareOfClient),
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
 		assets: newAssets(), compressed: make(chan struct{}, mostCompressed)}
-	s.limits.underway.waiting = o.Connections / shareOfClient
 	if o.Schedules != nil {
 		o.Schedules.LimitBy(func(account string) bool {
 			_, ok := s.limits.changes.take(account)
@@ -112,7 +111,7 @@ func New(o Options) (*Server, error) {
 	if s.templates, err = ui.Parse(files, "templates/*.tmpl"); err != nil {
 		return nil, fmt.Errorf("read the templates of pages: %w", err)
 	}
-	s.document = sync.OnceValues(func() ([]byte, error) { return Document(s.base) })
+	s.document = sync.OnceValues(func() (openAPI, error) { return newOpenAPI(s.base) })
 	s.streams, s.live, s.history = newStreams(s), newLiveCache(s), newHistory(s)
 	s.liveOf = func(id string) *monitor.Live { return s.Service.Crawls.Live(id) }
 	s.indexes.Make = o.Service.Crawls.MakeIndex
@@ -187,6 +186,7 @@ func requestID(r *http.Request) string {
 // handler answers all requests.
 func (s *Server) handler() http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
+		connectionOf(r.Context()).handle()
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, rand.Text()))
 		w, began := newAnswer(plain, r), time.Now()
 		defer w.finish()

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -29,12 +28,18 @@ func (c *call) text(text string) error {
 }
 
 func (c *call) getDocument() error {
-	text, err := c.document()
+	document, err := c.document()
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Content-Type", "application/json")
-	c.send(http.StatusOK, text)
+	h, text := c.w.Header(), document.text
+	h.Set("Content-Type", "application/json")
+	h.Set("Vary", "Accept-Encoding")
+	if takesGzip(c.r) {
+		h.Set("Content-Encoding", "gzip")
+		text = document.short
+	}
+	_, _ = c.w.Write(text) // a client that has gone
 	return nil
 }
 

@@ -1,0 +1,201 @@
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// Clients have their turns in rounds, and no client has more than its part. A request that gives up leaves no gap.
+func TestRounds(t *testing.T) {
+	t.Parallel()
+	all := turns[string]{most: 3, each: 2, waiting: 4}
+	var asked []*turn[string]
+	for _, client := range []string{"a", "a", "a", "a", "a", "a", "b", "b", "c", "c"} {
+		asked = append(asked, all.ask(client))
+	}
+	if all.ask("a") != nil {
+		t.Error("more requests of a client wait than may")
+	}
+	had := map[*turn[string]]bool{}
+	come := func() (names []string) {
+		for _, one := range asked {
+			select {
+			case <-one.come:
+				if !had[one] && !one.ended {
+					names = append(names, one.of.client)
+				}
+				had[one] = true
+			default:
+			}
+		}
+		return names
+	}
+	if got := come(); !slices.Equal(got, []string{"a", "a", "b"}) {
+		t.Errorf("%q have the first turns", got)
+	}
+	asked[2].end() // while it waits
+	for i, want := range []string{"b", "c", "a", "c", "a", "a"} {
+		for _, one := range asked {
+			if had[one] && !one.ended {
+				one.end()
+				one.end()
+				break
+			}
+		}
+		if got := come(); len(got) != 1 || got[0] != want {
+			t.Errorf("turn %d goes to %q, want %s", i, got, want)
+		}
+	}
+	for _, one := range asked {
+		one.end()
+	}
+	if all.taken != 0 || len(all.clients) != 0 || all.round.Len() != 0 {
+		t.Errorf("%d turns of %d clients have not ended", all.taken, len(all.clients))
+	}
+}
+
+const slowPage = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// Requests without a key are computed a few at once, whoever sends them, and others are answered meanwhile.
+func TestStrangersHaveTurns(t *testing.T) {
+	t.Parallel()
+	withOptions(t, Options{Connections: 400}, func(t *testing.T, s *Server, p *pipes) {
+		release := make(chan struct{})
+		var computed atomic.Int32
+		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			computed.Add(1)
+			<-release
+		})
+		const first = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		for i := range 90 {
+			conn := p.dialFrom(fmt.Sprintf("192.0.2.1:%d", i+1))
+			defer conn.Close()
+			if _, err := io.WriteString(conn, first+strings.Repeat(slowPage, 2)); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+		synctest.Wait()
+		each := int32(turnsAtOnce() / 2)
+		if n := computed.Load(); n != each {
+			t.Errorf("%d requests of one client are computed at once, want %d", n, each)
+		}
+		if status, err := health(p, "203.0.113.9:1"); status != http.StatusOK {
+			t.Errorf("another client: status %d, %v", status, err)
+		}
+		close(release)
+		synctest.Wait()
+		if n := computed.Load(); n != 180 {
+			t.Errorf("%d requests are computed in the end, want all", n)
+		}
+	})
+}
+
+// answersOf sends a text by a new connection, reads the answers until the server closes it, and returns how many there
+// are and whether the last one says that the connection is closed.
+func answersOf(t *testing.T, p *pipes, text string) (n int, last bool) {
+	t.Helper()
+	conn := p.dial()
+	defer conn.Close()
+	go func() { _, _ = io.WriteString(conn, text) }() // the rest is not read
+	in := bufio.NewReader(conn)
+	for {
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return n, last
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Error(err)
+		}
+		n, last = n+1, res.Close
+	}
+}
+
+// A connection is closed after some requests without a valid key. What the client sent beyond them is not computed.
+func TestStrangersAreLeft(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]string{
+		"a page": slowPage, "no address": "GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"health": "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"login":  "GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"a body": "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+		"no key": "GET /v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *Server, p *pipes) {
+				var computed atomic.Int32
+				s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { computed.Add(1) })
+				if n, last := answersOf(t, p, strings.Repeat(request, 3*mostStrange)); n != mostStrange || !last {
+					t.Errorf("%d answers, want %d; the last one closes: %v", n, mostStrange, last)
+				}
+				if n := computed.Load(); n > mostStrange {
+					t.Errorf("%d requests are computed", n)
+				}
+			})
+		})
+	}
+}
+
+// A valid key keeps a connection, and is looked up while keys of others wait for it. Those have no turn meanwhile.
+func TestKnownClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, newAccount := limitedServer(t)
+		_, secret := newAccount("a", service.ScopeRead)
+		serveIn(t, s, func(p *pipes) {
+			strange := "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			known := "GET /v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + secret + "\r\n\r\n"
+			text := strings.Repeat(strings.Repeat(strange, mostStrange-1)+known, 3)
+			text += strings.Repeat(known, 2*mostStrange) + strings.Repeat(strange, mostStrange)
+			if n, last := answersOf(t, p, text); n != 6*mostStrange || !last {
+				t.Errorf("%d answers; the last one closes: %v", n, last)
+			}
+
+			var ends []func()
+			for i := range mostLookups { // keys of others are looked up
+				end, ok := s.limits.lookups.enter(t.Context(), fmt.Sprint(i))
+				if !ok {
+					t.Fatal("no turn")
+				}
+				ends = append(ends, end)
+			}
+			var conns []io.Closer
+			for i := range 50 {
+				conn := p.dialFrom(fmt.Sprintf("192.0.2.1:%d", i+1))
+				conns = append(conns, conn)
+				if _, err := io.WriteString(conn, strings.Replace(known, secret, "mw_x_x", 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answers := make(chan int)
+			go func() {
+				n, _ := answersOf(t, p, strings.Replace(known, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+				answers <- n
+			}()
+			synctest.Wait()
+			if status, err := health(p, "192.0.2.1:99"); status != http.StatusOK {
+				t.Errorf("the same client while its keys are looked up: status %d, %v", status, err)
+			}
+			for _, end := range ends {
+				end()
+			}
+			if n := <-answers; n != 1 {
+				t.Errorf("%d answers to a valid key", n)
+			}
+			for _, conn := range conns {
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	})
+}
