@@ -137,14 +137,20 @@ func TestLinkLimits(t *testing.T) {
 		t.Errorf("%d URLs of more than 5,000 bytes in 10,000", kept)
 	}
 
-	// Parameters that are removed cost what they cost, although nothing of them is kept, and no link after that is read.
+	// The parameters of a base are removed once, and not for each link. No link is read after one that is too much.
 	params, err := weburl.NewParams([]string{"a*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := "<base href='/?" + strings.Repeat("a&", 2000) + "'>"
 	pg = read(t, Options{MaxLinkBytes: 10_000, Params: params}, base+strings.Repeat("<a href>", 50)+"<a href=/x>")
-	if len(pg.Links) != 3 || !pg.Truncated || pg.LinkCount != 51 || pg.Links[0].URL.String() != "https://example.com/" {
+	if len(pg.Links) != 51 || pg.Truncated || pg.Links[49].URL.String() != "https://example.com/" {
+		t.Errorf("%d links of %d, truncated %v, the last but one is %s", len(pg.Links), pg.LinkCount, pg.Truncated,
+			pg.Links[len(pg.Links)-2].URL)
+	}
+	path := "<base href='/" + strings.Repeat("a", 4000) + "/'>"
+	pg = read(t, Options{MaxLinkBytes: 10_000, Params: params}, path+strings.Repeat("<a href='?a'>", 50)+"<a href=/x>")
+	if len(pg.Links) != 2 || !pg.Truncated || pg.LinkCount != 51 {
 		t.Errorf("%d links of %d, truncated %v", len(pg.Links), pg.LinkCount, pg.Truncated)
 	}
 

@@ -95,11 +95,13 @@ func (w *walker) grow(size int) bool {
 	return true
 }
 
-// resolve finds the link's canonical URL from its href. A long base makes much of a short href, of which the removal of
-// parameters may leave little: so what is resolved has the bound of what is kept.
+// resolve finds the link's canonical URL from its href.
 func (w *walker) resolve(r *linkRecord, href []byte) {
-	base := w.base
-	if r.kind == KindHeader {
+	params, base := w.parser.opts.Params, w.trimmedBase
+	switch {
+	case r.kind >= KindImage:
+		params, base = nil, w.base
+	case r.kind == KindHeader:
 		base = w.in.URL
 	}
 	if w.in.Encoding != nil {
@@ -109,10 +111,8 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	out, outline, err := base.AppendResolve(w.arena, href)
 	switch {
 	case err == nil:
-		w.resolved += len(out) - before
-		w.full = w.full || w.resolved > w.parser.opts.MaxLinkBytes
-		if p := w.parser.opts.Params; p != nil && r.kind < KindImage {
-			out = out[:before+len(p.TrimBytes(out[before:], outline))]
+		if params != nil && string(out[before:]) != w.trimmedBase.String() {
+			out = out[:before+len(params.TrimBytes(out[before:], outline))]
 		}
 		w.arena, r.fault, r.outline = out, FaultNone, outline
 	case errors.Is(err, weburl.ErrScheme):
@@ -139,9 +139,9 @@ func (w *walker) setBase(href []byte) {
 	base, err := w.in.URL.Resolve(string(href))
 	switch {
 	case err == nil:
-		w.base = base
+		w.base, w.trimmedBase = base, w.parser.opts.Params.Trim(base)
 	case errors.Is(err, weburl.ErrScheme) && !hasScheme(href, "data") && !hasScheme(href, "javascript"):
-		w.base = URL{} // only absolute links have a meaning now
+		w.base, w.trimmedBase = URL{}, URL{} // only absolute links have a meaning now
 	default:
 		return
 	}

@@ -30,15 +30,17 @@ type walker struct {
 	scratch   []byte // decoded attribute values of the current tag
 	links     []linkRecord
 	linkBytes int
-	resolved  int   // bytes of their URLs, before parameters are removed
 	full      bool  // no link is resolved any more
 	granted   int   // for links, by Input.Memory
 	refused   error // by Input.Memory
 	linkCount int
 	truncated bool
 	base      URL
-	baseSet   bool
-	isSecure  bool // the page's URL is https
+	// trimmedBase is base without the parameters that are no part of a URL. It is what a link to nothing or to a
+	// fragment leads to; others take nothing from the query of their base.
+	trimmedBase URL
+	baseSet     bool
+	isSecure    bool // the page's URL is https
 
 	facts facts
 	json  jsonReader
@@ -63,12 +65,13 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
 	w.linkBytes, w.linkCount, w.truncated = 0, 0, false
-	w.resolved, w.full = 0, false
+	w.full = false
 	w.granted, w.refused = freeMemory, nil
 	if in.Memory == nil {
 		w.granted = math.MaxInt
 	}
 	w.base, w.baseSet, w.isSecure = in.URL, false, in.URL.Scheme() == "https"
+	w.trimmedBase = p.opts.Params.Trim(in.URL)
 	f := &w.facts
 	*f = facts{
 		canonical: -1,
