@@ -951,7 +951,9 @@ func TestClusterFarEngine(t *testing.T) {
 	}{{150 * time.Millisecond, false}, {450 * time.Millisecond, false}, {2 * time.Second, true}} {
 		t.Run(test.way.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				web := newMemoryWeb(t, clusterWeb())
+				cfg := clusterWeb()
+				cfg.Pages = 6
+				web := newMemoryWeb(t, cfg)
 				s := clusterSettings(web.Server)
 				want := web.alone(s)
 				m := newTestCluster(t, web, s, web.StartURLs()...).machine()
