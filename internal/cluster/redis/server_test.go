@@ -348,6 +348,10 @@ func TestClusterFailover(t *testing.T) {
 		if err != nil || len(rows) != 3 {
 			t.Errorf("%d rows: %v", len(rows), err)
 		}
+		// Until all nodes know of the change, some answer that the cluster is down, and a replica may not be one yet.
+		if err := c.Agree(len(c.Nodes), 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if list, err := e.List(t.Context()); err != nil || len(list) < 3 {
 		t.Errorf("%d crawls: %v", len(list), err)

@@ -140,7 +140,7 @@ func (c *Cluster) start(masters int, replicas, proxied bool, settings []string) 
 			}
 		}
 	}
-	if err := c.agree(number, 0); err != nil || !replicas {
+	if err := c.Agree(number, 0); err != nil || !replicas {
 		return err
 	}
 	for n, s := range c.Nodes[masters:] {
@@ -155,11 +155,11 @@ func (c *Cluster) start(masters int, replicas, proxied bool, settings []string) 
 			return err
 		}
 	}
-	return c.agree(number, 1)
+	return c.Agree(number, 1)
 }
 
-// agree waits until each node knows so many nodes, and of each master so many replicas.
-func (c *Cluster) agree(number, replicas int) error {
+// Agree waits until each node knows so many nodes, and of each master so many replicas.
+func (c *Cluster) Agree(number, replicas int) error {
 	for _, s := range c.Nodes {
 		err := Await("the nodes know each other", func() (bool, error) {
 			info, err := driver.String(s.Do("CLUSTER", "INFO"))
