@@ -29,8 +29,8 @@ func (w *walker) loadsSet() {
 // resolved.
 func (w *walker) noteInsecure(address []byte) {
 	f := &w.facts
-	if len(f.insecure) >= maxInsecure || f.loaded >= maxLoaded || len(address) > maxHref || len(trimSpace(address)) == 0 ||
-		!hasScheme(address, "http") && w.base.Scheme() != "http" {
+	if len(f.insecure) >= maxInsecure || f.loaded >= maxLoaded || len(address) > maxHref ||
+		len(trimSpace(address)) == 0 || !hasScheme(address, "http") && w.base.Scheme() != "http" {
 		return
 	}
 	f.loaded++

@@ -84,8 +84,9 @@ func (n *names) sort() {
 	n.prefixes = kept
 }
 
-// has reports whether the name is in the set. Between a prefix and a name that begins with it there are only others that
-// begin with it, so the last prefix that is not after the name is the only one that can be its beginning.
+// has reports whether the name is in the set. In the order of texts, everything between a prefix and a name that begins
+// with it begins with that prefix too, and no other prefix does. So only the last prefix that is not after the name can
+// be its beginning.
 func (n *names) has(name string) bool {
 	if n.exact[name] {
 		return true

@@ -103,9 +103,9 @@ func mostWorkers() (int, error) {
 	return max(1, sockets/2), err
 }
 
-// turns bounds how many crawls begin, or begin to write their outputs, at the same time. Each of these needs a processor
-// for a moment, and many at once would delay everything else in the process. What takes longer than longestTurn goes on
-// without its turn: no other crawl waits for it.
+// turns bounds how many crawls begin, or begin to write their outputs, at the same time. Each of these needs a
+// processor for a moment, and many at once would delay everything else in the process. What takes longer than
+// longestTurn goes on without its turn: no other crawl waits for it.
 type turns chan struct{}
 
 // longestTurn is enough for the outputs of a crawl of some ten thousand pages.

@@ -30,7 +30,7 @@ func TestTurns(t *testing.T) {
 		(<-took)()
 		all.take(t.Context())()
 
-		// Nobody waits for one that takes long, whose end later ends no other turn.
+		// No crawl waits for one that takes long, and the late end of that one ends no other turn.
 		long := all.take(t.Context())
 		began := time.Now()
 		next := all.take(t.Context())

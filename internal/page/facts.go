@@ -18,8 +18,9 @@ import (
 type Facts struct {
 	Error string `json:"-"` // why it failed, as a text for users; Bound cuts it
 
-	// where it redirects to; canonical if it is an http(s) URL, else as the server wrote it. If that has more than 8,192
-	// bytes: the text `too long, `, its length, ` bytes: ` and its first 256 bytes, which is no URL. Absent: no redirect
+	// where it redirects to; canonical if it is an http(s) URL, else as the server wrote it. If that has more than
+	// 8,192 bytes: the text `too long, `, its length, ` bytes: ` and its first 256 bytes, which is no URL. Absent: no
+	// redirect
 	RedirectTo string `json:"redirect_to,omitempty"`
 	// from the start of the request to the last byte read, connecting included. Absent: there was no answer
 	ResponseTime *Millis `json:"response_time_ms,omitempty"`

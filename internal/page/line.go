@@ -28,8 +28,8 @@ type Line struct {
 	// status of the answer. Absent: there was no answer
 	StatusCode int `json:"status_code,omitempty"`
 	// what went wrong, for people; the first 1,024 bytes and `…` if it is longer. Of a trap, `trap: ` and which. Of a
-	// page whose `--extract` selectors could not be run, `extract: ` and why: it is nested too deeply, or its tree needs
-	// too much memory or time. Such a page keeps its outcome and its other facts. Absent: nothing went wrong
+	// page whose `--extract` selectors could not be run, `extract: ` and why: it is nested too deeply, or its tree
+	// needs too much memory or time. Such a page keeps its outcome and its other facts. Absent: nothing went wrong
 	Error string `json:"error,omitempty"`
 	// how often its turn came in the run that settled it; most of these were requests. Absent: it was settled when it
 	// was found

@@ -114,8 +114,8 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 
 // inOrder puts queued crawls into the order in which they start: first those that ran when the process ended, then by
 // priority, then those of the account with the fewest running crawls, then those of the account whose last start is
-// longest ago, then by age. Each crawl that is chosen counts as a running one of its account, and as its last start, for
-// the choice of the next.
+// longest ago, then by age. Each crawl that is chosen counts as a running one of its account, and as its last start,
+// for the choice of the next.
 func inOrder(queued []*entry, accounts map[string]*terms) []*entry {
 	slices.SortFunc(queued, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))

@@ -247,7 +247,8 @@ func (r *runner) prepare(ctx context.Context) error {
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
-			Room: r.d.outputRoom(row.Account, row.ID), HotSetBytes: s.o.hotSetBytes(), Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
+			Room: r.d.outputRoom(row.Account, row.ID), HotSetBytes: s.o.hotSetBytes(), Finishing: r.finishing,
+			HasSlot: true, GuardStarts: true, Notify: r.notify,
 		},
 	}
 	if exists {

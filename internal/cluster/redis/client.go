@@ -84,8 +84,8 @@ func (c *client) close() error {
 }
 
 // renew lets later calls make new connections. It is called when a server says that it does not serve, such as one that
-// has become a replica, or when its replicas do not answer: one of them may have taken its place, and the server does not
-// know it.
+// has become a replica, or when its replicas do not answer: one of them may have taken its place, and the server does
+// not know it.
 func (c *client) renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

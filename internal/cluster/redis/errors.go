@@ -15,11 +15,11 @@ import (
 
 // awayCodes begin errors of a server that cannot work now, and may later: it starts, has lost its disk or memory, is a
 // replica, or waits for one.
-var awayCodes = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", outOfMemory,
-	"MISCONF", "NOREPLICAS", "UNBLOCKED", "UNKILLABLE", "max number of clients reached"}
+var awayCodes = []string{"LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK",
+	outOfMemory, "MISCONF", "NOREPLICAS", "UNBLOCKED", "UNKILLABLE", "max number of clients reached"}
 
-// refusedCodes begin errors of a server that does not let the user in, or is not of the kind that the address means. For
-// a machine that works that is as if the server were away: its administrator has to repair it.
+// refusedCodes begin errors of a server that does not let the user in, or is not of the kind that the address means.
+// For a machine that works that is as if the server were away: its administrator has to repair it.
 var refusedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password", "DENIED", noCluster,
 	"AUTH <password> called without any password", "Client sent AUTH, but no password is set"}
 

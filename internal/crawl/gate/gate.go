@@ -186,8 +186,8 @@ func (g *Gate) admitLocked() {
 	}
 }
 
-// nextLocked gives a place to the waiter whose turn it is, of the first account that has room. Its crawl and its account
-// go to the end of their turns, or out of them if nothing of them waits any more.
+// nextLocked gives a place to the waiter whose turn it is, of the first account that has room. Its crawl and its
+// account go to the end of their turns, or out of them if nothing of them waits any more.
 func (g *Gate) nextLocked() waiter {
 	for i := 0; i < len(g.turns); {
 		a := g.turns[i]

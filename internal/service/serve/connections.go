@@ -313,7 +313,7 @@ func (c *connection) takeTurnLocked() *turn[*connecting] {
 
 func (c *connection) awaitTurn(one *turn[*connecting]) {
 	if one == nil {
-		return // not so: as many may wait as there are connections
+		return // this cannot be: as many may wait as there are connections
 	}
 	select {
 	case <-one.come:

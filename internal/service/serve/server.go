@@ -90,9 +90,10 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	o.Log, o.Figures = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Figures, NewFigures())
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
-	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen), limits: newRateLimits(o.RatePerKey, o.Connections/shareOfClient),
-		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(), api: http.NewServeMux(),
-		assets: newAssets(), compressed: make(chan struct{}, mostCompressed)}
+	s := &Server{Options: o, secure: o.TLS, names: metrics.HostNames(o.Listen),
+		limits: newRateLimits(o.RatePerKey, o.Connections/shareOfClient), draining: make(chan struct{}),
+		origins: http.NewCrossOriginProtection(), api: http.NewServeMux(), assets: newAssets(),
+		compressed: make(chan struct{}, mostCompressed)}
 	if o.Schedules != nil {
 		o.Schedules.LimitBy(func(account string) bool {
 			_, ok := s.limits.changes.take(account)

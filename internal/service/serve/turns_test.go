@@ -65,7 +65,7 @@ func TestRounds(t *testing.T) {
 
 const slowPage = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// Requests without a key are computed a few at once, whoever sends them, and others are answered meanwhile.
+// Requests without a key are computed a few at once, from one address or many, and others are answered meanwhile.
 func TestStrangersHaveTurns(t *testing.T) {
 	t.Parallel()
 	withOptions(t, Options{Connections: 400}, func(t *testing.T, s *Server, p *pipes) {

@@ -10,7 +10,8 @@ import (
 // What a file may hold of memory while it comes, which may take long. The decoder keeps the token that it reads.
 const (
 	// maxHeld is how many bytes of a text or of an attribute are kept, which is more than the longest URL that a crawl
-	// takes; the rest is passed over. A tag, an instruction or a document type may have twice as many without that rest.
+	// takes; the rest is passed over. A tag, an instruction or a document type may have twice as many, not counting
+	// that rest.
 	maxHeld = 8 << 10
 	// maxAttributes is for one tag. An attribute of two bytes takes 48 of memory.
 	maxAttributes = 1000
