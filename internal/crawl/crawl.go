@@ -21,8 +21,8 @@ const (
 	Gracefully StopMode = iota
 	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
 	AtOnce
-	// Pause stops like Gracefully, but writes no outputs. Run returns ErrPaused, and another crawl in the same
-	// directory continues this one.
+	// Pause stops like Gracefully, but writes no outputs, and ends the writing of outputs that has begun. Run returns
+	// ErrPaused, and another crawl in the same directory continues this one.
 	Pause
 )
 
@@ -52,8 +52,10 @@ type Crawl struct {
 
 // stopSignal tells a run that Stop was called.
 type stopSignal struct {
-	called  chan struct{} // closed by the first Stop
-	toPause bool          // written before called is closed: the first Stop was Pause
+	called  chan struct{}   // closed by the first Stop
+	toPause bool            // written before called is closed: the first Stop was Pause
+	pausing context.Context // ended by Stop(Pause), the first Stop or not
+	pause   context.CancelFunc
 }
 
 // Errors of Run.
@@ -73,6 +75,7 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 	}
 	c := &Crawl{shared: shared, o: o, stop: stopSignal{called: make(chan struct{})}}
 	c.leaving, c.leave = context.WithCancel(context.Background())
+	c.stop.pausing, c.stop.pause = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -154,8 +157,11 @@ func (c *Crawl) Stop(mode StopMode) {
 		c.stop.toPause = mode == Pause
 		close(c.stop.called)
 	}
-	if mode == AtOnce {
+	switch mode {
+	case AtOnce:
 		c.leave()
+	case Pause:
+		c.stop.pause()
 	}
 }
 

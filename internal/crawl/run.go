@@ -284,14 +284,21 @@ func (r *run) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	defer r.shared.turns.take(ctx)()
-	return r.o.Outputs.Finish(ctx, &monitor.Ended{
+	writing, cancel := context.WithCancel(r.endings.stop.pausing)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	defer r.shared.turns.take(writing)()
+	err := r.o.Outputs.Finish(writing, &monitor.Ended{
 		Store: r.store, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir,
 		Version: r.o.Version, Log: r.log, Unnamed: r.linkage.isFull(), Status: end.status,
 		Success: end.success, Reason: end.reason, Errors: end.errors, Warnings: r.warnings.all(),
 		Pages: r.tally.fetched(), Crawled: crawled, HotBytes: int64(r.frontier.Stats().HotBytes),
 		DryRun: r.o.WouldFetch != nil, Spent: r.spent, Room: r.o.outputRoom(),
 	})
+	if err != nil && writing.Err() != nil && ctx.Err() == nil {
+		return ErrPaused
+	}
+	return err
 }
 
 // spent returns the number and the time of the generation's runs so far. In a crawl of one machine it also records

@@ -3,10 +3,13 @@ package crawl
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -52,6 +55,42 @@ func TestStopBeforeTheSupervisorLooks(t *testing.T) {
 			close(free)
 			if got := <-ended; got != want {
 				t.Errorf("it ended as %s, want %s", got, want)
+			}
+		}
+	})
+}
+
+// A pause ends the writing of outputs, after a cancellation too; the next run writes them.
+func TestPauseWhileOutputsAreWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, cancelled := range []bool{false, true} {
+			web := newMemoryWeb(t, testweb.Config{Pages: 4})
+			o := web.options(quick(web.Server), newDir(t), web.StartURLs()...)
+			var c *tested
+			o.Managed.Finishing = func() {
+				if cancelled {
+					c.Stop(Gracefully)
+				}
+				c.Stop(Pause)
+			}
+			c = newAlone(t, o)
+			if rep, err := c.Run(t.Context()); !errors.Is(err, ErrPaused) {
+				t.Errorf("cancelled %t: the report is %+v, the error %v", cancelled, rep, err)
+			}
+			if _, err := os.Stat(o.Dir.JSONL()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("cancelled %t: the pages: %v", cancelled, err)
+			}
+			plan, err := datadir.ReadPlan(o.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Starts, o.Plan, o.Managed.Finishing = nil, plan, nil
+			rep, err := newAlone(t, o).Run(t.Context())
+			if err != nil || rep.Status != page.Complete || rep.Outcomes["ok"] != 4 {
+				t.Errorf("cancelled %t: the next run: %+v, %v", cancelled, rep, err)
+			}
+			if pages := web.HostStats(0).Pages; pages != 4 {
+				t.Errorf("cancelled %t: %d pages were asked for", cancelled, pages)
 			}
 		}
 	})
