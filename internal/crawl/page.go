@@ -45,7 +45,7 @@ type served struct {
 // lease or a host.
 type pageBuffer struct {
 	page     parser.Page
-	reasons  []scope.Reason // of the page's links
+	judged   []judgement // of the page's links
 	found    []frontier.Found
 	evidence []frontier.Evidence
 }
@@ -490,11 +490,17 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is
-// learned from the page, because it can take long and then ends with ctx.
+// judgement is what becomes of a link of a page.
+type judgement struct {
+	why   scope.Reason // why it is not followed; InScope if it is, and for files that the page loads
+	check bool         // what is at its URL is checked
+}
+
+// judgeLinks judges each link of the page. That is done before anything is learned from the page, because it can take
+// long and then ends with ctx.
 func (w *worker) judgeLinks(ctx context.Context) error {
 	from := &w.link
-	w.reasons = w.reasons[:0]
+	w.judged = w.judged[:0]
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	within := w.scope.OfPage(from.URL)
 	slow := w.scope.HasPatterns()
@@ -509,11 +515,14 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 		if slow && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		why := scope.InScope
+		var j judgement
 		if l.Kind < parser.KindImage {
-			why = judgeLink(w.settings, &within, l, l.NoFollow || w.page.NoFollow, tooDeep)
+			j.why = judgeLink(w.settings, &within, l, l.NoFollow || w.page.NoFollow, tooDeep)
+			j.check = j.why != scope.InScope && w.checksLink(&within, l, j.why)
+		} else {
+			j.check = l.Kind != parser.KindImage && !l.URL.IsZero() && w.mayCheck(l.URL)
 		}
-		w.reasons = append(w.reasons, why)
+		w.judged = append(w.judged, j)
 	}
 	return nil
 }
@@ -524,10 +533,12 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 	f, pg := &w.answer, &w.page
 	host, name := w.link.Key.Host, w.link.URL.Host()
 	found = w.found[:0]
-	within := w.scope.OfPage(w.link.URL)
 	var images, assets []string
 	for i := range pg.Links {
-		l := &pg.Links[i]
+		l, j := &pg.Links[i], w.judged[i]
+		if j.check {
+			checks = append(checks, newCheck(l.URL, w.link.URL, 0, f.At))
+		}
 		switch {
 		case l.Kind < parser.KindImage:
 		case l.URL.IsZero():
@@ -537,9 +548,6 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 			continue
 		default:
 			assets = append(assets, l.URL.String())
-			if w.mayCheck(l.URL) {
-				checks = append(checks, newCheck(l.URL, w.link.URL, 0, f.At))
-			}
 			continue
 		}
 		if w.settings.RecordsLinks() && !l.URL.IsZero() {
@@ -549,10 +557,9 @@ func (w *worker) follow() (found []frontier.Found, checks []frontier.Link) {
 			}
 			f.Facts.Links = append(f.Facts.Links, link)
 		}
-		if why := w.reasons[i]; why != scope.InScope {
-			w.skips.Add(why)
-			checks = w.appendCheck(checks, &within, l, why)
-			if why == scope.ByExtension && w.settings.CheckAssets {
+		if j.why != scope.InScope {
+			w.skips.Add(j.why)
+			if j.why == scope.ByExtension && w.settings.CheckAssets {
 				assets = append(assets, l.URL.String())
 			}
 			continue

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/parser"
 )
 
 // tellingFetcher tells when a page has arrived.
@@ -90,5 +95,46 @@ func TestLargePatternsKeepFewerLinks(t *testing.T) {
 	steps := config.PatternSteps(s.Include, s.Exclude)
 	if n := linkBytes(s); steps < 400 || n != 2<<30/steps {
 		t.Errorf("%d bytes for %d steps", n, steps)
+	}
+}
+
+// All links of a page are held against the expressions where that ends with the context: those that are followed, files
+// that the page loads, and links that are only checked. What follows is applied without a look at the scope.
+func TestLinksAreJudgedOnce(t *testing.T) {
+	s := small()
+	s.CheckAssets, s.CheckExternal, s.Exclude = true, true, []string{"/no/"}
+	root := starts(t, "http://site.test/")[0].URL
+	within, err := scope.New(s, []weburl.URL{root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{run: &run{settings: s, scope: within, parsing: newSemaphore(1)},
+		pageBuffer: &pageBuffer{}, served: served{link: frontier.Link{URL: root}}}
+	in := parser.Input{URL: root, Body: []byte(`<a href=/page>a</a> <a href=/no/page>b</a>
+		<script src=/no/script.js></script> <script src=/script.js></script> <img src=/no/image.png>
+		<a rel=nofollow href=http://other.test/>c</a> <a rel=nofollow href=/no/more>d</a> <a href=/f.jpg>e</a>`)}
+	p, err := parser.New(parser.Options{Assets: true, Images: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Parse(&w.page, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.judgeLinks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.scope = nil
+	found, checks := w.follow()
+	got := []string{}
+	for _, f := range found {
+		got = append(got, "follow "+f.URL.String())
+	}
+	for _, c := range checks {
+		got = append(got, "check "+c.URL.String())
+	}
+	want := []string{"follow http://site.test/page", "check http://site.test/script.js", "check http://other.test/",
+		"check http://site.test/f.jpg"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,22 +15,18 @@ import (
 	"github.com/mapwright/mapwright/parser"
 )
 
-// appendCheck appends the check of a link that is not followed, for the given reason: if the scope leaves its URL out,
-// for --check-external, and if it is left out as a file, for --check-assets. Neither nofollow nor the depth limit
+// checksLink reports whether a link that is not followed, for the given reason, is checked: if the scope leaves its URL
+// out, for --check-external, and if it is left out as a file, for --check-assets. Neither nofollow nor the depth limit
 // matters: a check leads to no further pages.
-func (w *worker) appendCheck(list []frontier.Link, within *scope.Page, l *parser.Link,
-	why scope.Reason) []frontier.Link {
+func (w *worker) checksLink(within *scope.Page, l *parser.Link, why scope.Reason) bool {
 	if !w.settings.Checks() {
-		return list
+		return false
 	}
 	if why == scope.NotFollowed || why == scope.TooDeep {
 		why = within.Check(l.URL)
 	}
-	if why == scope.OutOfScope && w.settings.CheckExternal && w.scope.Permits(l.URL) ||
-		why == scope.ByExtension && w.settings.CheckAssets {
-		list = append(list, newCheck(l.URL, w.link.URL, 0, w.answer.At))
-	}
-	return list
+	return why == scope.OutOfScope && w.settings.CheckExternal && w.scope.Permits(l.URL) ||
+		why == scope.ByExtension && w.settings.CheckAssets
 }
 
 func newCheck(u, parent weburl.URL, hops uint8, at time.Time) frontier.Link {
