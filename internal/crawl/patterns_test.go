@@ -102,7 +102,7 @@ func TestLargePatternsKeepFewerLinks(t *testing.T) {
 // that the page loads, and links that are only checked. What follows is applied without a look at the scope.
 func TestLinksAreJudgedOnce(t *testing.T) {
 	s := small()
-	s.CheckAssets, s.CheckExternal, s.Exclude = true, true, []string{"/no/"}
+	s.CheckAssets, s.CheckExternal, s.Exclude, s.SkipExtensions = true, true, []string{"/no/"}, []string{"jpg"}
 	root := starts(t, "http://site.test/")[0].URL
 	within, err := scope.New(s, []weburl.URL{root})
 	if err != nil {
