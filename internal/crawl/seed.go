@@ -46,6 +46,6 @@ func (r *run) startIndexes(ctx context.Context) (join func()) {
 	return r.indexes.Start(ctx, seeding.IndexOptions{
 		Starts: r.starts, Scope: r.scope, Widened: r.history.Widened(), Hasher: r.hasher, Params: r.params,
 		Store: r.store,
-		Gate:  r.shared.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
+		Gate:  r.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
 	})
 }

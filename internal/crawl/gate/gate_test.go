@@ -12,14 +12,29 @@ import (
 	"time"
 )
 
-// A page that is tried alone waits for the leases that are being served, those that come later wait for it, and a page
-// that stops waiting lets them go on.
+// A page that is tried alone waits for the leases of its crawl that are being served, those that come later wait for it,
+// and a page that stops waiting lets them go on. Other crawls are served all the time, also of the same account.
 func TestAloneGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(math.MaxInt, true)
 		p := g.Join("a")
-		if err := g.EnterIndex(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, other := range []*Party{p, g.Join("a"), g.Join("b")} {
+			if err := other.EnterIndex(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		others := func() {
+			t.Helper()
+			for _, name := range []string{"a", "b"} {
+				other, served := g.Join(name), false
+				go func() {
+					served = other.Enter(t.Context(), false) == nil
+				}()
+				synctest.Wait()
+				if !served {
+					t.Fatalf("another crawl of %s waits", name)
+				}
+			}
 		}
 		var order []string
 		enter := func(ctx context.Context, name string, alone bool) {
@@ -50,13 +65,15 @@ func TestAloneGate(t *testing.T) {
 		enter(ctx, "index", true)
 		enter(ctx, "second", false)
 		want("first", "second") // while an index is read, only the page waits
-		g.LeaveIndex()
+		p.LeaveIndex()
 		synctest.Wait()
 		enter(ctx, "third", false)
 		leave(false)
 		want("first", "second")
+		others()
 		leave(false)
 		want("first", "second", "index")
+		others()
 		leave(true)
 		want("first", "second", "index", "third")
 		stopped, stop := context.WithCancel(ctx)
@@ -233,7 +250,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 		<-done
 		<-done
 	}
-	if g.free != 2 || len(g.alone) != 0 {
-		t.Errorf("%d of 2 places are free, %d pages wait", g.free, len(g.alone))
+	if g.free != 2 || p.held != 0 || p.lone || len(p.alone) != 0 {
+		t.Errorf("%d of 2 places are free, %d held, %d pages wait", g.free, p.held, len(p.alone))
 	}
 }

@@ -30,7 +30,7 @@ type IndexOptions struct {
 	Hasher  weburl.Hasher
 	Params  *weburl.Params // removed from the URLs
 	Store   *state.Store   // remembers which indexes were asked
-	Gate    *gate.Gate
+	Gate    *gate.Party
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
 	// Add adds pages to the frontier, and returns how many of them were new.
