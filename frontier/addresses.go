@@ -132,7 +132,7 @@ func (s *shard) letIn(i int32, w *pace.AddressWait) {
 // leaveAddressLocked gives back the place at the address that the lease has, if it has one.
 func (l *Lease) leaveAddressLocked() {
 	if l.address != nil {
-		l.address.Release()
+		l.address.Release(l.f.o.Addresses)
 		l.address = nil
 	}
 }

@@ -103,7 +103,7 @@ func TestHostsOfOneAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const hosts, pages, own = 60, 3, 20
-				o.Addresses = pace.NewAddresses().Share(nil)
+				o.Addresses = pace.NewAddresses().Share("", nil)
 				store := newMemStore()
 				f := newTest(t, o, store)
 				for i := range hosts {
@@ -160,7 +160,7 @@ func TestTwoAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := pace.NewAddresses()
 		dead, busy := addressOfHost("own"), addressOfHost("any")
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Addresses: all.Share(nil)}, newMemStore())
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Addresses: all.Share("", nil)}, newMemStore())
 		reach := func(l *Lease, addr netip.Addr, want error) {
 			t.Helper()
 			if err := l.Reach(addr); !errors.Is(err, want) {
@@ -206,7 +206,7 @@ func TestTwoAddresses(t *testing.T) {
 func TestRobotsElsewhereOnABusyAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 500 // 50 s, and robotsPatience is 30 s
-		f := newTest(t, Options{Pace: fast(1), Addresses: pace.NewAddresses().Share(nil)}, newMemStore())
+		f := newTest(t, Options{Pace: fast(1), Addresses: pace.NewAddresses().Share("", nil)}, newMemStore())
 		for i := range hosts {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
 		}
@@ -259,7 +259,7 @@ func TestAddressWaits(t *testing.T) {
 		all := pace.NewAddresses()
 		addr := addressOfHost("any")
 		open := func(hosts ...string) (*Frontier, []*Lease) {
-			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Addresses: all.Share(nil)}, newMemStore())
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Addresses: all.Share("", nil)}, newMemStore())
 			var leases []*Lease
 			for _, h := range hosts {
 				add(t, f, seeds("http://"+h+"/")...)

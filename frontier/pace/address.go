@@ -19,7 +19,8 @@ const (
 
 // Addresses keeps the pace of network addresses, for all hosts that have the same address and all crawls of the
 // process. A host whose request must wait stands in the line of its address. The line lets hosts in one at a time, at
-// the pace of the address. If hosts of several crawls wait, the crawls take turns.
+// the pace of the address. Accounts take turns, and the crawls of an account take turns among each other. A request may
+// take half an hour, so turns are not enough: each account leaves places to others.
 //
 // Its lock is a leaf: under it nothing else is locked but what the function given to Share locks. Hosts are woken
 // without it, by a timer of their address.
@@ -39,12 +40,16 @@ func NewAddresses() *Addresses {
 // An AddressShare is what one crawl may use of every address.
 type AddressShare struct {
 	of       *Addresses
+	account  string
 	machines func() int
 }
 
-// Share makes the share of a crawl. machines says how many machines take part in the crawl now, and each of them uses
+// Share makes the share of a crawl. account names whose crawl it is; empty means that there are no other accounts, so
+// the crawl may have all places. machines says how many machines take part in the crawl now, and each of them uses
 // an equal part of the limits; nil means one. It is called with a lock held, and must not wait.
-func (a *Addresses) Share(machines func() int) *AddressShare { return &AddressShare{a, machines} }
+func (a *Addresses) Share(account string, machines func() int) *AddressShare {
+	return &AddressShare{a, account, machines}
+}
 
 // terms are how many requests the crawl may have under way at one address, and the least time between two starts.
 func (s *AddressShare) terms() (limit int, gap int64) {
@@ -93,10 +98,11 @@ type Address struct {
 	of   *Addresses
 	addr netip.Addr
 
-	inflight int   // requests under way
-	next     int64 // when the next request may start
-	// lines are the hosts that wait, by crawl. The first crawl is the next whose host is let in. No line is empty, but
-	// those who have left are in it.
+	inflight int                            // requests under way
+	under    [addressInflight]*AddressShare // whose requests they are, in any order; nil after the last
+	next     int64                          // when the next request may start
+	// lines are the hosts that wait, by crawl. The first whose account has room is the next whose host is let in. No
+	// line is empty, but those who have left are in it.
 	lines []*addressLine
 	// coming are the waits that were let in within the last second and have not started their request, oldest first.
 	coming []*AddressWait
@@ -141,11 +147,12 @@ func (s *AddressShare) Take(addr netip.Addr, w *AddressWait, first bool, wake fu
 		a.arrivedLocked(w)
 	}
 	limit, gap := s.terms()
-	if a.next <= now && a.inflight < limit &&
-		(isLet || len(a.lines) == 0 && a.inflight+len(a.coming) < limit) {
+	if a.next <= now && (isLet && a.hasRoomLocked(s.account, limit, nil) ||
+		len(a.lines) == 0 && a.hasRoomLocked(s.account, limit, a.coming)) {
 		if w != nil {
 			w.left = true
 		}
+		a.under[a.inflight] = s
 		a.inflight++
 		a.next = now + gap
 		a.settleLocked(now)
@@ -178,11 +185,13 @@ func (a *Address) Repeat(s *AddressShare) bool {
 	return true
 }
 
-// Release ends a request that Take has started.
-func (a *Address) Release() {
+// Release ends a request that Take of the same share has started.
+func (a *Address) Release(s *AddressShare) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
+	i := slices.Index(a.under[:a.inflight], s)
 	a.inflight--
+	a.under[i], a.under[a.inflight] = a.under[a.inflight], nil
 	a.settleLocked(a.of.now())
 }
 
@@ -209,6 +218,27 @@ func (w *AddressWait) leaveLocked() {
 
 func (a *Address) isUsed() bool { return a.inflight > 0 || len(a.lines) > 0 || len(a.coming) > 0 }
 
+// hasRoomLocked reports whether an account may have one more of so many places, beside those who are coming. It has at
+// most three quarters of the places, and the last free place is for an account that has none.
+func (a *Address) hasRoomLocked(account string, places int, coming []*AddressWait) bool {
+	free := places - a.inflight - len(coming)
+	if free <= 0 || account == "" {
+		return free > 0
+	}
+	held := 0
+	for _, s := range a.under[:a.inflight] {
+		if s.account == account {
+			held++
+		}
+	}
+	for _, w := range coming {
+		if w.share.account == account {
+			held++
+		}
+	}
+	return held == 0 || free > 1 && held < places*3/4
+}
+
 // queueLocked puts a wait into the line of its crawl.
 func (a *Address) queueLocked(w *AddressWait, first bool) {
 	i := slices.IndexFunc(a.lines, func(l *addressLine) bool { return l.share == w.share })
@@ -224,18 +254,43 @@ func (a *Address) queueLocked(w *AddressWait, first bool) {
 	}
 }
 
-// pruneLocked removes waits that have left from the head of the first line, and lines that have no others.
-func (a *Address) pruneLocked() {
-	for len(a.lines) > 0 {
-		l := a.lines[0]
+// turnLocked returns the first line whose account has room, and the least time between two starts of its crawl; nil if
+// there is none. It removes waits that have left from the heads of the lines that it looks at, and lines that have no
+// others.
+func (a *Address) turnLocked() (line *addressLine, gap int64) {
+	for i := 0; i < len(a.lines); {
+		l := a.lines[i]
 		for len(l.waits) > 0 && l.waits[0].left {
 			l.waits[0] = nil
 			l.waits = l.waits[1:]
 		}
-		if len(l.waits) > 0 {
-			return
+		if len(l.waits) == 0 {
+			a.lines = slices.Delete(a.lines, i, i+1)
+			continue
 		}
-		a.lines = slices.Delete(a.lines, 0, 1)
+		if limit, gap := l.share.terms(); a.hasRoomLocked(l.share.account, limit, a.coming) {
+			return l, gap
+		}
+		i++
+	}
+	return nil, 0
+}
+
+// endTurnLocked puts the lines of the account that had the turn behind those of others, and the crawl that had it
+// behind the others of the account.
+func (a *Address) endTurnLocked(had *addressLine) {
+	rank := func(l *addressLine) int {
+		switch {
+		case l == had:
+			return 2
+		case l.share.account == had.share.account:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(a.lines, func(l, other *addressLine) int { return rank(l) - rank(other) })
+	if last := len(a.lines) - 1; len(had.waits) == 0 {
+		a.lines = slices.Delete(a.lines, last, last+1)
 	}
 }
 
@@ -253,25 +308,23 @@ func (a *Address) arrivedLocked(w *AddressWait) {
 	}
 }
 
-// nextLocked is when the next wait may be let in, or when to look again: Never if that depends on other calls.
-func (a *Address) nextLocked(now int64) int64 {
+// nextLocked returns the line whose turn it is, and when its first wait may be let in. If no line has room, the time is
+// when to look again: Never if that depends on other calls.
+func (a *Address) nextLocked(now int64) (*addressLine, int64) {
 	a.expireLocked(now)
-	a.pruneLocked()
-	if len(a.lines) > 0 {
-		if limit, gap := a.lines[0].share.terms(); a.inflight+len(a.coming) < limit {
-			return max(a.next, a.let+gap)
-		}
+	if l, gap := a.turnLocked(); l != nil {
+		return l, max(a.next, a.let+gap)
 	}
 	if len(a.coming) > 0 {
-		return a.coming[0].let + arrival
+		return nil, a.coming[0].let + arrival
 	}
-	return Never
+	return nil, Never
 }
 
 // settleLocked is called after every change. It sets the timer to fire when the next wait may be let in, or before. If
 // the address is not in use, it is listed to be forgotten.
 func (a *Address) settleLocked(now int64) {
-	at := a.nextLocked(now)
+	_, at := a.nextLocked(now)
 	if !a.isUsed() && !a.listed {
 		a.listed = true
 		a.of.unused = append(a.of.unused, a)
@@ -299,15 +352,11 @@ func (a *Address) letIn() (w *AddressWait) {
 	defer a.of.mu.Unlock()
 	a.armed = 0
 	now := a.of.now()
-	if a.nextLocked(now) <= now { // then there is a line
-		l := a.lines[0]
+	if l, at := a.nextLocked(now); l != nil && at <= now {
 		w = l.waits[0]
 		l.waits[0] = nil
 		l.waits = l.waits[1:]
-		a.lines = slices.Delete(a.lines, 0, 1)
-		if len(l.waits) > 0 {
-			a.lines = append(a.lines, l)
-		}
+		a.endTurnLocked(l)
 		w.let, a.let = now, now
 		a.coming = append(a.coming, w)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,7 @@ func (g *guests) ask(s *AddressShare, name string, addr netip.Addr, requests int
 			g.mu.Lock()
 			g.under[addr]--
 			g.mu.Unlock()
-			a.Release()
+			a.Release(s)
 		}
 	})
 }
@@ -93,7 +94,7 @@ func TestAddressPace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, all := newGuests(t), NewAddresses()
-				s := all.Share(func() int { return tt.machines })
+				s := all.Share("", func() int { return tt.machines })
 				for i := range 100 {
 					g.ask(s, fmt.Sprint(i), busy, 2, tt.takes)
 				}
@@ -123,7 +124,7 @@ func TestAddressTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("2001:db8::1")
 		g, all := newGuests(t), NewAddresses()
-		large, small := all.Share(nil), all.Share(nil)
+		large, small := all.Share("", nil), all.Share("", nil)
 		for range 200 {
 			g.ask(large, "large", addr, 1, 0)
 		}
@@ -144,15 +145,122 @@ func TestAddressTurns(t *testing.T) {
 	})
 }
 
+// Accounts take turns at an address, however many crawls each has, and so do the crawls of an account.
+func TestAddressTurnsOfAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr("192.0.2.1")
+		g, all := newGuests(t), NewAddresses()
+		ask := func(account, crawl string, hosts int) {
+			s := all.Share(account, nil)
+			for range hosts {
+				g.ask(s, crawl, addr, 1, 0)
+			}
+			synctest.Wait()
+		}
+		for i := range 5 {
+			ask("large", fmt.Sprint(i), 6)
+		}
+		ask("small", "s", 12)
+		g.check(addr, 8, 100*time.Millisecond)
+		// The first request starts without a line. Then the line of the same crawl is the first.
+		want := "00s1s2s3s4s0s1s2s3s4s0s1s23401234012341234"
+		if got := strings.Join(g.order, ""); got != want {
+			t.Errorf("hosts were let in in the order %s, want %s", got, want)
+		}
+	})
+}
+
+// An account whose requests do not end leaves places to others, who do the same. A process without accounts uses all
+// places.
+func TestAddressKeptPlaces(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		accounts []string
+		machines int
+		want     []int // places of each account
+	}{
+		{"accounts", []string{"a", "b", "c", "d"}, 1, []int{6, 1, 1, 0}},
+		{"two machines", []string{"a", "b", "c"}, 2, []int{3, 1, 0}},
+		{"four machines", []string{"a", "b", "c"}, 4, []int{1, 1, 0}},
+		{"eight machines", []string{"a", "b"}, 8, []int{1, 0}},
+		{"no accounts", []string{"", ""}, 1, []int{8, 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				addr := netip.MustParseAddr("192.0.2.1")
+				g, all := newGuests(t), NewAddresses()
+				for i, account := range tt.accounts {
+					for range 2 { // crawls
+						s := all.Share(account, func() int { return tt.machines })
+						for range 9 {
+							g.ask(s, fmt.Sprint(i), addr, 2, 30*time.Minute)
+						}
+					}
+					time.Sleep(time.Minute)
+				}
+				g.mu.Lock()
+				for i, want := range tt.want {
+					held := 0
+					for _, name := range g.order {
+						if name == fmt.Sprint(i) {
+							held++
+						}
+					}
+					if held != want {
+						t.Errorf("account %d has %d places, want %d", i, held, want)
+					}
+				}
+				g.mu.Unlock()
+				g.check(addr, addressInflight/tt.machines, time.Duration(tt.machines)*addressGap)
+				if at := all.byAddr[addr]; at.isUsed() || at.under != [addressInflight]*AddressShare{} {
+					t.Errorf("at the end, %d requests are under way: %v", at.inflight, at.under)
+				}
+			})
+		})
+	}
+}
+
+// Two accounts that have many hosts on an address use all of its places but one, each about half of them.
+func TestAddressOfTwoAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr("192.0.2.1")
+		g, all := newGuests(t), NewAddresses()
+		for _, account := range []string{"a", "b"} {
+			s := all.Share(account, nil)
+			for range 20 {
+				g.ask(s, account, addr, 7, 10*time.Second)
+			}
+			time.Sleep(time.Minute)
+		}
+		g.mu.Lock()
+		before := len(g.order)
+		g.mu.Unlock()
+		time.Sleep(100 * time.Second)
+		g.mu.Lock()
+		began := slices.Clone(g.order[before:])
+		g.mu.Unlock()
+		ofA := 0
+		for _, account := range began {
+			if account == "a" {
+				ofA++
+			}
+		}
+		if ofB := len(began) - ofA; ofA+ofB != 70 || ofA < 30 || ofB < 30 {
+			t.Errorf("%d and %d requests began in the time of ten, want 70 and equally many", ofA, ofB)
+		}
+		g.check(addr, 7, addressGap)
+	})
+}
+
 // A host that does not come when it is let in holds up the others for a second, in which seven others are let in, and
 // keeps its place. One that leaves holds up none of them.
 func TestAddressAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("192.0.2.1")
 		all := NewAddresses()
-		s := all.Share(nil)
+		s := all.Share("", nil)
 		first, _ := s.Take(addr, nil, false, nil)
-		first.Release()
+		first.Release(s)
 		began := time.Now()
 		_, gone := s.Take(addr, nil, false, func(*AddressWait) { t.Error("a host that left was let in") })
 		let := make(chan time.Time, 2)
@@ -183,7 +291,7 @@ func TestAddressAbsent(t *testing.T) {
 		if held == nil || others > 33 {
 			t.Errorf("the host that came late was not the next: %v after %d others", held, others)
 		} else {
-			held.Release()
+			held.Release(s)
 		}
 		g.wg.Wait()
 	})
@@ -193,7 +301,7 @@ func TestAddressAbsent(t *testing.T) {
 func TestAddressesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := NewAddresses()
-		s := all.Share(nil)
+		s := all.Share("", nil)
 		for i := range 10_000 {
 			addr := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
 			a, _ := s.Take(addr, nil, false, nil)
@@ -204,7 +312,7 @@ func TestAddressesAreForgotten(t *testing.T) {
 				_, w := s.Take(addr, nil, false, func(*AddressWait) {})
 				w.Leave()
 			}
-			a.Release()
+			a.Release(s)
 			time.Sleep(time.Millisecond)
 		}
 		if n := all.Len(); n > 2000 {

@@ -208,6 +208,47 @@ func TestCrawlsShareAnAddress(t *testing.T) {
 	})
 }
 
+// An account whose requests take long, in several crawls, does not hold up the crawl of another on the same address.
+func TestSlowHostsOfAnotherAccount(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const slow, crawls, quick = 30, 3, 3
+		web, clock := addressWeb(t, slow+quick, 0, 2,
+			testweb.On("0-29", testweb.Slow{Delay: 10 * time.Second})...)
+		shared := newShared(t, SharedOptions{})
+		var running sync.WaitGroup
+		run := func(account string, urls []string) {
+			o := web.options(politeByAddress(), newDir(t), urls...)
+			o.Managed.Account, o.Fetcher = account, clock.of(o.Fetcher)
+			c, err := newTested(shared, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() {
+				if _, err := c.Run(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				foundExactly(t, web.Server, testweb.Crawl{Starts: urls, Scope: "host"}, readLines(t, o.Dir))
+			})
+		}
+		urls := web.StartURLs()
+		for urls := range slices.Chunk(urls[:slow], slow/crawls) {
+			run("slow", urls)
+		}
+		synctest.Wait()
+		time.Sleep(20 * time.Second)
+		began := time.Now()
+		run("quick", urls[slow:])
+		running.Wait()
+		clock.check(t)
+		for i := slow; i < slow+quick; i++ {
+			if took := web.HostStats(i).Last.Sub(began); took > 6*time.Second {
+				t.Errorf("%s took %v, want 12 requests in turns with the slow account", web.HostName(i), took)
+			}
+		}
+	})
+}
+
 // A crawl that is killed and resumed keeps the pace of an address before and after. The new process knows nothing of
 // the starts before it, so one request may follow them too soon.
 func TestPaceOfAnAddressAfterKills(t *testing.T) {

@@ -208,7 +208,7 @@ func (r *run) newFrontier() (*frontier.Frontier, error) {
 		if cluster != nil {
 			machines = cluster.Machines
 		}
-		o.Addresses = r.shared.addresses.Share(machines)
+		o.Addresses = r.shared.addresses.Share(r.o.Managed.Account, machines)
 	}
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, r.store.Run(), 0

@@ -74,7 +74,8 @@ type Options struct {
 // Managed is what a program that runs many crawls decides for each of them. The zero value is a crawl that runs by
 // itself.
 type Managed struct {
-	// Account names whose crawl it is: accounts take turns when all workers of the process are busy.
+	// Account names whose crawl it is: accounts take turns when all workers of the process, or all requests that a
+	// network address may get, are in use, and leave some of them to others.
 	Account string
 	// Elapsed is how long earlier runs of this generation have crawled. It counts towards the time limit.
 	Elapsed time.Duration
