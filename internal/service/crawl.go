@@ -44,6 +44,11 @@ type Crawl struct {
 // hasStarted says whether the present generation has begun to crawl.
 func (c *Crawl) hasStarted() bool { return !c.StartedAt.IsZero() }
 
+// isInQueue says whether the crawl, if it does not run, waits to start or to write its files.
+func (c *Crawl) isInQueue() bool {
+	return c.State == Queued || c.State == Finishing || c.State == Paused && c.Desired == DesiredCancel
+}
+
 // isSafe says whether the crawl has the safe profile.
 func (c *Crawl) isSafe() bool { return c.Profile == string(config.Safe) }
 

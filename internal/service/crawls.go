@@ -592,7 +592,9 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if err != nil {
 		return nil, err
 	}
-	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.State != Queued }) // it has started since
+	rows = slices.DeleteFunc(rows, func(r *row) bool { // it has started since
+		return !r.isInQueue() || c.dispatch.runner(r.ID) != nil
+	})
 	out := &List[*Crawl]{Items: c.showAll(rows)}
 	if used < len(ids) {
 		out.NextCursor = strconv.Itoa(at[used])

@@ -184,7 +184,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 // advance moves every crawl towards what is desired.
 func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map[string]*terms, now time.Time) error {
 	var errs []error
-	var resting, queued, finish []*entry
+	var resting, queued []*entry
 	for _, e := range entries {
 		r := d.runner(e.id)
 		if r == nil {
@@ -202,7 +202,7 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 		case e.state == Deleting:
 			d.remove(e.id, now)
 		case e.mustFinish():
-			finish = append(finish, e)
+			queued = append(queued, e)
 		case e.state == Pausing, e.state == Running && e.desired == DesiredPause:
 			// the end of its run could not be recorded
 			errs = append(errs, d.repairPause(ctx, e.id))
@@ -217,25 +217,21 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 			queued = append(queued, e) // it keeps its age, and may be before others that are queued
 		}
 	}
-	for _, e := range finish {
-		// one more than others, which may run for days
-		if d.slotsUsed() <= d.s.o.MaxCrawls && d.retries.isDue(e.id, now) {
-			errs = append(errs, d.start(ctx, e))
-		}
-	}
 	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, now))...)
 }
 
-// startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
+// startQueued starts the crawls of the queue whose turn it is, and notes what the others wait for.
 func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms,
 	now time.Time) error {
 	var errs []error
 	waits, order := map[string]Waiting{}, []*entry{}
 	nextSafe := "" // the first safe crawl that only needs slots
-	for _, e := range inOrder(queued, accounts) {
+	queue := inOrder(queued, accounts)
+	d.giveExtraSlot(queue, accounts, now)
+	for _, e := range queue {
 		t := accounts[e.account]
-		wait, hasSlot := d.hindrance(e, t, now), d.slotsUsed() < d.s.o.MaxCrawls
-		if wait == nil && e.isSafe() && nextSafe == "" {
+		wait, hasSlot := d.hindrance(e, t, now), e.isExtra || d.slotsUsed() < d.s.o.MaxCrawls
+		if wait == nil && e.needsSafeSlot() && nextSafe == "" {
 			nextSafe = e.id
 			d.slot.giveTo(d, e.id, hasSlot)
 		}
@@ -244,7 +240,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		case !hasSlot:
 			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once",
 				d.s.o.MaxCrawls)}
-		case e.isSafe() && !d.slot.isHeldFor(e.id):
+		case e.needsSafeSlot() && !d.slot.isHeldFor(e.id):
 			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
 			if d.slot.isFor(e.id) {
 				t.running++ // a later crawl of the account does not take the place that its plan allows
@@ -273,8 +269,44 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	return errors.Join(errs...)
 }
 
-// hindrance says why a queued crawl may not start now, however many slots are free; nil if it may.
+// giveExtraSlot gives the slot beyond --max-crawls, if it is free, to a crawl that is to be cancelled. So cancelling
+// ends, though other crawls may run for days. Accounts take turns: the one whose last start is longest ago gets it.
+func (d *dispatcher) giveExtraSlot(queue []*entry, accounts map[string]*terms, now time.Time) {
+	if slices.ContainsFunc(d.all(), func(r *runner) bool { return r.isExtra }) {
+		return
+	}
+	var next *entry
+	for _, e := range queue {
+		if e.desired == DesiredCancel && d.retries.isDue(e.id, now) &&
+			(next == nil || accounts[e.account].turn < accounts[next.account].turn) {
+			next = e
+		}
+	}
+	if next != nil {
+		next.isExtra = true
+	}
+}
+
+// hindrance says why a crawl of the queue may not start now, however many slots are free; nil if it may. To write
+// outputs needs no pages, and ends also for a disabled account; if the disk is full, it is tried again and again.
 func (d *dispatcher) hindrance(e *entry, t *terms, now time.Time) *Waiting {
+	var wait *Waiting
+	switch {
+	case e.isExtra:
+		return nil
+	case e.mustFinish():
+		wait = t.runningWait()
+	default:
+		wait = d.runHindrance(e, t, now)
+	}
+	if wait == nil && !d.retries.isDue(e.id, now) {
+		wait = &Waiting{Code: WaitSlot, Detail: retryText}
+	}
+	return wait
+}
+
+// runHindrance is hindrance for a crawl that is to run.
+func (d *dispatcher) runHindrance(e *entry, t *terms, now time.Time) *Waiting {
 	wait := t.hindrance(now)
 	switch {
 	case wait != nil:
@@ -282,13 +314,11 @@ func (d *dispatcher) hindrance(e *entry, t *terms, now time.Time) *Waiting {
 		wait = &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}
 	case e.trial == onTrial && isOnTrial(d.all(), now):
 		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
-	case !d.retries.isDue(e.id, now):
-		wait = &Waiting{Code: WaitSlot, Detail: retryText}
 	}
 	return wait
 }
 
-const retryText = "it could not be started, which is tried again"
+const retryText = "it could not be started, or its files could not be written; this is tried again"
 
 // queue is the crawls that wait, in the order in which they start.
 func (d *dispatcher) queue() []*entry {
@@ -494,10 +524,16 @@ func (d *dispatcher) runner(id string) *runner {
 	return d.runners[id]
 }
 
-func (d *dispatcher) slotsUsed() int {
+// slotsUsed is how many of the --max-crawls slots are held.
+func (d *dispatcher) slotsUsed() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.runners)
+	for _, r := range d.runners {
+		if !r.isExtra {
+			n++
+		}
+	}
+	return n
 }
 
 // changed tells a running crawl of new limits, and the dispatcher of a new priority.
@@ -515,9 +551,9 @@ func (d *dispatcher) complete(c *Crawl) {
 	run, wait := d.runners[c.ID], d.waits[c.ID]
 	d.mu.Unlock()
 	switch {
-	case c.State == Queued && wait.Code != "":
+	case run == nil && c.isInQueue() && wait.Code != "":
 		c.Waiting = &wait
-	case c.State == Queued:
+	case run == nil && c.isInQueue() && c.State != Finishing:
 		c.Waiting = &Waiting{Code: WaitSlot, Detail: "it was queued just now"}
 	case c.State == Paused && c.Waiting != nil && c.Waiting.Code == WaitQuota:
 		c.Waiting.Until = page.Time{Time: nextMonth(time.Now())}

@@ -24,10 +24,14 @@ type entry struct {
 	wait                       WaitCode
 	disk                       int64 // bytes, as they are stored
 	safePlan                   bool  // set by the dispatcher
+	isExtra                    bool  // set by the dispatcher; it gets the slot for cancelled crawls
 }
 
 // isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
 func (e *entry) isSafe() bool { return e.profile == string(config.Safe) || e.safePlan }
+
+// needsSafeSlot says whether the crawl waits for the slot of safe crawls. To write outputs needs none.
+func (e *entry) needsSafeSlot() bool { return e.isSafe() && !e.mustFinish() }
 
 // mustFinish says whether only the outputs of a crawl that does not run are left to write.
 func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == DesiredCancel }
@@ -96,14 +100,23 @@ func (t *terms) diskWait() *Waiting {
 			t.plan.DiskBytes, t.plan.Name)}
 }
 
+// runningWait is what a crawl waits for if as many of its account run as the plan allows; nil if fewer run.
+func (t *terms) runningWait() *Waiting {
+	if t.plan.MaxCrawls == 0 || t.running < t.plan.MaxCrawls {
+		return nil
+	}
+	return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run",
+		t.plan.Name, t.plan.MaxCrawls)}
+}
+
 // hindrance says why a crawl of the account may not start now, however many slots are free; nil if it may.
 func (t *terms) hindrance(now time.Time) *Waiting {
+	wait := t.runningWait()
 	switch {
 	case t.disabled:
 		return &Waiting{Code: WaitAccount, Detail: "the account is disabled"}
-	case t.plan.MaxCrawls > 0 && t.running >= t.plan.MaxCrawls:
-		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run",
-			t.plan.Name, t.plan.MaxCrawls)}
+	case wait != nil:
+		return wait
 	case t.diskUsed():
 		return t.diskWait()
 	case !t.quotaLeft():

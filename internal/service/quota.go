@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
@@ -186,6 +187,14 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
+	finishing, err := Collect(ctx, a.s.db.Read(), Column[string], "SELECT id FROM crawl WHERE account = ? AND state = ?",
+		account.ID, Finishing)
+	if err != nil {
+		return Usage{}, err
+	}
+	finishing = slices.DeleteFunc(finishing, func(id string) bool { // it waits for a slot
+		return a.s.Crawls.dispatch.runner(id) == nil
+	})
 	now := time.Now()
 	pages, err := pageUse(ctx, a.s.db.Read(), account.ID, monthOf(now))
 	if err != nil {
@@ -193,9 +202,10 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	}
 	u, err := One(ctx, a.s.db.Read(), func(u *Usage) []any {
 		return []any{&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used}
-	}, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), "+
+	}, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing') THEN 1 ELSE 0 END), 0), "+
 		"COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), (SELECT "+diskUse+
 		" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID, account.ID)
+	u.Crawls.Running += len(finishing)
 	u.Account, u.Plan, u.Period, u.ResetsAt = account.ID, account.Plan, monthOf(now), page.Time{Time: nextMonth(now)}
 	pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
 	u.Pages = pages

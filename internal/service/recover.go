@@ -198,6 +198,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 		return r.paused(tx, by, pausedByKey())
 	case r.State == Running:
 		r.State, r.resumeFirst = Queued, true
+	case r.Desired != DesiredCancel: // a cancelled crawl that is finishing may have waited for a slot
+		r.resumeFirst = true
 	}
 	r.Progress.stopped()
 	return r.move(tx, by, "", nil)

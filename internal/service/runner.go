@@ -38,6 +38,7 @@ type runner struct {
 	log     *os.File
 	began   time.Time
 	isTrial bool         // of the dispatcher's goroutine alone
+	isExtra bool         // it has the slot for cancelled crawls; written before it is shared
 	isOpen  atomic.Bool  // the store is open and has taken its disk space; written by hasBegun
 	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
 	sizedAt time.Time    // of the dispatcher's goroutine alone; when it was measured
@@ -122,7 +123,8 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	}
 	// The row says that the crawl runs. If the process ends now, it is paused as any other (drain).
 	ctx = context.WithoutCancel(ctx)
-	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial}
+	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial,
+		isExtra: e.isExtra}
 	if err := run.prepare(ctx); err != nil {
 		return errors.Join(run.end(nil, err), run.closeLog())
 	}
@@ -141,7 +143,7 @@ func (r *runner) setLimits(ctx context.Context) error {
 	defer r.editing.Unlock()
 	row, err := r.d.s.getWhole(ctx, "", r.id)
 	plan := r.planOfRun()
-	if err != nil || row.isSafe() || plan.Safe {
+	if err != nil || row.isSafe() || plan.Safe || row.State == Finishing { // a pause would end the write of outputs
 		return err
 	}
 	if safe, err := r.hasSafePlan(ctx); err != nil || safe {
@@ -655,6 +657,7 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 // recordEnd stores an ended crawl and its run, and deletes all runs but the newest. A crawl that was cancelled before
 // it began has no run.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
+	r.resumeFirst = false // a later generation waits for its turn
 	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
 	if !r.hasStarted() {
 		return r.move(tx, by, CrawlFinished, data)

@@ -259,6 +259,9 @@ func (v *crawlsView) addNow(c *call) error {
 	if err != nil {
 		return err
 	}
+	running.Items = slices.DeleteFunc(running.Items, func(crawl *service.Crawl) bool {
+		return crawl.State == service.Finishing && crawl.Waiting != nil // it is in the queue
+	})
 	v.add(c, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
 	queue, err := c.Service.Crawls.Queue(c.ctx, c.caller, service.CrawlFilter{Limit: shownQueue})
 	if err != nil {
@@ -278,7 +281,8 @@ func needsAttention(crawl *service.Crawl) bool {
 	case service.Failed, service.Partial:
 		return true
 	case service.Paused:
-		return crawl.Waiting != nil && crawl.Waiting.Code != service.WaitOperator
+		return crawl.Waiting != nil && crawl.Waiting.Code != service.WaitOperator &&
+			crawl.Desired != service.DesiredCancel
 	}
 	return false
 }
