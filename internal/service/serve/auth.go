@@ -57,7 +57,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 	var caller *service.Caller
 	if err == nil {
 		connectionOf(r.Context()).pause()
-		end, ok := s.limits.lookups.enter(r.Context(), networkOf(remote))
+		end, ok := s.limits.lookups.enter(r.Context(), clientAt(remote)...)
 		if !ok {
 			return nil, cred, tooMany(w, time.Second)
 		}

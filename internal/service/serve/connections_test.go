@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
 )
 
 // health asks for /healthz by a new connection and returns the status.
@@ -79,8 +83,8 @@ func TestConnectionsThatWait(t *testing.T) {
 	}
 }
 
-// Connections are closed in the order of their wait, of the client that has the most of them, and never while a request
-// is answered. A client has its share even if others have none.
+// The connections that are closed are the oldest of the client that has the most, and never those whose request is
+// answered. A client has its share even if others have none. If all are being answered, new ones wait.
 func TestWhichConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	withOptions(t, Options{Connections: 16}, func(t *testing.T, s *Server, p *pipes) {
@@ -89,50 +93,216 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 			connectionOf(r.Context()).pause() // as all do that wait
 			<-release
 		})
-		var mu sync.Mutex
-		var closed, answered []string // guarded by mu
-		open := func(name, address, sends string) {
-			conn := p.dialFrom(address)
-			go func() {
-				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					closed = append(closed, name)
-				} else if answered = append(answered, name); res.StatusCode != http.StatusOK {
-					t.Errorf("%s: status %d", name, res.StatusCode)
-				}
-				_ = conn.Close() // it may be closed already
-			}()
-			if _, err := io.WriteString(conn, sends); err != nil && sends != "" {
-				t.Error(err)
-			}
-			synctest.Wait()
-			time.Sleep(time.Millisecond)
-		}
+		ends := &connectionEnds{p: p}
 		const request, half = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /healthz HTTP/1.1\r\nX: "
-		open("answered", "192.0.2.1:1", request)
-		open("first of two", "192.0.2.2:1", half)
-		open("second of two", "192.0.2.2:2", "")
+		ends.open("answered", "192.0.2.1:1", request)
+		ends.open("first of two", "192.0.2.2:1", half)
+		ends.open("second of two", "192.0.2.2:2", "")
 		for i := range 5 { // the share of a client is four
-			open(fmt.Sprint(i+1, " of four"), "192.0.2.4:1", half)
+			ends.open(fmt.Sprint(i+1, " of four"), "192.0.2.4:1", half)
 		}
 		for i := range 14 {
-			open(fmt.Sprint("alone ", i), fmt.Sprintf("192.0.2.%d:1", 10+i), request)
+			ends.open(fmt.Sprint("alone ", i), fmt.Sprintf("192.0.2.%d:1", 10+i), request)
 		}
-		open("one more", "192.0.2.30:1", request)
-		open("too many", "192.0.2.31:1", "")
+		ends.open("one more", "192.0.2.30:1", request)
+		ends.open("too many", "192.0.2.31:1", request)
 		want := []string{"1 of four", "2 of four", "3 of four", "first of two", "4 of four", "second of two",
-			"5 of four", "too many"}
-		if !slices.Equal(closed, want) || len(answered) > 0 {
+			"5 of four"}
+		if closed, answered := ends.read(); !slices.Equal(closed, want) || len(answered) > 0 {
 			t.Errorf("closed: %q, answered: %q", closed, answered)
 		}
 		close(release)
 		synctest.Wait()
-		if len(answered) != 16 || len(closed) != len(want) {
+		if closed, answered := ends.read(); len(answered) != 17 || len(closed) != len(want) {
 			t.Errorf("answered: %q, closed %q", answered, closed)
 		}
 	})
+}
+
+// connectionEnds opens connections, and notes which of them are answered and which are closed without an answer.
+type connectionEnds struct {
+	p *pipes
+
+	mu               sync.Mutex
+	closed, answered []string // guarded by mu
+}
+
+func (e *connectionEnds) open(name, address, sends string) {
+	conn := e.p.dialFrom(address)
+	go func() { _, _ = io.WriteString(conn, sends) }() // it may be closed before
+	go func() {
+		_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		_ = conn.Close() // it may be closed already
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err != nil {
+			e.closed = append(e.closed, name)
+		} else {
+			e.answered = append(e.answered, name)
+		}
+	}()
+	synctest.Wait()
+}
+
+func (e *connectionEnds) read() (closed, answered []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.closed), slices.Clone(e.answered)
+}
+
+// Requests that are here wait for their turns as long as it takes, and no others are accepted meanwhile: each client of
+// more than there is room for is answered.
+func TestTurnsForMoreClientsThanRoom(t *testing.T) {
+	t.Parallel()
+	const most = 12
+	for name, sends := range map[string]string{
+		"one request": slowPage, "several": strings.Repeat(slowPage, 3),
+		"a body": "POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			withOptions(t, Options{Connections: most}, func(t *testing.T, s *Server, p *pipes) {
+				s.pages = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					time.Sleep(time.Second) // in the turn
+				})
+				ends := &connectionEnds{p: p}
+				for i := range 5 * most {
+					ends.open(fmt.Sprint(i), fmt.Sprintf("198.51.100.%d:1", i), sends)
+				}
+				time.Sleep(5 * most * time.Second) // the bubble's
+				synctest.Wait()
+				if closed, answered := ends.read(); len(answered) != 5*most || len(closed) > 0 {
+					t.Errorf("answered: %q, closed: %q", answered, closed)
+				}
+			})
+		})
+	}
+}
+
+// The networks of one IPv6 customer are one client: neither its connections nor its turns keep others out. Each of its
+// networks has its part.
+func TestNetworksOfOneCustomer(t *testing.T) {
+	t.Parallel()
+	withOptions(t, Options{Connections: 40}, func(t *testing.T, s *Server, p *pipes) {
+		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }) // in the turn
+		ends := &connectionEnds{p: p}
+		for i := range 200 { // five customers, who fill all room; each network has one connection
+			network := fmt.Sprintf("2001:db8:%x:%x", i%5, i<<4)
+			ends.open("flood", "["+network+"::1]:1", slowPage)
+		}
+		began := time.Now()
+		if status, err := health(p, "[2001:db8:ffff::1]:1"); status != http.StatusOK {
+			t.Errorf("another customer: status %d, %v", status, err)
+		}
+		if status, err := health(p, "203.0.113.9:1"); status != http.StatusOK {
+			t.Errorf("another client: status %d, %v", status, err)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("two clients waited %s for their turns among five", took)
+		}
+		time.Sleep(time.Minute) // the bubble's
+	})
+}
+
+// Connections whose last request had a valid key stay while others come and go, unless they are more than half.
+func TestKnownConnectionsStay(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	synctest.Test(t, func(t *testing.T) {
+		s, newAccount := limitedServer(t)
+		s.Connections = most
+		_, secret := newAccount("a", service.ScopeRead)
+		known := "GET /v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + secret + "\r\n\r\n"
+		serveIn(t, s, func(p *pipes) {
+			var kept []net.Conn
+			ask := func(conn net.Conn) bool {
+				go func() { _, _ = io.WriteString(conn, known) }()
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					return false
+				}
+				_, err = io.Copy(io.Discard, res.Body)
+				return err == nil && res.StatusCode == http.StatusOK
+			}
+			for i := range most { // four of each client
+				kept = append(kept, p.dialFrom(fmt.Sprintf("192.0.2.%d:%d", i/4, i+1)))
+				if !ask(kept[i]) {
+					t.Fatal("no answer to a valid key")
+				}
+			}
+			for i := range 10 * most {
+				conn := p.dialFrom(fmt.Sprintf("198.51.100.%d:1", i))
+				defer conn.Close()
+				synctest.Wait()
+			}
+			stay := 0
+			for _, conn := range kept {
+				if ask(conn) {
+					stay++
+				}
+				_ = conn.Close() // it may be closed already
+			}
+			if stay != most/2 {
+				t.Errorf("%d connections with a valid key stay, want %d", stay, most/2)
+			}
+		})
+	})
+}
+
+// The first connection is the oldest one of the network with the most, in each step, whatever was added and removed.
+func TestFirstClosable(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var all closable
+	var in []*connection
+	for number := range 20_000 {
+		if random.IntN(100) < 50+30*(number/1000%2)-15 {
+			c := &connection{number: number, here: random.IntN(2) == 0, client: clientOf(netip.AddrFrom16([16]byte{
+				0x20, 1, 5: byte(random.IntN(3)), 6: byte(random.IntN(3)), 7: byte(random.IntN(3))}))}
+			all.add(c)
+			in = append(in, c)
+		} else if len(in) > 0 {
+			i := random.IntN(len(in))
+			in[i].closable.remove()
+			in = slices.Delete(in, i, i+1)
+		}
+		if got, want := all.first(), firstOf(in, 0); got != want {
+			t.Fatalf("step %d: first is %v, want %v", number, got, want)
+		}
+	}
+	for _, c := range in {
+		c.closable.remove()
+	}
+	if all.n != 0 || len(all.below) != 0 || len(all.order) != 0 {
+		t.Errorf("%d connections are left, and %d clients", all.n, len(all.below))
+	}
+}
+
+// firstOf finds the first connection by looking at all of them.
+func firstOf(in []*connection, level int) (first *connection) {
+	if len(in) == 0 {
+		return nil
+	}
+	if level == len(in[0].client) {
+		return slices.MinFunc(in, func(c, d *connection) int {
+			if c.here != d.here {
+				return map[bool]int{false: -1, true: 1}[c.here]
+			}
+			return c.number - d.number
+		})
+	}
+	networks := map[string][]*connection{}
+	for _, c := range in {
+		networks[c.client[level]] = append(networks[c.client[level]], c)
+	}
+	most := 0
+	for _, members := range networks {
+		one := firstOf(members, level+1)
+		if len(members) > most || len(members) == most && one.number < first.number {
+			first, most = one, len(members)
+		}
+	}
+	return first
 }
 
 // A refused request whose body does not come is answered at once, and its connection is closed. If the body comes, the

@@ -35,25 +35,16 @@ func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 		status: http.StatusOK}
 }
 
-// receive gives the body of a request its deadline. It returns false if the connection was closed: the request must not
-// be answered then. Errors of deadlines are left: recorders of tests have none.
-func (a *answer) receive(r *http.Request) bool {
+// receive gives the body of a request its deadline, and the answer. Answers that take long, such as files and streams,
+// move it themselves. Errors of deadlines are left: recorders of tests have none.
+func (a *answer) receive(r *http.Request) {
+	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
 	if r.Body == nil || r.Body == http.NoBody {
-		return a.arrived()
+		return
 	}
-	a.conn.hasHead()
 	a.body = &upload{ReadCloser: r.Body, answer: a, began: time.Now(), expects: r.Header.Get("Expect") != ""}
 	a.body.extend()
-	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
 	r.Body = a.body
-	return true
-}
-
-// arrived notes that the request has arrived whole. Answers that take long, such as files and streams, move the
-// deadline for writing themselves.
-func (a *answer) arrived() bool {
-	_ = a.control.SetWriteDeadline(time.Now().Add(answerTime))
-	return a.conn.begin()
 }
 
 // start is called before anything is sent.
@@ -120,15 +111,15 @@ func (u *upload) take(p []byte) (n int, err error) {
 	if u.err != nil {
 		return 0, u.err
 	}
-	u.answer.conn.pause()
+	u.answer.conn.wait()
 	n, u.err = u.ReadCloser.Read(p)
-	u.answer.conn.resume()
+	if !u.answer.conn.resume() {
+		u.err = net.ErrClosed
+	}
 	u.read += int64(n)
 	if errors.Is(u.err, io.EOF) {
 		_ = u.answer.control.SetReadDeadline(time.Time{})
-		if !u.answer.arrived() {
-			u.err = net.ErrClosed
-		}
+		_ = u.answer.control.SetWriteDeadline(time.Now().Add(answerTime))
 	}
 	return n, u.err
 }

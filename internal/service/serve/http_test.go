@@ -86,8 +86,8 @@ func serveIn(t *testing.T, s *Server, test func(p *pipes)) {
 	time.Sleep(time.Second) // net/http waits before it leaves a client that still sends
 	l.turns.mu.Lock()
 	defer l.turns.mu.Unlock()
-	if l.turns.taken != 0 || len(l.turns.clients) != 0 {
-		t.Errorf("%d turns of %d clients have not ended", l.turns.taken, len(l.turns.clients))
+	if l.turns.all.taken != 0 || len(l.turns.all.below) != 0 {
+		t.Errorf("%d turns of %d clients have not ended", l.turns.all.taken, len(l.turns.all.below))
 	}
 }
 

@@ -87,7 +87,7 @@ func (c *call) enter() error {
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
 	connectionOf(c.ctx).pause()
-	end, ok := c.limits.logins.enter(c.ctx, networkOf(remote))
+	end, ok := c.limits.logins.enter(c.ctx, clientAt(remote)...)
 	if !ok {
 		return tooMany(c.w, time.Second)
 	}

@@ -29,20 +29,33 @@ func (s *Server) remote(r *http.Request) string {
 	return addr.String()
 }
 
-// network is what one client is counted under: its address, or for IPv6 the network of 64 bits that one customer
-// usually has.
-func network(addr netip.Addr) netip.Prefix {
-	prefix, _ := addr.WithZone("").Prefix(min(addr.BitLen(), 64)) // the length fits
-	return prefix
+// clientOf names the client at an address. One client is an IPv4 address, or an IPv6 network of 48 bits, which is the
+// largest that one customer usually has. Others have 56 or 64 bits: the names of these networks follow, and such
+// networks share what the client has.
+func clientOf(addr netip.Addr) (names []string) {
+	if addr = addr.Unmap(); addr.Is4() {
+		return []string{addr.String()}
+	}
+	for _, bits := range []int{48, 56, 64} {
+		network, _ := addr.WithZone("").Prefix(bits) // the length fits
+		names = append(names, network.String())
+	}
+	return names
 }
 
-// networkOf is the network of a client by what remote says of it.
-func networkOf(remote string) string {
+// clientAt is the client by what remote says of it.
+func clientAt(remote string) []string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {
-		return remote
+		return []string{remote}
 	}
-	return network(addr).String()
+	return clientOf(addr)
+}
+
+// networkOf is the smallest network of a client by what remote says of it.
+func networkOf(remote string) string {
+	names := clientAt(remote)
+	return names[len(names)-1]
 }
 
 func (s *Server) trusted(addr netip.Addr) bool {

@@ -47,10 +47,10 @@ type rateLimits struct {
 
 	// Bodies and answers are whole in memory, and some answers take long to make: without a bound, an account whose
 	// clients are slow or many could take all memory and all processors.
-	underway turns[string] // of accounts
-	reading  turns[string] // of accounts: of their event streams, while they read events
-	lookups  turns[string] // of networks
-	logins   turns[string] // of networks
+	underway turns // of accounts
+	reading  turns // of accounts: of their event streams, while they read events
+	lookups  turns // of networks
+	logins   turns // of networks
 }
 
 // newRateLimits makes the limits of a server. waiting is how many requests of an account or a network wait for turns.
@@ -69,10 +69,10 @@ func newRateLimits(perKey float64, waiting int) *rateLimits {
 	l := &rateLimits{
 		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
-		underway: turns[string]{each: mostUnderway, waiting: waiting},
-		reading:  turns[string]{each: mostReading, waiting: mostStreams},
-		lookups:  turns[string]{most: mostLookups, each: lookupsOfAddress, waiting: waiting},
-		logins:   turns[string]{most: mostLogins, each: loginsOfAddress, waiting: waiting},
+		underway: turns{each: mostUnderway, waiting: waiting},
+		reading:  turns{each: mostReading, waiting: mostStreams},
+		lookups:  turns{most: mostLookups, each: lookupsOfAddress, waiting: waiting},
+		logins:   turns{most: mostLogins, each: loginsOfAddress, waiting: waiting},
 	}
 	if r != rate.Inf {
 		l.changes.rate, l.changes.burst = changesPerSecond, changesBurst

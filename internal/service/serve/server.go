@@ -187,7 +187,9 @@ func requestID(r *http.Request) string {
 // handler answers all requests.
 func (s *Server) handler() http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
-		connectionOf(r.Context()).handle()
+		if !connectionOf(r.Context()).handle() {
+			return
+		}
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, rand.Text()))
 		w, began := newAnswer(plain, r), time.Now()
 		defer w.finish()
@@ -205,9 +207,7 @@ func (s *Server) handler() http.Handler {
 			}
 		}()
 		secureHeaders(w.Header(), s.secure)
-		if !w.receive(r) {
-			return
-		}
+		w.receive(r)
 		if !metrics.IsServed(r.Host, s.names) {
 			s.fail(w, r, refuse(service.ErrHost,
 				"use an address, localhost, the name given to --listen, or that of --public-url"))

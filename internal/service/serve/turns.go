@@ -9,112 +9,128 @@ import (
 )
 
 // turns bounds what is done at once, over all clients and for each of them. Clients that wait have their turns in
-// rounds, one each, however many requests of theirs wait.
-type turns[K comparable] struct {
+// rounds, one each, however many requests of theirs wait. So have the networks of a client, within its turns.
+type turns struct {
 	most    int // turns at once, over all clients; zero means no bound
 	each    int // turns of one client at once
 	waiting int // requests of one client that may wait
 
-	mu      sync.Mutex
-	taken   int               // guarded by mu
-	clients map[K]*turnsOf[K] // guarded by mu; those that have a turn or wait for one
-	round   lists.List        // guarded by mu; of *turnsOf: those that wait and have fewer turns than each
+	mu  sync.Mutex
+	all turnsOf // guarded by mu
 }
 
-// turnsOf are the turns of one client. They are guarded by the mutex of turns.
-type turnsOf[K comparable] struct {
-	client  K
-	taken   int
-	waiting lists.List     // of *turn
-	place   *lists.Element // in the round; nil if it is not in it
+// turnsOf are the turns of all clients, of one client, or of a network of a client. They are guarded by the mutex of
+// turns.
+type turnsOf struct {
+	in             *turnsOf // nil for all clients
+	name           string
+	taken, waiting int
+	below          map[string]*turnsOf // those that have a turn or wait for one
+	round          lists.List          // of *turnsOf: those below that wait and may have a turn
+	place          *lists.Element      // in the round; nil if it is not in it
+	requests       lists.List          // of *turn: those that wait, if there is nothing below
 }
 
 // turn is the turn of one request.
-type turn[K comparable] struct {
-	all   *turns[K]
-	of    *turnsOf[K]
+type turn struct {
+	all   *turns
+	of    *turnsOf
 	come  chan struct{}  // closed when the turn has come, or when it ends before
 	waits *lists.Element // guarded by all.mu; nil if the turn has come
 	ended bool           // guarded by all.mu
 }
 
-// ask takes a turn as soon as there is one. It returns nil if too many requests of the client wait. Otherwise end must
-// be called.
-func (t *turns[K]) ask(client K) *turn[K] {
+// ask takes a turn as soon as there is one. The client has the names of its networks, such as those of clientOf. It
+// returns nil if too many requests of the client wait. Otherwise end must be called.
+func (t *turns) ask(client ...string) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	of := t.clients[client]
-	if of != nil && of.taken+of.waiting.Len() >= t.each+t.waiting {
+	if of := t.all.below[client[0]]; of != nil && of.taken+of.waiting >= t.each+t.waiting {
 		return nil
 	}
-	if of == nil {
-		of = &turnsOf[K]{client: client}
-		if t.clients == nil {
-			t.clients = map[K]*turnsOf[K]{}
+	of := &t.all
+	for _, name := range client {
+		next := of.below[name]
+		if next == nil {
+			next = &turnsOf{in: of, name: name}
+			if of.below == nil {
+				of.below = map[string]*turnsOf{}
+			}
+			of.below[name] = next
 		}
-		t.clients[client] = of
+		of = next
 	}
-	one := &turn[K]{all: t, of: of, come: make(chan struct{})}
-	one.waits = of.waiting.PushBack(one)
-	t.settleLocked(of)
+	one := &turn{all: t, of: of, come: make(chan struct{})}
+	one.waits = of.requests.PushBack(one)
+	t.changeLocked(of, 1, 0)
+	t.giveLocked()
 	return one
 }
 
 // end ends the turn, or the wait for it. It may be called again.
-func (o *turn[K]) end() {
+func (o *turn) end() {
 	o.all.mu.Lock()
 	defer o.all.mu.Unlock()
 	switch {
 	case o.ended:
 		return
 	case o.waits != nil:
-		o.of.waiting.Remove(o.waits)
+		o.of.requests.Remove(o.waits)
 		close(o.come)
+		o.all.changeLocked(o.of, -1, 0)
 	default:
-		o.of.taken--
-		o.all.taken--
+		o.all.changeLocked(o.of, 0, -1)
 	}
 	o.ended = true
-	o.all.settleLocked(o.of)
+	o.all.giveLocked()
 }
 
-// settleLocked is called after each change of a client: it gives the turns that are free.
-func (t *turns[K]) settleLocked(changed *turnsOf[K]) {
-	t.placeLocked(changed)
+// giveLocked gives the turns that are free.
+func (t *turns) giveLocked() {
 	most := t.most
 	if most == 0 {
 		most = math.MaxInt
 	}
-	for t.taken < most && t.round.Len() > 0 {
-		next := t.round.Front().Value.(*turnsOf[K])
-		one := next.waiting.Remove(next.waiting.Front()).(*turn[K])
+	for t.all.taken < most && t.all.round.Len() > 0 {
+		of := &t.all
+		for of.round.Len() > 0 {
+			next := of.round.Front()
+			of.round.MoveToBack(next)
+			of = next.Value.(*turnsOf)
+		}
+		one := of.requests.Remove(of.requests.Front()).(*turn)
 		one.waits = nil
 		close(one.come)
-		next.taken++
-		t.taken++
-		t.round.MoveToBack(next.place)
-		t.placeLocked(next)
+		t.changeLocked(of, -1, 1)
 	}
 }
 
-// placeLocked puts a client into the round if it waits and may have another turn. Otherwise it is taken out.
-func (t *turns[K]) placeLocked(of *turnsOf[K]) {
-	switch waits := of.waiting.Len() > 0 && of.taken < t.each; {
-	case waits && of.place == nil:
-		of.place = t.round.PushBack(of)
-	case !waits && of.place != nil:
-		t.round.Remove(of.place)
-		of.place = nil
-	}
-	if of.taken == 0 && of.waiting.Len() == 0 {
-		delete(t.clients, of.client)
+// changeLocked counts requests of a network that wait and that have a turn. Each network is in a round if it waits,
+// unless its client may have no other turn.
+func (t *turns) changeLocked(of *turnsOf, waiting, taken int) {
+	for ; of != nil; of = of.in {
+		of.waiting += waiting
+		of.taken += taken
+		if of.in == nil {
+			return
+		}
+		switch waits := of.waiting > 0 && (of.in != &t.all || of.taken < t.each); {
+		case waits && of.place == nil:
+			of.place = of.in.round.PushBack(of)
+		case !waits && of.place != nil:
+			of.in.round.Remove(of.place)
+			of.place = nil
+		}
+		if of.taken == 0 && of.waiting == 0 {
+			delete(of.in.below, of.name)
+		}
 	}
 }
 
 // enter waits for a turn. It returns false if too many requests of the client wait, or if the wait is longer than
 // turnTime. Otherwise end must be called; it may be called again.
-func (t *turns[K]) enter(ctx context.Context, client K) (end func(), ok bool) {
-	one := t.ask(client)
+func (t *turns) enter(ctx context.Context, client ...string) (end func(), ok bool) {
+	one := t.ask(client...)
 	if one == nil {
 		return nil, false
 	}

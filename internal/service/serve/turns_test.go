@@ -17,21 +17,21 @@ import (
 // Clients have their turns in rounds, and no client has more than its part. A request that gives up leaves no gap.
 func TestRounds(t *testing.T) {
 	t.Parallel()
-	all := turns[string]{most: 3, each: 2, waiting: 4}
-	var asked []*turn[string]
+	all := turns{most: 3, each: 2, waiting: 4}
+	var asked []*turn
 	for _, client := range []string{"a", "a", "a", "a", "a", "a", "b", "b", "c", "c"} {
 		asked = append(asked, all.ask(client))
 	}
 	if all.ask("a") != nil {
 		t.Error("more requests of a client wait than may")
 	}
-	had := map[*turn[string]]bool{}
+	had := map[*turn]bool{}
 	come := func() (names []string) {
 		for _, one := range asked {
 			select {
 			case <-one.come:
 				if !had[one] && !one.ended {
-					names = append(names, one.of.client)
+					names = append(names, one.of.name)
 				}
 				had[one] = true
 			default:
@@ -58,8 +58,34 @@ func TestRounds(t *testing.T) {
 	for _, one := range asked {
 		one.end()
 	}
-	if all.taken != 0 || len(all.clients) != 0 || all.round.Len() != 0 {
-		t.Errorf("%d turns of %d clients have not ended", all.taken, len(all.clients))
+	if all.all.taken != 0 || len(all.all.below) != 0 || all.all.round.Len() != 0 {
+		t.Errorf("%d turns of %d clients have not ended", all.all.taken, len(all.all.below))
+	}
+}
+
+// The networks of a client have its turns in rounds. A client with many networks has no more turns than another.
+func TestRoundsOfNetworks(t *testing.T) {
+	t.Parallel()
+	all := turns{most: 1, each: 1, waiting: 9}
+	var asked []*turn
+	for _, client := range []string{"a1x", "a1x", "a1y", "a1z", "a2x", "a2x", "b1x", "b1x"} {
+		asked = append(asked, all.ask(strings.Split(client, "")...))
+	}
+	var got []string
+	for range asked {
+		for _, one := range asked {
+			if one.waits == nil && !one.ended {
+				got = append(got, one.of.in.in.name+one.of.in.name+one.of.name)
+				one.end()
+				break
+			}
+		}
+	}
+	if want := []string{"a1x", "b1x", "a1x", "b1x", "a2x", "a1y", "a2x", "a1z"}; !slices.Equal(got, want) {
+		t.Errorf("turns in the order %q, want %q", got, want)
+	}
+	if all.all.taken != 0 || len(all.all.below) != 0 || all.all.round.Len() != 0 {
+		t.Errorf("%d turns of %d clients have not ended", all.all.taken, len(all.all.below))
 	}
 }
 
