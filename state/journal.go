@@ -117,6 +117,7 @@ type Journal interface {
 // JournalStats are figures of a journal.
 type JournalStats struct {
 	Size     int64         // bytes that it holds
+	Reserved int64         // bytes of the disk that it has set aside beside these
 	Written  int64         // bytes written since it was opened
 	Syncs    uint64        // how often it made something durable
 	SyncMean time.Duration // moving average of how long that took

@@ -138,7 +138,8 @@ func (j *localJournal) Truncate(_ context.Context, upTo Positions) error {
 
 func (j *localJournal) Stats() JournalStats {
 	s := j.log.Stats()
-	return JournalStats{Size: j.log.Size(), Written: s.Written, Syncs: s.Batches, SyncMean: s.SyncMean}
+	return JournalStats{Size: j.log.Size(), Reserved: j.log.Reserved(), Written: s.Written, Syncs: s.Batches,
+		SyncMean: s.SyncMean}
 }
 
 func (j *localJournal) Close() error { return errors.Join(j.log.Close(), j.durable.Close()) }

@@ -22,6 +22,7 @@ type Stats struct {
 	CommitLatency time.Duration
 
 	LogBytes   int64         // size of the log
+	LogSpare   int64         // bytes of the disk that the log has set aside beside these
 	LogWritten int64         // bytes written to the log, padding included
 	LogSyncs   uint64        // fsyncs of the log
 	SyncMean   time.Duration // moving average of their duration
@@ -40,7 +41,8 @@ func (s *Store) Stats() Stats {
 	st.Durable, st.Applied, st.QueuedBytes = s.marks()
 	st.CommitLatency = s.pipeline.latency.get(oldest)
 	j := s.journal.Stats()
-	st.LogBytes, st.LogWritten, st.LogSyncs, st.SyncMean = j.Size, j.Written, j.Syncs, j.SyncMean
+	st.LogBytes, st.LogSpare = j.Size, j.Reserved
+	st.LogWritten, st.LogSyncs, st.SyncMean = j.Written, j.Syncs, j.SyncMean
 	st.Synced = frontier.Position(s.keeper.synced.Load())
 	use := s.keeper.use.Load()
 	st.TableBytes, st.ValueBytes = use.Tables, use.Values

@@ -29,6 +29,8 @@ type Log struct {
 	stats    Stats        // guarded by mu
 	err      error        // guarded by mu; why the log failed, for good
 	closing  bool         // guarded by mu
+	// appending is guarded by mu: space is reserved behind the last segment.
+	appending bool
 }
 
 // Open opens the log in dir, making both if they are missing, and repairs a
@@ -128,6 +130,17 @@ func (l *Log) Size() int64 {
 		n += s.size
 	}
 	return n
+}
+
+// Reserved returns the bytes of the file system that are set aside for further
+// records: Close gives them back.
+func (l *Log) Reserved() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.appending {
+		return 0
+	}
+	return max(0, l.opts.SegmentSize-l.segments[len(l.segments)-1].size)
 }
 
 // Close waits for the Append that is under way, marks the log as cleanly ended

@@ -78,6 +78,7 @@ func (l *Log) rotate(h *header) error {
 		l.segments = l.segments[:n-1]
 	}
 	l.segments = append(l.segments, s)
+	l.appending = true
 	return nil
 }
 

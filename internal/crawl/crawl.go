@@ -231,6 +231,17 @@ func (c *Crawl) Status() *monitor.Live {
 		Profile: string(c.o.Settings.Profile)}
 }
 
+// Reserved is how much of the disk a running crawl has set aside beside what it has recorded.
+func (c *Crawl) Reserved() int64 {
+	c.mu.Lock()
+	running := c.running
+	c.mu.Unlock()
+	if running == nil {
+		return 0
+	}
+	return running.store.Stats().LogSpare
+}
+
 // ErrNotRunning is returned by Read and Export of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -178,7 +179,7 @@ func TestDiskOfAPlanAndOutputs(t *testing.T) {
 	}
 	ts := openService(t, Options{Base: quickAt("*:80:" + site.Listener.Addr().String()), MinFree: minFree,
 		FreeBytes: free})
-	const quota = state.OpenBytes + 32<<20
+	const quota = 32 << 20
 	ts.setPlan(Plan{DiskBytes: quota})
 	ts.run()
 	c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts,
@@ -248,4 +249,38 @@ func TestDiskOfAPlanAndOutputs(t *testing.T) {
 	fillsDisk.Store(true)
 	recrawl()
 	check("full disk", "the disk of the server is nearly full")
+}
+
+// What an open store reserves is not what a crawl uses: many small crawls run at once in a plan with little disk.
+func TestSmallPlanRunsManyCrawls(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 4, Hosts: 3})
+	ts := openService(t, Options{Base: quick(web)})
+	ts.setPlan(Plan{DiskBytes: state.OpenBytes / 2, MaxCrawls: 3})
+	web.Hold(1)
+	ts.run()
+	var ids []string
+	for _, start := range web.StartURLs() {
+		ids = append(ids, ts.submit(ts.admin, start).ID)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		measured := 0
+		for _, r := range ts.Crawls.dispatch.all() {
+			if r.current().Reserved() > 0 && r.size.Load() > 0 {
+				measured++
+			}
+		}
+		if measured == len(ids) || time.Now().After(end) {
+			break
+		}
+	}
+	web.Release()
+	for _, id := range ids {
+		c := ts.awaitState(id, Complete, Paused, Failed)
+		if got := ts.eventTypes(id); c.State != Complete || slices.Contains(got, CrawlPausing) {
+			t.Errorf("it is %s, %+v, after %v", c.State, c.Waiting, got)
+		}
+	}
 }

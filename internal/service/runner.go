@@ -749,11 +749,16 @@ func (c *Crawls) reportFile(id string, generation uint32) string {
 // measureEvery is how often the directory of a running crawl is measured.
 const measureEvery = time.Second
 
-// measure counts the bytes of the crawl's directory, unless that was done just now.
+// measure counts the bytes of the crawl's directory, unless that was done just now. What the open store has reserved
+// does not count: it is as much for a crawl of one page as for any other.
 func (r *runner) measure(now time.Time) int64 {
 	if now.Sub(r.sizedAt) >= measureEvery {
 		r.sizedAt = now
-		r.size.Store(sizeOf(string(r.dir)))
+		size := sizeOf(string(r.dir))
+		if c := r.current(); c != nil {
+			size -= c.Reserved()
+		}
+		r.size.Store(max(0, size))
 	}
 	return r.size.Load()
 }
