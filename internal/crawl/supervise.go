@@ -61,9 +61,9 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 		case <-interrupted:
 			interrupted = nil
 			r.endings.set(r.endings.stop.ending())
+			end(r.settings.Grace)
 			r.enter(monitor.Stopping, "")
 			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
-			end(r.settings.Grace)
 		case <-r.limitsChanged:
 			setMarks(r.clock.counted())
 		case <-ended:

@@ -198,7 +198,9 @@ func TestEveryLimitWhileRunning(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 40})
 			ts := openService(t, Options{Base: quick(web)}).run()
 			web.Hold(5)
-			crawl := ts.submit(ts.admin, web.StartURLs()[0], c.begin...)
+			// Requests that are under way when a limit is lowered count beyond it: there is one.
+			begin := append(c.begin, "max_inflight_per_host", "1")
+			crawl := ts.submit(ts.admin, web.StartURLs()[0], begin...)
 			awaitPages(t, web, 6)
 			if _, err := ts.Crawls.Edit(t.Context(), ts.admin, crawl.ID, Edit{Settings: raw(c.change...)}); err != nil {
 				t.Fatal(err)
@@ -206,6 +208,7 @@ func TestEveryLimitWhileRunning(t *testing.T) {
 			if c.command != "" {
 				ts.do(crawl.ID, c.command)
 			}
+			awaitText(t, ts.Crawls.DataDir(crawl.ID).Log(), "stopping: no new fetches")
 			web.Release()
 			if crawl = ts.awaitState(crawl.ID, c.want); c.pages > 0 && crawl.PagesCounted != c.pages {
 				t.Errorf("%d pages, want %d", crawl.PagesCounted, c.pages)

@@ -357,16 +357,19 @@ func TestKilledBetweenStateAndOutputs(t *testing.T) {
 }
 
 // awaitFile waits until there is a file.
-func awaitFile(t *testing.T, path string) {
+func awaitFile(t *testing.T, path string) { awaitText(t, path, "") }
+
+// awaitText waits until a file has a text.
+func awaitText(t *testing.T, path, text string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); ; <-tick.C {
-		if _, err := os.Stat(path); err == nil {
+		if got, err := os.ReadFile(path); err == nil && strings.Contains(string(got), text) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("there is no %s", path)
+			t.Fatalf("there is no %q in %s", text, path)
 		}
 	}
 }
