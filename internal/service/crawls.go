@@ -146,13 +146,24 @@ func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, ha
 	return answer, nil
 }
 
+// MayQueue refuses a crawl of the account that Submit would refuse whatever is submitted. It costs little. A repeated
+// submission with the idempotency key is not refused.
+func (c *Crawls) MayQueue(ctx context.Context, caller *Caller, key string) error {
+	n, err := Value[int](ctx, c.s.db.Read(), "SELECT COUNT(*) FROM idempotency WHERE account = ? AND key = ?",
+		caller.Account.ID, key)
+	if err != nil || n > 0 {
+		return err
+	}
+	return checkQueueLength(ctx, c.s.db.Read(), &caller.Account)
+}
+
 // checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
-func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
-	plan, err := getPlan(ctx, tx, account.Plan)
+func checkQueueLength(ctx context.Context, q Queryer, account *Account) error {
+	plan, err := getPlan(ctx, q, account.Plan)
 	if err != nil || plan.MaxQueued == 0 {
 		return err
 	}
-	queued, err := Value[int](ctx, tx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued)
+	queued, err := Value[int](ctx, q, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued)
 	if err == nil && queued >= plan.MaxQueued {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",
@@ -391,6 +402,15 @@ func WithoutUserinfo(starts []string) {
 // Get returns a crawl.
 func (c *Crawls) Get(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
 	r, err := c.s.getWhole(ctx, caller.Visible(), id)
+	if err != nil {
+		return nil, err
+	}
+	return c.show(r), nil
+}
+
+// Brief is Get without what the crawl was submitted with, which may be large.
+func (c *Crawls) Brief(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
+	r, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,42 +24,84 @@ const (
 
 // Run starts what is due until ctx ends.
 func (s *Schedules) Run(ctx context.Context) {
+	r := rounds{aside: map[string]time.Time{}}
 	for {
-		next, err := s.startDue(ctx)
+		next, err := s.startDue(ctx, &r)
 		if err != nil && ctx.Err() == nil {
 			s.log.Error("cannot start what is scheduled; trying again", "error", err, "in", pollEvery)
 		}
 		wait := pollEvery
-		if err == nil && !next.IsZero() {
+		if !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
+			clear(r.aside)
 		case <-time.After(wait):
 		}
 	}
 }
 
-// startDue starts what is due now, and returns when the next schedule is; zero if none is.
-func (s *Schedules) startDue(ctx context.Context) (next time.Time, err error) {
+// rounds is what Run keeps from one round to the next.
+type rounds struct {
+	aside map[string]time.Time // schedules that stay due after a look at them, and until when they are left alone
+	last  map[string]bool      // accounts that had their turn in the last round
+}
+
+// due is a schedule to look at.
+type due struct {
+	id, account string
+	at          page.Time
+}
+
+// startDue starts one schedule of each account that has one due now, so that many of one account do not hold up those
+// of others. Accounts that were not in the last round go first. It returns when the next schedule is due; zero if none
+// is.
+func (s *Schedules) startDue(ctx context.Context, r *rounds) (next time.Time, err error) {
 	now := time.Now()
-	ids, err := service.Collect(ctx, s.service.DB().Read(), service.Column[string], "SELECT id FROM schedule "+
-		"WHERE enabled = 1 AND next_at > 0 AND (next_at <= ? OR created_at > ? OR last_at > ?) ORDER BY next_at, id",
+	list, err := service.Collect(ctx, s.service.DB().Read(),
+		func(d *due) []any { return []any{&d.id, &d.account, &d.at} }, "SELECT id, account, next_at FROM schedule "+
+			"WHERE enabled = 1 AND next_at > 0 AND (next_at <= ? OR created_at > ? OR last_at > ?) ORDER BY next_at, id",
 		now, now.Add(setBack), now.Add(setBack))
 	if err != nil {
 		return next, err
 	}
+	list = slices.DeleteFunc(list, func(d due) bool { return now.Before(r.aside[d.id]) })
+	slices.SortStableFunc(list, func(a, b due) int {
+		switch {
+		case r.last[a.account] == r.last[b.account]:
+			return 0
+		case r.last[b.account]:
+			return -1
+		}
+		return 1
+	})
 	var errs []error
-	for _, id := range ids {
-		if err := s.look(ctx, id, now); err != nil {
-			errs = append(errs, fmt.Errorf("schedule %s: %w", id, err))
+	r.last = map[string]bool{}
+	maps.DeleteFunc(r.aside, func(_ string, until time.Time) bool { return !now.Before(until) })
+	for _, d := range list {
+		if r.last[d.account] {
+			next = now // in another round
+			continue
+		}
+		r.last[d.account] = true
+		err := s.look(ctx, d.id, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("schedule %s: %w", d.id, err))
+		}
+		if err != nil || d.at.After(now) {
+			r.aside[d.id] = now.Add(pollEvery)
 		}
 	}
-	at, err := service.Value[int64](ctx, s.service.DB().Read(),
-		"SELECT COALESCE(MIN(next_at), 0) FROM schedule WHERE enabled = 1 AND next_at > ?", now)
-	return service.TimeOf(at).Time, errors.Join(append(errs, err)...)
+	if next.IsZero() {
+		var at int64
+		at, err = service.Value[int64](ctx, s.service.DB().Read(),
+			"SELECT COALESCE(MIN(next_at), 0) FROM schedule WHERE enabled = 1 AND next_at > ?", now)
+		next = service.TimeOf(at).Time
+	}
+	return next, errors.Join(append(errs, err)...)
 }
 
 // look starts a schedule that is due. One that is not was computed while the clock was far ahead: it is computed anew.
@@ -112,13 +156,18 @@ var errEdited = errors.New("it was edited just now")
 // update of the row.
 func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
 	if r.LastCrawl != "" {
-		last, err := s.service.Crawls.Get(ctx, c, r.LastCrawl)
+		last, err := s.service.Crawls.Brief(ctx, c, r.LastCrawl)
 		if err == nil && !last.State.Ended() && last.State != service.Deleting {
 			return last.ID, errUnfinished(last.ID, last.State)
 		}
 		if of, ok := errors.AsType[*service.Error](err); err != nil && (!ok || of.Code != service.ErrNotFound) {
 			return "", err
 		}
+	}
+	// What is submitted may be large, so it is read when nothing else is in the way.
+	key := fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli())
+	if err := s.mayStart(ctx, c, key); err != nil {
+		return "", err
 	}
 	whole, err := readWhole(ctx, s.service.DB().Read(), r.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && whole.Submission == nil {
@@ -128,19 +177,19 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 		return "", err
 	}
 	c.Scopes = whole.scopes // those of the one who gave the submission
-	if err := s.mayChange(c); err != nil {
-		return "", err
-	}
-	crawl, err := s.service.Crawls.Submit(ctx, c, *whole.Submission,
-		fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
+	crawl, err := s.service.Crawls.Submit(ctx, c, *whole.Submission, key)
 	if err != nil {
 		return "", err
 	}
 	return crawl.ID, nil
 }
 
-// mayChange counts the run as a change of its account, as if one of its keys had started it. Admins are not bound.
-func (s *Schedules) mayChange(c *service.Caller) error {
+// mayStart refuses a run if too many crawls of the account wait. Else it counts the run as a change of its account, as
+// if one of its keys had started it; admins are not bound.
+func (s *Schedules) mayStart(ctx context.Context, c *service.Caller, key string) error {
+	if err := s.service.Crawls.MayQueue(ctx, c, key); err != nil {
+		return err
+	}
 	if s.takeChange == nil || c.Has(service.ScopeAdmin) || s.takeChange(c.Account.ID) {
 		return nil
 	}
@@ -150,7 +199,7 @@ func (s *Schedules) mayChange(c *service.Caller) error {
 
 // recrawl starts another generation of a crawl.
 func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
-	crawl, err := s.service.Crawls.Get(ctx, c, r.Crawl)
+	crawl, err := s.service.Crawls.Brief(ctx, c, r.Crawl)
 	if err != nil {
 		return r.Crawl, err
 	}
@@ -161,7 +210,7 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 	if !crawl.State.Ended() {
 		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
 	}
-	if err := s.mayChange(c); err != nil {
+	if err := s.mayStart(ctx, c, ""); err != nil {
 		return crawl.ID, err
 	}
 	r.firing = &firing{Due: due, Generation: crawl.Generation}

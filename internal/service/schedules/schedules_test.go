@@ -394,6 +394,87 @@ func TestSubmissionsAreReadWhenTheyStart(t *testing.T) {
 	})
 }
 
+// Each start takes long, and one account has many schedules due. That of another account, which becomes due meanwhile,
+// is the next to start.
+func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for range 4 {
+			f.create(daily())
+		}
+		if _, err := f.Create(t.Context(), f.stranger,
+			Input{Cron: text("1 3 * * *"), Submission: daily().Submission}); err != nil {
+			t.Fatal(err)
+		}
+		f.write = func(ctx context.Context, fn func(*service.Tx) error) error {
+			time.Sleep(40 * time.Second)
+			return f.service.Write(ctx, fn)
+		}
+		f.run(4 * time.Hour)
+		wantTimes(t, f.started(), "01-01 03:00:00", "01-01 03:00:40", "01-01 03:01:20", "01-01 03:02:00",
+			"01-01 03:02:40")
+		var of []string
+		for _, e := range f.events(service.CrawlQueued) {
+			of = append(of, e.Account)
+		}
+		a, b := f.caller.Account.ID, f.stranger.Account.ID
+		if want := []string{a, a, b, a, a}; !slices.Equal(of, want) {
+			t.Errorf("started for %v, want %v", of, want)
+		}
+	})
+}
+
+// What is submitted is not read for a run that is refused whatever it is. A run that cannot be started for another
+// reason is tried again later, and holds up no other schedule.
+func TestRefusedBeforeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		changes, left := 0, 10
+		f.LimitBy(func(string) bool { changes++; left--; return left >= 0 })
+		s := f.create(daily())
+		visit := f.create(Input{Cron: text("0 3 * * *"), Crawl: text(f.crawl(f.caller))})
+		f.run(4 * time.Hour) // both are queued
+		f.sql("UPDATE schedule SET submission_json = 'no JSON' WHERE submission_json <> ''")
+		f.sql("UPDATE crawl_input SET starts_json = 'no JSON'")
+		want := func(reason string, took int) {
+			t.Helper()
+			changes = 0
+			f.run(24 * time.Hour)
+			for _, id := range []string{s.ID, visit.ID} {
+				r, err := read(t.Context(), f.service.DB().Read(), id)
+				if err != nil || !strings.Contains(r.LastError, reason) || r.NextAt.Before(time.Now()) {
+					t.Errorf("%+v, %v; want %q", r.Schedule, err, reason)
+				}
+			}
+			if changes != took {
+				t.Errorf("%s: %d changes, want %d", reason, changes, took)
+			}
+		}
+		want("not ended", 0)
+		f.endAll()
+		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"max_priority\":9,\"max_queued\":1}'")
+		if _, err := f.service.Crawls.Submit(t.Context(), f.caller, *daily().Submission, ""); err != nil {
+			t.Fatal(err)
+		}
+		want("allows 1 waiting crawls", 0)
+		f.endAll()
+		left = 0
+		want("too many changes", 2)
+
+		left = 10_000
+		started := len(f.started())
+		time.Sleep(22*time.Hour + 50*time.Minute + 10*time.Second)
+		if _, err := f.Create(t.Context(), f.stranger,
+			Input{Interval: text("15m"), Submission: daily().Submission}); err != nil {
+			t.Fatal(err)
+		}
+		f.run(20 * time.Minute) // those that cannot be read are tried again and again
+		wantTimes(t, f.started()[started:], "01-05 03:05:10")
+	})
+}
+
 // What a user does with a schedule while its run starts is not undone.
 func TestChangedWhileStarting(t *testing.T) {
 	t.Parallel()
