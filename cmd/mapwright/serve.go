@@ -90,8 +90,8 @@ func newServe(root *command) *cobra.Command {
 	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
 	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
 	fs.Var(&f.minFree, "min-free",
-		"crawls pause while less than this `size` is free on the disk; at least 256MiB, which the store of a crawl "+
-			"needs")
+		"crawls pause, and submissions are refused, while less than this `size` is free on the disk; at least 256MiB, "+
+			"which the store of a crawl needs")
 	fs.Var(&f.retention, "retention",
 		"`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
 	fs.Var(&f.keepEvents, "keep-events", "`time` for which events are kept, such as 30d (0 is for ever)")
@@ -378,10 +378,15 @@ func announce(ctx context.Context, io stdio, svc *service.Service, server *serve
 	}
 	if needed {
 		token, err := svc.Accounts.NewLogin(ctx)
-		if err != nil {
+		full, isFull := errors.AsType[*service.Error](err)
+		switch {
+		case err == nil:
+			fmt.Fprintf(io.out, "log in once with this link, within a day: %s\n", server.LoginLink(address, token))
+		case isFull && full.Code == service.ErrDiskFull: // crawls can still be read
+			fmt.Fprintln(io.out, "the disk is full: make room, and then 'mapwright keys login' prints a login link")
+		default:
 			return err
 		}
-		fmt.Fprintf(io.out, "log in once with this link, within a day: %s\n", server.LoginLink(address, token))
 	}
 	fmt.Fprintf(io.out, "mapwright %s listening on %s\n", version, address)
 	return nil

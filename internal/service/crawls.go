@@ -65,7 +65,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		return nil, err
 	}
 	input := r.encodeInput()
-	err = c.s.Write(ctx, func(tx *Tx) error {
+	err = c.s.Add(ctx, func(tx *Tx) error {
 		if answer, err = c.findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now); err != nil || answer != nil {
 			return err
 		}
@@ -509,7 +509,11 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 	}
 	var r *row
 	changed, bound := false, false
-	err := c.change(ctx, caller, id, func(whole *row) error {
+	write := c.s.Write
+	if command == CommandResume || command == CommandRecrawl {
+		write = c.s.Add
+	}
+	err := c.change(ctx, caller, id, write, func(whole *row) error {
 		after := *whole
 		if _, err := after.decide(command, time.Now()); err != nil {
 			return err

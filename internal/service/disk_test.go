@@ -2,6 +2,7 @@ package service
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/service/db"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
 )
@@ -283,4 +286,184 @@ func TestSmallPlanRunsManyCrawls(t *testing.T) {
 			t.Errorf("it is %s, %+v, after %v", c.State, c.Waiting, got)
 		}
 	}
+}
+
+// While less than --min-free is free, callers add nothing, and what is there can be read, ended and deleted. A request
+// that is repeated has its answer.
+func TestNothingIsAddedToAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := newFakeDisk()
+	ts := openService(t, Options{MinFree: leastFree, FreeBytes: disk.FreeBytes})
+	ctx := t.Context()
+	sub := Submission{StartURLs: []string{"http://a.test/"}}
+	submit := func(key string) error { _, err := ts.Crawls.Submit(ctx, ts.admin, sub, key); return err }
+	command := func(id string, what Command) error {
+		_, err := ts.Crawls.Command(ctx, ts.admin, id, what, nil)
+		return err
+	}
+	if err := submit("repeated"); err != nil {
+		t.Fatal(err)
+	}
+	waits, paused, ended := ts.submit(ts.admin, "http://a.test/"), ts.submit(ts.admin, "http://a.test/"),
+		ts.submit(ts.admin, "http://a.test/")
+	ts.do(paused.ID, CommandPause)
+	if err := ts.Write(ctx, func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET state = 'complete' WHERE id = ?", ended.ID)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := ts.Accounts.CreateKey(ctx, ts.admin, Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.free.Store(leastFree - 1)
+	for what, call := range map[string]func() error{
+		"submit":  func() error { return submit("new") },
+		"edit":    func() error { _, err := ts.Crawls.Edit(ctx, ts.admin, waits.ID, Edit{Name: new("n")}); return err },
+		"resume":  func() error { return command(paused.ID, CommandResume) },
+		"recrawl": func() error { return command(ended.ID, CommandRecrawl) },
+		"key":     func() error { _, err := ts.Accounts.CreateKey(ctx, ts.admin, Key{}); return err },
+	} {
+		if e, ok := errors.AsType[*Error](call()); !ok || e.Code != ErrDiskFull || !strings.Contains(e.Detail, "256 MiB") {
+			t.Errorf("%s: %v", what, e)
+		}
+	}
+	_, err = ts.Accounts.Edit(ctx, ts.admin, DefaultAccount, AccountEdit{Disabled: new(true)})
+	for what, err := range map[string]error{
+		"disable": err, "repeat": submit("repeated"), "pause": command(waits.ID, CommandPause),
+		"cancel": command(waits.ID, CommandCancel), "delete": command(paused.ID, CommandDelete),
+		"revoke": ts.Accounts.RevokeKey(ctx, ts.admin, "", key.ID),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	disk.free.Store(leastFree)
+	if err := submit("new"); err != nil {
+		t.Errorf("with space again: %v", err)
+	}
+}
+
+// grow makes each insert into a table take 2 MiB of the database.
+func (ts *testService) grow(table string) {
+	ts.t.Helper()
+	if err := ts.Write(ts.t.Context(), func(tx *Tx) error {
+		return tx.Change("CREATE TRIGGER grow_" + table + " BEFORE INSERT ON " + table + " BEGIN INSERT INTO host (name, " +
+			"learned, updated_at) VALUES (hex(randomblob(8)), hex(zeroblob(1048576)), 0); END")
+	}); err != nil {
+		ts.t.Fatal(err)
+	}
+}
+
+// bound bounds the pages of the database, but not below those that it has: with 1 it is on a full disk.
+func (ts *testService) bound(pages int) {
+	ts.t.Helper()
+	if err := ts.db.Write(ts.t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+		return err
+	}); err != nil {
+		ts.t.Fatal(err)
+	}
+}
+
+// A service that begins on a full disk answers, and runs its crawls when there is space, without another start. What
+// cannot be written is refused as on a disk that is nearly full.
+func TestBeginOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 5})
+	attempts := make(chan struct{}, 1000)
+	ts := openService(t, Options{Base: quick(web), Observe: func(time.Duration) { attempts <- struct{}{} }})
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.grow("process")
+	ts.grow("crawl_input")
+	ts.bound(1)
+	for len(attempts) > 0 {
+		<-attempts
+	}
+	ts.run()
+	for range 2 { // of the recovery
+		select {
+		case <-attempts:
+		case err := <-ts.ended:
+			ts.ended <- nil
+			t.Fatalf("the service ended: %v", err)
+		}
+	}
+	if c = ts.get(c.ID); c.State != Queued {
+		t.Errorf("the crawl is %s", c.State)
+	}
+	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: web.StartURLs()}, "")
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != ErrDiskFull {
+		t.Errorf("a submission: %v", err)
+	}
+	ts.bound(1 << 20)
+	if c = ts.awaitState(c.ID, Complete); c.Done != 5 {
+		t.Errorf("%d pages done", c.Done)
+	}
+}
+
+// Crawls are deleted while old events cannot be, as on a full disk: this may be what makes room.
+func TestDeleteWhereEventsStay(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{KeepEvents: time.Nanosecond})
+	c := ts.submit(ts.admin, "http://a.test/")
+	if err := ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("CREATE TRIGGER full BEFORE DELETE ON event BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ts.do(c.ID, CommandDelete)
+	ts.run()
+	for {
+		_, err := ts.Crawls.Get(t.Context(), ts.admin, c.ID)
+		if e, ok := errors.AsType[*Error](err); ok && e.Code == ErrNotFound {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ts.Events.Added()
+	}
+}
+
+// The space of crawls that were deleted comes back to the disk while the service runs.
+func TestSpaceOfDeletedCrawlsComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ts := openService(t, Options{}).run()
+		size := func() int64 {
+			info, err := os.Stat(filepath.Join(ts.Dir(), db.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.Size()
+		}
+		starts := make([]string, maxStarts)
+		for i := range starts {
+			starts[i] = fmt.Sprintf("http://a.test/%d/%080d", i, 0)
+		}
+		account := AccountEdit{Disabled: new(true)} // nothing starts
+		if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, account); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for range 40 {
+			c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, c.ID)
+		}
+		most := size()
+		for _, id := range ids {
+			ts.do(id, CommandDelete)
+		}
+		time.Sleep(5 * time.Minute)
+		if now := size(); now > most-16<<20 {
+			t.Errorf("the database had %d bytes, and has %d after its crawls were deleted", most, now)
+		}
+		if u, err := ts.Accounts.Usage(t.Context(), DefaultAccount); err != nil || u.Disk.Used != 0 {
+			t.Errorf("%d bytes are used, %v", u.Disk.Used, err)
+		}
+	})
 }

@@ -82,7 +82,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	process, err := s.recover(context.WithoutCancel(ctx))
+	process, err := s.recoverWhenRoom(ctx)
 	if err == nil {
 		d.started, err = loadStarted(context.WithoutCancel(ctx), s.db.Read())
 	}
@@ -127,7 +127,7 @@ func (d *dispatcher) drain() {
 	d.slot.release(d)
 }
 
-// step brings all crawls one step further.
+// step looks at the time, the disk and the database, and brings all crawls one step further.
 func (d *dispatcher) step(ctx context.Context) error {
 	now := time.Now()
 	d.turnMonth(ctx, now)
@@ -138,21 +138,26 @@ func (d *dispatcher) step(ctx context.Context) error {
 		}
 	}
 	d.resting.sweep(now)
-	if err := d.saveProgress(ctx, now); err != nil {
-		return err
+	// Crawls move on if these fail, as on a full disk: a crawl that is deleted makes room.
+	errs := errors.Join(d.saveProgress(ctx, now), d.expire(ctx, now), d.tidy(ctx, now))
+	return errors.Join(errs, d.moveAll(ctx, now))
+}
+
+// tidy removes what is not kept any longer, and gives its space back to the disk, once a minute and in bounded steps.
+func (d *dispatcher) tidy(ctx context.Context, now time.Time) error {
+	if now.Before(d.pruneAt) {
+		return nil
 	}
-	if err := d.expire(ctx, now); err != nil {
-		return err
+	old, err := d.s.prune(ctx, now)
+	free, shrinkErr := d.s.db.Shrink(ctx)
+	if !old && !free {
+		d.pruneAt = now.Add(pruneEvery)
 	}
-	if !now.Before(d.pruneAt) {
-		more, err := d.s.prune(ctx, now)
-		if err != nil {
-			return err
-		}
-		if !more {
-			d.pruneAt = now.Add(pruneEvery)
-		}
-	}
+	return errors.Join(err, shrinkErr, d.s.db.Refill())
+}
+
+// moveAll brings all crawls one step further.
+func (d *dispatcher) moveAll(ctx context.Context, now time.Time) error {
 	entries, err := loadEntries(ctx, d.s.db.Read())
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
 	var r *row
 	var input *encodedInput
-	err := c.change(ctx, caller, id, func(whole *row) (err error) {
+	err := c.change(ctx, caller, id, c.s.Add, func(whole *row) (err error) {
 		r = whole
 		input, err = c.edit(ctx, caller, r, &e)
 		return err
@@ -37,7 +37,9 @@ var errChanged = errors.New("the crawl has changed meanwhile")
 // change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
 // many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, or is in another state, it
 // is judged again. judge may change what the crawl was submitted with; record gets this with the row as it is now.
-func (c *Crawls) change(ctx context.Context, caller *Caller, id string, judge func(*row) error,
+// write is Service.Write or Service.Add.
+func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
+	write func(context.Context, func(*Tx) error) error, judge func(*row) error,
 	record func(tx *Tx, now *row) error) error {
 	for {
 		r, err := c.s.getWhole(ctx, caller.Visible(), id)
@@ -47,7 +49,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string, judge fu
 		if err := judge(r); err != nil {
 			return err
 		}
-		err = c.s.Write(ctx, func(tx *Tx) error {
+		err = write(ctx, func(tx *Tx) error {
 			now, err := getRow(ctx, tx, caller.Visible(), id)
 			if err != nil {
 				return err

@@ -85,7 +85,7 @@ func (ts *testService) editWhile(id string, e Edit, meanwhile func()) error {
 	var r *row
 	var input *encodedInput
 	var once sync.Once
-	return ts.Crawls.change(ts.t.Context(), ts.admin, id, func(whole *row) (err error) {
+	return ts.Crawls.change(ts.t.Context(), ts.admin, id, ts.Add, func(whole *row) (err error) {
 		r = whole
 		input, err = ts.Crawls.edit(ts.t.Context(), ts.admin, r, &e)
 		once.Do(meanwhile)

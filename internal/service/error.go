@@ -39,7 +39,8 @@ const (
 	ErrInUse        ErrorCode = "in-use" // something else needs what is to be deleted
 	ErrPlanLimit    ErrorCode = "plan-limit"
 	ErrRateLimit    ErrorCode = "rate-limit"
-	ErrUnavailable  ErrorCode = "unavailable" // the service is shutting down, or its disk is full
+	ErrDiskFull     ErrorCode = "disk-full"   // less than --min-free is free, or nothing at all
+	ErrUnavailable  ErrorCode = "unavailable" // the service is shutting down, or busy with the crawl
 )
 
 // Kinds of errors that only HTTP knows.
@@ -98,8 +99,13 @@ func (c ErrorCode) kind() errorKind {
 				"another plan."},
 		ErrRateLimit: {http.StatusTooManyRequests, "Too many requests",
 			"Too many requests came in a short time. Retry-After says after how many seconds to try again."},
+		ErrDiskFull: {http.StatusInsufficientStorage, "The server's disk is nearly full",
+			"The server keeps the disk space that is left, so it accepts nothing that adds to its data. Crawls can " +
+				"still be read, paused, cancelled and deleted. Delete crawls that are not needed, or try again later: " +
+				"the operator of the server decides how much must be free."},
 		ErrUnavailable: {http.StatusServiceUnavailable, "The service cannot do this now",
-			"The server is shutting down, or lacks disk space. Try again after the seconds of Retry-After."},
+			"The server is shutting down, or just starts or ends the crawl. Try again after the seconds of " +
+				"Retry-After."},
 		ErrMethod: {http.StatusMethodNotAllowed, "The method is not allowed here",
 			"The address exists, but not for this method. The header Allow lists those that it has."},
 		ErrMediaType: {http.StatusUnsupportedMediaType, "The content type is not understood",

@@ -72,7 +72,7 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	}
 	k.ID = NewID()
 	k.Secret = keyPrefix + k.ID + "_" + rand.Text()
-	err := a.s.Write(ctx, func(tx *Tx) error {
+	err := a.s.Add(ctx, func(tx *Tx) error {
 		account, err := getAccount(ctx, tx, cmp.Or(k.Account, DefaultAccount))
 		if err != nil {
 			return err

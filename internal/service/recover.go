@@ -39,6 +39,22 @@ const (
 
 func (s *Service) crawlDir(id string) string { return filepath.Join(s.crawlsDir(), id) }
 
+// recoverWhenRoom is recover. It waits while the disk is full: requests are answered meanwhile, and deletes may make
+// room.
+func (s *Service) recoverWhenRoom(ctx context.Context) (process int64, err error) {
+	for {
+		process, err = s.recover(context.WithoutCancel(ctx))
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != ErrDiskFull {
+			return process, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(stepEvery):
+		}
+	}
+}
+
 // recover corrects the states of crawls at the start of a process, when none runs. It records the process and returns
 // its id.
 func (s *Service) recover(ctx context.Context) (process int64, err error) {

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/disk"
@@ -41,7 +43,7 @@ type Options struct {
 	MaxWorkers  int           // requests of all crawls at once; 0 means 512
 	Connections int           // sockets that clients of the service may use, and crawls may not
 	MemoryLimit int64         // bytes for the budgets of all crawls; 0 means 2 GiB
-	MinFree     int64         // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
+	MinFree     int64         // bytes of free disk below which crawls pause and Add refuses; 0 means 1 GiB, negative means not to look
 	Retention   time.Duration // how long an ended crawl is kept; 0 means for ever
 	KeepEvents  time.Duration // how long events are kept; 0 means for ever
 	KeepAudit   time.Duration // how long entries of the audit log are kept; 0 means for ever
@@ -63,6 +65,9 @@ func (o *Options) setDefaults() {
 	o.Base = slices.Concat([]config.Layer{ownDefaults()}, o.Base)
 	o.MaxCrawls, o.MaxWorkers = cmp.Or(o.MaxCrawls, 4), cmp.Or(o.MaxWorkers, 512)
 	o.MemoryLimit, o.MinFree = cmp.Or(o.MemoryLimit, 2<<30), cmp.Or(o.MinFree, 1<<30)
+	if o.RecordsOnly {
+		o.MinFree = -1 // the operator uses it, whatever the server asks for
+	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.FreeBytes == nil {
 		o.FreeBytes = disk.FreeBytes
@@ -207,13 +212,33 @@ type Tx struct {
 	events []Event // that were recorded
 }
 
-// Write runs a transaction. When it is durable, Write wakes those who wait for events, if it recorded any.
+// Add is Write for a caller who asks for more: a crawl, a run, a setting, a key. It refuses that while less than
+// --min-free is free. What is left is for Write: for what the service itself records, and for callers who end or delete
+// something.
+func (s *Service) Add(ctx context.Context, fn func(tx *Tx) error) error {
+	lack, err := disk.Space{Min: s.o.MinFree, Free: s.o.FreeBytes}.Lack(s.o.Dir, 0)
+	if err != nil {
+		s.o.Log.Warn("cannot see how much of the disk is free", "error", err)
+	} else if lack > 0 {
+		return &Error{Code: ErrDiskFull, Detail: fmt.Sprintf("less than %s of the server's disk is free, so nothing can "+
+			"be added or started: delete crawls that are not needed, or try again later",
+			humanize.IBytes(uint64(s.o.MinFree)))}
+	}
+	return s.Write(ctx, fn)
+}
+
+// Write runs a transaction. When it is durable, Write wakes those who wait for events, if it recorded any. The error is
+// an *Error if the disk is full.
 func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	var last *Tx
 	err := s.db.Write(ctx, func(sqlTx *sql.Tx) error {
 		last = &Tx{Tx: sqlTx, ctx: ctx, now: time.Now()}
 		return fn(last)
 	})
+	if db.IsFull(err) {
+		s.o.Log.Error("the disk is full: make room for the database", "error", err)
+		return &Error{Code: ErrDiskFull, Detail: "the server's disk is full: its operator must make room"}
+	}
 	if err != nil || len(last.events) == 0 {
 		return err
 	}

@@ -164,6 +164,7 @@ func TestPauseFreesDisk(t *testing.T) {
 		ts.awaitState(id, Pausing, Paused)
 		web.Release()
 		ts.awaitState(id, Paused)
+		synctest.Wait() // its store is closed
 		other := ts.submit(ts.admin, web.StartURLs()[0])
 		time.Sleep(time.Minute)
 		if got := ts.get(id); got.State != Paused || got.Waiting.Code != WaitDisk || ts.count(id, CrawlPaused) != 1 {

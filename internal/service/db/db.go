@@ -51,7 +51,7 @@ const (
 // the disk is full, the reserve is released: SQLite makes files beside the database when it is opened.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d, err := openAll(ctx, o)
-	if isFull(err) && ReleaseReserve(o.Dir) {
+	if IsFull(err) && ReleaseReserve(o.Dir) {
 		return openAll(ctx, o)
 	}
 	return d, err
@@ -70,6 +70,9 @@ func openAll(ctx context.Context, o Options) (*DB, error) {
 	}
 	if err = connect(ctx, d.writer); err == nil {
 		err = d.migrate(ctx, path)
+	}
+	if err == nil {
+		err = d.letShrink(ctx)
 	}
 	if err == nil {
 		err = d.reserve.fill()
@@ -186,7 +189,7 @@ func (r Reader) QueryRowContext(ctx context.Context, query string, args ...any) 
 func (d *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	began := time.Now()
 	err := d.transact(ctx, fn)
-	if isFull(err) && d.reserve.release() {
+	if IsFull(err) && d.reserve.release() {
 		err = d.transact(ctx, fn)
 	}
 	if d.o.Observe != nil {
@@ -218,11 +221,11 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// Refill makes the reserve again when the disk has space. The service calls it when there is space again.
+// Refill makes the reserve again when the disk has space.
 func (d *DB) Refill() error { return d.reserve.fill() }
 
-// isFull says whether a transaction, or the opening of the database, failed because the disk is full.
-func isFull(err error) bool {
+// IsFull says whether a transaction, or the opening of the database, failed because the disk is full.
+func IsFull(err error) bool {
 	var e *sqlite.Error
 	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
 		return true

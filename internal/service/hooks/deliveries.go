@@ -32,7 +32,7 @@ func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor st
 // Redeliver sends a delivery again, whatever became of it. It keeps its id; its attempts begin anew.
 func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery string) (d *service.Delivery,
 	err error) {
-	err = h.service.Write(ctx, func(tx *service.Tx) error {
+	err = h.service.Add(ctx, func(tx *service.Tx) error {
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ const mostTested = 100
 // Test sends an event of the type testEvent to a webhook.
 func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *service.Delivery, err error) {
 	now := page.Time{Time: time.Now().UTC()}
-	err = h.service.Write(ctx, func(tx *service.Tx) error {
+	err = h.service.Add(ctx, func(tx *service.Tx) error {
 		w, err := get(ctx, tx, c, id)
 		if err != nil {
 			return err

@@ -145,7 +145,7 @@ func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*servi
 	if err != nil {
 		return nil, err
 	}
-	err = h.service.Write(ctx, func(tx *service.Tx) error {
+	err = h.service.Add(ctx, func(tx *service.Tx) error {
 		n, err := service.Value[int](ctx, tx, "SELECT count(*) FROM webhook WHERE account = ?", w.Account)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*servi
 
 // Edit changes a webhook.
 func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input) (w *service.Webhook, err error) {
-	err = h.service.Write(ctx, func(tx *service.Tx) (err error) {
+	err = h.service.Add(ctx, func(tx *service.Tx) (err error) {
 		if w, err = get(ctx, tx, c, id); err != nil {
 			return err
 		}

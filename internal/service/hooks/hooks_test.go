@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -543,5 +544,40 @@ func TestDeliveriesAreBounded(t *testing.T) {
 	}
 	if n := number("delivery WHERE webhook = ?", other.ID); n != 3 {
 		t.Errorf("another webhook has %d deliveries, want 3", n)
+	}
+}
+
+// While the disk is nearly full, nothing is added to webhooks and deliveries, and webhooks can be deleted.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	const least = 1 << 30
+	var free atomic.Int64
+	free.Store(least)
+	s, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), SlotDir: t.TempDir(), MinFree: least,
+		FreeBytes: func(string) (int64, error) { return free.Load(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	f := &fixture{t: t, Service: s}
+	c, h := admin(f.account("a")), f.hooks()
+	w := create(t, h, c, "http://receiver.example/")
+	d, err := h.Test(t.Context(), c, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Store(least - 1)
+	for what, call := range map[string]func() error{
+		"create":    func() error { _, err := h.Create(t.Context(), c, Input{URL: &w.URL}); return err },
+		"edit":      func() error { _, err := h.Edit(t.Context(), c, w.ID, Input{NewSecret: true}); return err },
+		"test":      func() error { _, err := h.Test(t.Context(), c, w.ID); return err },
+		"redeliver": func() error { _, err := h.Redeliver(t.Context(), c, w.ID, d.ID); return err },
+	} {
+		if e, ok := errors.AsType[*service.Error](call()); !ok || e.Code != service.ErrDiskFull {
+			t.Errorf("%s: %v", what, e)
+		}
+	}
+	if err := h.Delete(t.Context(), c, w.ID); err != nil {
+		t.Errorf("delete: %v", err)
 	}
 }

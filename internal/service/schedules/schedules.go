@@ -168,7 +168,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 	if err := s.check(ctx, c, r); err != nil {
 		return nil, err
 	}
-	err := s.write(ctx, func(tx *service.Tx) error {
+	err := s.service.Add(ctx, func(tx *service.Tx) error {
 		n, err := service.Value[int](ctx, tx, "SELECT COUNT(*) FROM schedule WHERE account = ?", r.Account)
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 		return nil, err
 	}
 	var after *row
-	err = s.write(ctx, func(tx *service.Tx) (err error) {
+	err = s.service.Add(ctx, func(tx *service.Tx) (err error) {
 		if after, err = get(ctx, tx, c, id); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+	return newFixtureOf(t, service.Options{RecordsOnly: true})
+}
+
+func newFixtureOf(t *testing.T, o service.Options) *fixture {
+	t.Helper()
+	o.Dir = t.TempDir()
+	s, err := service.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -828,4 +835,46 @@ func TestPartsOfTheList(t *testing.T) {
 			t.Errorf("limit %d: %q, want %q", limit, got, want)
 		}
 	}
+}
+
+// While the disk is nearly full, schedules are not made or changed, but deleted; a run is skipped and says why, and the
+// next run comes when there is space.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const least = 1 << 30
+		var free atomic.Int64
+		free.Store(least)
+		f := newFixtureOf(t, service.Options{MinFree: least, SlotDir: t.TempDir(),
+			FreeBytes: func(string) (int64, error) { return free.Load(), nil }})
+		s, other := f.create(daily()), f.create(daily())
+		recrawl := f.create(Input{Cron: text("0 3 * * *"), Crawl: text(f.crawl(f.caller))})
+		free.Store(least - 1)
+		_, err := f.Create(t.Context(), f.caller, daily())
+		_, editErr := f.Edit(t.Context(), f.caller, s.ID, Input{Cron: text("0 4 * * *")})
+		for what, err := range map[string]error{"create": err, "edit": editErr} {
+			if e, ok := errors.AsType[*service.Error](err); !ok || e.Code != service.ErrDiskFull {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := f.Delete(t.Context(), f.caller, other.ID); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		f.run(28 * time.Hour)
+		for _, id := range []string{s.ID, recrawl.ID} {
+			if got := f.get(id); !strings.Contains(got.LastError, "disk is free") || !got.LastAt.IsZero() {
+				t.Errorf("last run %v, error %q", got.LastAt, got.LastError)
+			}
+		}
+		if n := len(f.events(service.ScheduleSkipped)); n != 2 {
+			t.Errorf("%d events say that runs were skipped, want one for each schedule", n)
+		}
+		free.Store(least)
+		f.run(24 * time.Hour)
+		for _, id := range []string{s.ID, recrawl.ID} {
+			if got := f.get(id); got.LastError != "" || got.LastAt.IsZero() {
+				t.Errorf("with space again: last run %v, error %q", got.LastAt, got.LastError)
+			}
+		}
+	})
 }

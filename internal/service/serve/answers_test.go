@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -206,7 +207,8 @@ func TestProblemTypes(t *testing.T) {
 	for _, code := range []service.ErrorCode{
 		service.ErrInvalid, service.ErrNotFound, service.ErrState, service.ErrUnauthorized, service.ErrForbidden,
 		service.ErrReused,
-		service.ErrExists, service.ErrInUse, service.ErrPlanLimit, service.ErrRateLimit, service.ErrUnavailable,
+		service.ErrExists, service.ErrInUse, service.ErrPlanLimit, service.ErrRateLimit, service.ErrDiskFull,
+		service.ErrUnavailable,
 		service.ErrMethod,
 		service.ErrMediaType, service.ErrTooLarge, service.ErrHost, service.ErrBody, service.ErrTimeout,
 		service.ErrRange, service.ErrInternal,
@@ -215,6 +217,28 @@ func TestProblemTypes(t *testing.T) {
 			t.Errorf("%s has no title or explanation", code)
 		}
 	}
+}
+
+// While the disk of the server is nearly full, a submission is answered with 507 and a reason, and a crawl is deleted.
+func TestAnswersOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	const least = 1 << 30
+	var free atomic.Int64
+	free.Store(least)
+	f := newFixture(t, func(o *service.Options) {
+		o.MinFree, o.FreeBytes = least, func(string) (int64, error) { return free.Load(), nil }
+	})
+	key := f.key("one", service.ScopeWrite)
+	const submission = `{"start_urls":["https://a.example/"]}`
+	id := f.idOf(f.want(202, "POST", "/v1/crawls", key, submission))
+	free.Store(least - 1)
+	text := f.want(507, "POST", "/v1/crawls", key, submission)
+	if !strings.Contains(text, `/problems/disk-full"`) || !strings.Contains(text, "less than 1.0 GiB") {
+		t.Errorf("a submission is refused with %s", text)
+	}
+	f.want(507, "PATCH", "/v1/crawls/"+id, key, `{"name":"n"}`)
+	f.want(200, "GET", "/v1/crawls/"+id, key, "")
+	f.want(202, "DELETE", "/v1/crawls/"+id, key, "")
 }
 
 // A fault of a start URL has the place that the URL has in the request, whatever stands before it.

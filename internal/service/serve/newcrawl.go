@@ -131,7 +131,8 @@ func (c *call) postNew() error {
 		}
 	}
 	known, ok := errors.AsType[*service.Error](err)
-	if !ok || len(known.Fields) == 0 && known.Code != service.ErrPlanLimit && known.Code != service.ErrUnavailable {
+	shown := []service.ErrorCode{service.ErrPlanLimit, service.ErrDiskFull, service.ErrUnavailable}
+	if !ok || len(known.Fields) == 0 && !slices.Contains(shown, known.Code) {
 		return err
 	}
 	v := c.newForm(form, known.Fields)

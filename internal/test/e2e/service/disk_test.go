@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/client"
 	"github.com/mapwright/mapwright/internal/test/e2e"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -31,7 +33,7 @@ func onSmallDisk(t *testing.T, script string) func(dir string) []string {
 	return func(dir string) []string { return under(script, dir) }
 }
 
-// A server starts on a full disk, with the space of its reserve: its users need it to delete crawls.
+// A server starts on a full disk, with the space of its reserve: its users need it to delete crawls. Nothing is added.
 func TestStartOnAFullDisk(t *testing.T) {
 	small := t.TempDir()
 	dir := filepath.Join(small, "data")
@@ -39,9 +41,20 @@ func TestStartOnAFullDisk(t *testing.T) {
 		`test -e "$0/data/reserve" && exec "$@"; }`)
 	s := startUnder(t, under(small), dir, "--min-free", "0")
 	key := must(os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small, "key")))(t)
-	if _, err := s.client(strings.TrimSpace(string(key))).Submit(t.Context(),
-		service.Submission{StartURLs: []string{"http://site.example/"}}, ""); err != nil {
-		t.Errorf("a submission: %v", err)
+	c := s.client(strings.TrimSpace(string(key)))
+	wantFull(t, c)
+	var mine service.List[service.Key]
+	s.send(c, "GET", "/v1/keys", "", &mine)
+	s.send(c, "DELETE", "/v1/keys/"+mine.Items[0].ID, "", nil)
+}
+
+// wantFull submits a crawl, which is refused because of the disk.
+func wantFull(t *testing.T, c *client.Client) {
+	t.Helper()
+	_, err := c.Submit(t.Context(), service.Submission{StartURLs: []string{"http://site.example/"}}, "")
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusInsufficientStorage ||
+		!strings.HasSuffix(e.Type, "/problems/disk-full") {
+		t.Errorf("a submission on a full disk: %v", err)
 	}
 }
 
@@ -54,7 +67,7 @@ func TestDiskIsFull(t *testing.T) {
 	w := e2e.Serve(t, testweb.Config{Seed: 4, Pages: pages, PageSize: 2000, Links: 8})
 	small := t.TempDir()
 	dir := filepath.Join(small, "data")
-	s := startUnder(t, under(small), dir, "--min-free", "0")
+	s := startUnder(t, under(small), dir, "--min-free", "0", "--max-crawls", "1")
 	// The server alone sees the small file system; its root directory leads there.
 	seen := filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "root", small)
 	keys := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(s.cmd.Process.Pid), e2e.Binary, "keys",
@@ -65,6 +78,9 @@ func TestDiskIsFull(t *testing.T) {
 	w.Hold(20)
 	crawl := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
 		""))(t)
+	other := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
+		""))(t)
+	deleted := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs()}, ""))(t)
 	s.until("pages were fetched", func() bool { return w.HostStats(0).Pages > 20 })
 	if _, err := os.Stat(filepath.Join(seen, "data", "reserve")); err != nil {
 		t.Fatalf("the server has no reserve: %v", err)
@@ -76,8 +92,13 @@ func TestDiskIsFull(t *testing.T) {
 	if crawl.Waiting == nil || crawl.Waiting.Code != service.WaitDisk || crawl.Desired != service.DesiredRun {
 		t.Errorf("the crawl is paused for %+v, desired %s", crawl.Waiting, crawl.Desired)
 	}
-	other := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)},
-		""))(t)
+	wantFull(t, c)
+	s.send(c, "DELETE", "/v1/crawls/"+deleted.ID, "", nil)
+	s.until("a crawl is deleted", func() bool {
+		_, err := c.Crawl(t.Context(), deleted.ID)
+		e, ok := errors.AsType[*client.Error](err)
+		return ok && e.Status == http.StatusNotFound
+	})
 	s.until("a crawl waits for the disk", func() bool {
 		other = must(c.Crawl(t.Context(), other.ID))(t)
 		return other.Waiting != nil && other.Waiting.Code == service.WaitDisk
