@@ -43,7 +43,7 @@ type Options struct {
 	MaxWorkers  int           // requests of all crawls at once; 0 means 512
 	Connections int           // sockets that clients of the service may use, and crawls may not
 	MemoryLimit int64         // bytes for the budgets of all crawls; 0 means 2 GiB
-	MinFree     int64         // bytes of free disk below which crawls pause and Add refuses; 0 means 1 GiB, negative means not to look
+	MinFree     int64         // bytes of disk below which crawls pause and Add refuses; 0: 1 GiB, negative: no look
 	Retention   time.Duration // how long an ended crawl is kept; 0 means for ever
 	KeepEvents  time.Duration // how long events are kept; 0 means for ever
 	KeepAudit   time.Duration // how long entries of the audit log are kept; 0 means for ever
