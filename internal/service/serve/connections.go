@@ -21,6 +21,7 @@ const (
 	stalledAfter  = time.Second // a write that takes so long waits for the client
 	tellEvery     = time.Minute // the log
 	mostStrange   = 20          // requests in a row without a valid key; then the connection is closed
+	firstSteps    = 5           // turns that a connection needs for its first answer: of TLS, of the head and the body
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -28,7 +29,8 @@ const (
 // What clients without a key send is read, computed and refused in turns, so that the processors are free for others:
 // clients have as many turns at once as there are processors, and one client has half of them. A connection has a turn
 // from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
-// limits of accounts bound. Nothing that may wait is done in a turn.
+// limits of accounts bound. Nothing that may wait is done in a turn. Until its first answer, a connection waits for one
+// round: the turns that follow the first come before those of others. Its deadlines do not run while it waits for a turn.
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: the oldest closable connection is closed of the client that has the most, until all have
@@ -211,8 +213,11 @@ type connection struct {
 	closable closable
 	here     bool  // it waits for a turn, and not for its client
 	turn     *turn // nil if it has none and waits for none
+	steps    int   // turns that it asked for before its first answer; then firstSteps
 	handled  bool  // a request is, from when its head has arrived
 	removed  bool
+
+	readBy, writeBy time.Time // deadlines; zero means none
 }
 
 // write is a write that has not ended.
@@ -287,6 +292,7 @@ func (c *connection) end() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.handled = false
+	c.steps = firstSteps
 }
 
 // wait notes that the connection waits for its client. It ends the turn.
@@ -354,9 +360,14 @@ func (c *connection) takeTurnLocked() bool {
 	}
 	one := c.of.turns.ask(c.client...) // not nil: as many may wait as there are connections
 	c.turn = one
+	c.steps++
 	select {
 	case <-one.come:
 	default:
+		if 1 < c.steps && c.steps <= firstSteps {
+			one.hurry()
+		}
+		began := time.Now()
 		c.closableLocked(true)
 		c.of.mu.Unlock()
 		<-one.come
@@ -365,8 +376,42 @@ func (c *connection) takeTurnLocked() bool {
 		// connections that send requests, this makes seconds.
 		runtime.Gosched()
 		c.of.mu.Lock()
+		c.postponeLocked(time.Since(began))
 	}
 	return c.goOnLocked()
+}
+
+// postponeLocked moves the deadlines.
+func (c *connection) postponeLocked(by time.Duration) {
+	if !c.readBy.IsZero() {
+		c.readBy = c.readBy.Add(by)
+		_ = c.Conn.SetReadDeadline(c.readBy) // it fails if the connection is closed
+	}
+	if !c.writeBy.IsZero() {
+		c.writeBy = c.writeBy.Add(by)
+		_ = c.Conn.SetWriteDeadline(c.writeBy)
+	}
+}
+
+// SetDeadline implements [net.Conn].
+func (c *connection) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *connection) SetReadDeadline(t time.Time) error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.readBy = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *connection) SetWriteDeadline(t time.Time) error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.writeBy = t
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // isStrangersLast counts a request before its answer. It returns true if the connection is to be closed after it,

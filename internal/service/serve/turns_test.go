@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -122,6 +123,38 @@ func TestStrangersHaveTurns(t *testing.T) {
 		synctest.Wait()
 		if n := computed.Load(); n != 180 {
 			t.Errorf("%d requests are computed in the end, want all", n)
+		}
+	})
+}
+
+// A request that comes in several steps waits for one round of turns, and not for one with each step. The time for its
+// head does not run meanwhile.
+func TestStepsOfARequest(t *testing.T) {
+	t.Parallel()
+	const round = 3 * headerTime
+	inBubble(t, func(t *testing.T, s *Server, p *pipes) {
+		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }) // in the turn
+		for i := range turnsAtOnce() * int(round/time.Second) {
+			conn := p.dialFrom(fmt.Sprintf("198.51.%d.%d:1", i/200, i%200))
+			defer conn.Close()
+			if _, err := io.WriteString(conn, strings.Repeat(slowPage, mostStrange)); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+		conn, began := p.dialFrom("203.0.113.9:1"), time.Now()
+		defer conn.Close()
+		for _, step := range []string{"GET /healthz ", "HTTP/1.1\r\nHost: ", "localhost\r\n\r\n"} {
+			if _, err := io.WriteString(conn, step); err != nil { // it waits until the server reads
+				t.Fatal(err)
+			}
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res, err)
+		}
+		if took := time.Since(began); took < headerTime || took > round+round/2 {
+			t.Errorf("the answer came after %s, want a round of %s", took, round)
 		}
 	})
 }
