@@ -38,6 +38,9 @@ func HideUserinfo(text string) string {
 // CutUserinfo returns an absolute http or https URL without its user name and
 // password, and whether it has any. It finds those that Parse drops.
 func CutUserinfo(text string) (without string, found bool) {
+	if !strings.Contains(text, "@") { // most have none; the replacer below takes longer than all else
+		return text, false
+	}
 	clean := strings.Trim(strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text), c0AndSpace)
 	scheme, rest, _ := strings.Cut(clean, ":")
 	if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
