@@ -154,6 +154,9 @@ func (c *Crawls) MayQueue(ctx context.Context, caller *Caller, key string) error
 	if err != nil || n > 0 {
 		return err
 	}
+	if err := c.s.mayAdd(); err != nil {
+		return err
+	}
 	return checkQueueLength(ctx, c.s.db.Read(), &caller.Account)
 }
 

@@ -216,6 +216,14 @@ type Tx struct {
 // --min-free is free. What is left is for Write: for what the service itself records, and for callers who end or delete
 // something.
 func (s *Service) Add(ctx context.Context, fn func(tx *Tx) error) error {
+	if err := s.mayAdd(); err != nil {
+		return err
+	}
+	return s.Write(ctx, fn)
+}
+
+// mayAdd refuses what Add refuses.
+func (s *Service) mayAdd() error {
 	lack, err := disk.Space{Min: s.o.MinFree, Free: s.o.FreeBytes}.Lack(s.o.Dir, 0)
 	if err != nil {
 		s.o.Log.Warn("cannot see how much of the disk is free", "error", err)
@@ -224,7 +232,7 @@ func (s *Service) Add(ctx context.Context, fn func(tx *Tx) error) error {
 			"be added or started: delete crawls that are not needed, or try again later",
 			humanize.IBytes(uint64(s.o.MinFree)))}
 	}
-	return s.Write(ctx, fn)
+	return nil
 }
 
 // Write runs a transaction. When it is durable, Write wakes those who wait for events, if it recorded any. The error is
