@@ -860,7 +860,9 @@ func TestFullDisk(t *testing.T) {
 		if err := f.Delete(t.Context(), f.caller, other.ID); err != nil {
 			t.Errorf("delete: %v", err)
 		}
+		f.LimitBy(func(string) bool { t.Error("a run on a full disk is a change of its account"); return true })
 		f.run(28 * time.Hour)
+		f.LimitBy(nil)
 		for _, id := range []string{s.ID, recrawl.ID} {
 			if got := f.get(id); !strings.Contains(got.LastError, "disk is free") || !got.LastAt.IsZero() {
 				t.Errorf("last run %v, error %q", got.LastAt, got.LastError)
