@@ -21,9 +21,11 @@ const (
 	Gracefully StopMode = iota
 	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
 	AtOnce
-	// Pause stops like Gracefully, but writes no outputs, and ends the writing of outputs that has begun. Run returns
-	// ErrPaused, and another crawl in the same directory continues this one.
+	// Pause stops like Gracefully, but writes no outputs. Run returns ErrPaused, and another crawl in the same
+	// directory continues this one.
 	Pause
+	// Suspend is Pause for a process that ends: it also gives up outputs that are being written.
+	Suspend
 )
 
 // Crawl is one crawl in a data directory. New makes it; Run may be called once. Its other methods may be
@@ -53,9 +55,9 @@ type Crawl struct {
 // stopSignal tells a run that Stop was called.
 type stopSignal struct {
 	called  chan struct{}   // closed by the first Stop
-	toPause bool            // written before called is closed: the first Stop was Pause
-	pausing context.Context // ended by Stop(Pause), the first Stop or not
-	pause   context.CancelFunc
+	toPause bool            // written before called is closed: the first Stop was Pause or Suspend
+	writing context.Context // ended by Stop(Suspend), the first Stop or not
+	giveUp  context.CancelFunc
 }
 
 // Errors of Run.
@@ -75,7 +77,7 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 	}
 	c := &Crawl{shared: shared, o: o, stop: stopSignal{called: make(chan struct{})}}
 	c.leaving, c.leave = context.WithCancel(context.Background())
-	c.stop.pausing, c.stop.pause = context.WithCancel(context.Background())
+	c.stop.writing, c.stop.giveUp = context.WithCancel(context.Background())
 	return c, nil
 }
 
@@ -154,14 +156,14 @@ func (c *Crawl) Stop(mode StopMode) {
 	defer c.mu.Unlock()
 	if !c.stopped {
 		c.stopped = true
-		c.stop.toPause = mode == Pause
+		c.stop.toPause = mode == Pause || mode == Suspend
 		close(c.stop.called)
 	}
 	switch mode {
 	case AtOnce:
 		c.leave()
-	case Pause:
-		c.stop.pause()
+	case Suspend:
+		c.stop.giveUp()
 	}
 }
 

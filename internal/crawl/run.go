@@ -284,7 +284,7 @@ func (r *run) conclude(ctx context.Context) error {
 			return err
 		}
 	}
-	writing, cancel := context.WithCancel(r.endings.stop.pausing)
+	writing, cancel := context.WithCancel(r.endings.stop.writing)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	defer r.shared.turns.take(writing)()

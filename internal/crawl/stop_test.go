@@ -60,8 +60,9 @@ func TestStopBeforeTheSupervisorLooks(t *testing.T) {
 	})
 }
 
-// A pause ends the writing of outputs, after a cancellation too; the next run writes them.
-func TestPauseWhileOutputsAreWritten(t *testing.T) {
+// When the process ends, outputs that are being written are given up, after a cancellation too; the next run writes
+// them. A pause lets them be written.
+func TestSuspendWhileOutputsAreWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, cancelled := range []bool{false, true} {
 			web := newMemoryWeb(t, testweb.Config{Pages: 4})
@@ -71,7 +72,7 @@ func TestPauseWhileOutputsAreWritten(t *testing.T) {
 				if cancelled {
 					c.Stop(Gracefully)
 				}
-				c.Stop(Pause)
+				c.Stop(Suspend)
 			}
 			c = newAlone(t, o)
 			if rep, err := c.Run(t.Context()); !errors.Is(err, ErrPaused) {
@@ -92,6 +93,14 @@ func TestPauseWhileOutputsAreWritten(t *testing.T) {
 			if pages := web.HostStats(0).Pages; pages != 4 {
 				t.Errorf("cancelled %t: %d pages were asked for", cancelled, pages)
 			}
+		}
+		web := newMemoryWeb(t, testweb.Config{Pages: 4})
+		o := web.options(quick(web.Server), newDir(t), web.StartURLs()...)
+		var c *tested
+		o.Managed.Finishing = func() { c.Stop(Pause) }
+		c = newAlone(t, o)
+		if rep, err := c.Run(t.Context()); err != nil || rep.Status != page.Complete {
+			t.Errorf("paused: the report is %+v, the error %v", rep, err)
 		}
 	})
 }

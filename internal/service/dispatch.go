@@ -119,7 +119,7 @@ func (d *dispatcher) loop(ctx context.Context) {
 func (d *dispatcher) drain() {
 	d.mu.Lock()
 	for _, r := range d.runners {
-		r.stop(crawl.Pause, nil)
+		r.stop(crawl.Suspend, nil)
 	}
 	d.mu.Unlock()
 	d.slot.release(d)

@@ -143,7 +143,7 @@ func (r *runner) setLimits(ctx context.Context) error {
 	defer r.editing.Unlock()
 	row, err := r.d.s.getWhole(ctx, "", r.id)
 	plan := r.planOfRun()
-	if err != nil || row.isSafe() || plan.Safe || row.State == Finishing { // a pause would end the write of outputs
+	if err != nil || row.isSafe() || plan.Safe || row.State == Finishing { // then no limit matters
 		return err
 	}
 	if safe, err := r.hasSafePlan(ctx); err != nil || safe {
