@@ -232,6 +232,7 @@ func TestAddressOfTwoAccounts(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
+		time.Sleep(addressGap / 2) // no request begins at that moment, nor a multiple of ten seconds later
 		g.mu.Lock()
 		before := len(g.order)
 		g.mu.Unlock()

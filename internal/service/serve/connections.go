@@ -34,10 +34,10 @@ const (
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: the oldest closable connection is closed of the client that has the most, until all have
-// as many. A client that has its part already gets room only from its own connections that wait for it. If all have one
-// connection, the oldest one is closed if it waits for its client. If it waits for a turn, no connection is accepted
-// until it has been served: new ones wait in the order in which they came. Connections whose last request had a valid
-// key are apart, and go last while they are at most half of all.
+// as many. A client that has its part already gets room only from its own connections that wait for it, or, if it has
+// its share of all, from its own oldest. If all have one connection, the oldest one is closed if it waits for its client.
+// If it waits for a turn, no connection is accepted until it has been served: new ones wait in the order in which they
+// came. Connections whose last request had a valid key are apart, and go last while they are at most half of all.
 //
 // A connection whose request is answered is closed only if its client does not take the answer.
 type connections struct {
@@ -133,7 +133,9 @@ func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *con
 	l.open++
 	l.clients[client[0]]++
 	l.accepted++
-	return &connection{Conn: plain, of: l, client: client, number: l.accepted}, false
+	c = &connection{Conn: plain, of: l, client: client, number: l.accepted}
+	c.closableLocked(false) // its goroutine, which reads, may begin late
+	return c, false
 }
 
 // makeRoomLocked makes room for a connection of a client. If it returns false, later says whether there may be room
@@ -143,7 +145,7 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) 
 	var c *connection
 	switch {
 	case l.clients[client] >= max(1, l.most/shareOfClient):
-		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), l.stalledLocked(client))
+		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), l.stalledLocked(client), own.first())
 	case l.open < l.most:
 		return true, false
 	case l.known.n > l.most/2:
@@ -461,8 +463,10 @@ func (c *connection) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite lets net/http end an answer before it closes a connection whose client still sends.
+// CloseWrite lets net/http end an answer before it closes a connection whose client still sends. The connection then
+// waits for the client to read it, for half a second.
 func (c *connection) CloseWrite() error {
+	c.wait()
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -142,6 +142,7 @@ func TestStepsOfARequest(t *testing.T) {
 			}
 			go func() { _, _ = io.Copy(io.Discard, conn) }()
 		}
+		synctest.Wait() // all turns are taken
 		conn, began := p.dialFrom("203.0.113.9:1"), time.Now()
 		defer conn.Close()
 		for _, step := range []string{"GET /healthz ", "HTTP/1.1\r\nHost: ", "localhost\r\n\r\n"} {
