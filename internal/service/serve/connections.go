@@ -35,11 +35,12 @@ const (
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: the oldest closable connection is closed of the client that has the most, until all have
 // as many. A client that has its part already gets room only from its own connections that wait for it, or, if it has
-// its share of all, from its own oldest. If all have one connection, the oldest one is closed if it waits for its client.
-// If it waits for a turn, no connection is accepted until it has been served: new ones wait in the order in which they
-// came. Connections whose last request had a valid key are apart, and go last while they are at most half of all.
+// its share of all, from its own oldest, also if its answer is being sent. If all have one connection, the oldest one is
+// closed if it waits for its client. If it waits for a turn, no connection is accepted until it has been served: new
+// ones wait in the order in which they came. Connections whose last request had a valid key are apart, and go last while
+// they are at most half of all.
 //
-// A connection whose request is answered is closed only if its client does not take the answer.
+// Otherwise a connection whose request is answered is closed only if its client does not take the answer.
 type connections struct {
 	net.Listener
 	most    int
@@ -78,7 +79,7 @@ func (l *connections) Accept() (net.Conn, error) {
 			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 				l.mu.Lock()
 				// net/http accepts again soon
-				l.closeLocked(cmp.Or(l.stalledLocked(""), l.strangers.first(), l.known.first()))
+				l.closeLocked(cmp.Or(l.stalledLocked("", stalledAfter), l.strangers.first(), l.known.first()))
 				l.mu.Unlock()
 			}
 			return nil, err
@@ -145,21 +146,21 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) 
 	var c *connection
 	switch {
 	case l.clients[client] >= max(1, l.most/shareOfClient):
-		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), l.stalledLocked(client), own.first())
+		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), own.first(), l.stalledLocked(client, 0))
 	case l.open < l.most:
 		return true, false
 	case l.known.n > l.most/2:
 		c = l.known.first()
 	case l.strangers.n == 0:
-		if c, later = l.stalledLocked(""), true; c == nil && late {
+		if c, later = l.stalledLocked("", stalledAfter), true; c == nil && late {
 			c = l.known.first()
 		}
 	case l.strangers.order[0].n > own.count()+1:
 		c = l.strangers.first()
 	case own.count() > 0:
-		c = cmp.Or(own.waiting(), l.stalledLocked(""))
+		c = cmp.Or(own.waiting(), l.stalledLocked("", stalledAfter))
 	default:
-		c, later = cmp.Or(l.strangers.waiting(), l.stalledLocked("")), true
+		c, later = cmp.Or(l.strangers.waiting(), l.stalledLocked("", stalledAfter)), true
 	}
 	if now := time.Now(); now.Sub(l.told) >= tellEvery {
 		l.told = now
@@ -170,12 +171,12 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) 
 	return c != nil, later
 }
 
-// stalledLocked is the connection whose write has waited longest for its client, or nil. It is one of the named client
-// if there is a name.
-func (l *connections) stalledLocked(client string) *connection {
+// stalledLocked is the connection whose write has waited longest for its client, at least so long, or nil. It is one of
+// the named client if there is a name.
+func (l *connections) stalledLocked(client string, after time.Duration) *connection {
 	for e := l.writes.Front(); e != nil; e = e.Next() {
 		one := e.Value.(write)
-		if time.Since(one.began) < stalledAfter {
+		if time.Since(one.began) < after {
 			break
 		}
 		if !one.c.removed && (client == "" || client == one.c.client[0]) {
