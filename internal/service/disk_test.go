@@ -467,3 +467,37 @@ func TestSpaceOfDeletedCrawlsComesBack(t *testing.T) {
 		}
 	})
 }
+
+// Few of many crawls that are deleted have their store open at the same time. The others follow.
+func TestFewRemovalsAtOnce(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 1})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+	ts.awaitState(id, Complete)
+	d := ts.Crawls.dispatch
+	busy := func(change func(id string)) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for i := range mostRemovals {
+			change(fmt.Sprint("other ", i))
+		}
+	}
+	busy(func(other string) { d.removing[other] = true })
+	ts.do(id, CommandDelete)
+	d.remove(id, time.Now())
+	d.mu.Lock()
+	begun := d.removing[id]
+	d.mu.Unlock()
+	if begun {
+		t.Error("it is deleted beside as many as may be at once")
+	}
+	busy(func(other string) { delete(d.removing, other) })
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !isMissing(ts.crawlDir(id)); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("it is not deleted")
+		}
+	}
+}

@@ -271,12 +271,15 @@ func (s *Service) strays(ctx context.Context) ([]string, error) {
 	return strays, nil
 }
 
-// remove deletes a crawl, in a goroutine. A kill at any point leaves the row with the state deleting, and the removal
-// begins again.
+// mostRemovals is how many crawls are deleted at once: each opens its store, which takes memory and disk.
+const mostRemovals = 4
+
+// remove deletes a crawl, in a goroutine, unless as many are being deleted as may be. A kill at any point leaves the
+// row with the state deleting, and the removal begins again.
 func (d *dispatcher) remove(id string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.removing[id] || !d.retries.isDue(id, now) {
+	if d.removing[id] || len(d.removing) >= mostRemovals || !d.retries.isDue(id, now) {
 		return
 	}
 	d.removing[id] = true
@@ -294,6 +297,7 @@ func (d *dispatcher) remove(id string, now time.Time) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.removing, id)
+		d.wake() // others may wait
 	})
 }
 

@@ -32,9 +32,9 @@ type account struct {
 	turns []*Party // crawls with leases that may be served; the first has the next turn
 }
 
-// Party is one crawl at the gate. One of its pages may be tried alone: if the process ends then, that page is the cause.
-// Other crawls are served meanwhile, because a page may take long; after several unclean ends of a process with many
-// crawls it is the process that lets one crawl begin at a time.
+// Party is one crawl at the gate. One of its pages may be tried alone: if the process ends then, nothing else of the
+// crawl is the cause. Other crawls are served meanwhile, because a page may take long; after several unclean ends, a
+// service lets crawls begin one at a time.
 type Party struct {
 	gate    *Gate
 	account *account

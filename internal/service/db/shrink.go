@@ -14,8 +14,9 @@ const (
 	shrinkStep = 256  // pages that one transaction gives back, during which nothing else is written: 0.1 s under load
 )
 
-// Shrink gives space back to the disk that deleted rows have left in the file, a bounded part at a time. It says whether
-// there is more. If letShrink could not change the database, new rows use that space, and the file stays as it is.
+// Shrink gives space back to the disk that deleted rows have left in the file, a bounded part at a time. It says
+// whether there is more. If letShrink could not change the database, new rows use that space, and the file stays as it
+// is.
 func (d *DB) Shrink(ctx context.Context) (more bool, err error) {
 	free, err := readPragma(ctx, d.Read(), "freelist_count")
 	if err != nil || free <= keptFree {

@@ -30,15 +30,16 @@ const (
 // clients have as many turns at once as there are processors, and one client has half of them. A connection has a turn
 // from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
 // limits of accounts bound. Nothing that may wait is done in a turn. Until its first answer, a connection waits for one
-// round: the turns that follow the first come before those of others. Its deadlines do not run while it waits for a turn.
+// round: the turns that follow the first come before those of others. Its deadlines do not run while it waits for a
+// turn.
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: the oldest closable connection is closed of the client that has the most, until all have
 // as many. A client that has its part already gets room only from its own connections that wait for it, or, if it has
-// its share of all, from its own oldest, also if its answer is being sent. If all have one connection, the oldest one is
-// closed if it waits for its client. If it waits for a turn, no connection is accepted until it has been served: new
-// ones wait in the order in which they came. Connections whose last request had a valid key are apart, and go last while
-// they are at most half of all.
+// its share of all, from its own oldest, also if its answer is being sent. If all have one connection, the oldest one
+// is closed if it waits for its client. If it waits for a turn, no connection is accepted until it has been served: new
+// ones wait in the order in which they came. Connections whose last request had a valid key are apart, and go last
+// while they are at most half of all.
 //
 // Otherwise a connection whose request is answered is closed only if its client does not take the answer.
 type connections struct {
