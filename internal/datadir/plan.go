@@ -101,6 +101,16 @@ func (p Plan) sum() (string, error) {
 	return fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli))), nil
 }
 
+// wasKnown reports whether the checksum is that of the same plan in a version that this program knows.
+func (p Plan) wasKnown() (bool, error) {
+	for p.SchemaVersion = 1; p.SchemaVersion <= planVersion; p.SchemaVersion++ {
+		if sum, err := p.sum(); err != nil || sum == p.Checksum {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // Encode makes the text of crawl.json, which is also how the engine of several machines keeps a plan.
 func (p *Plan) Encode() ([]byte, error) {
 	sum, err := p.sum()
@@ -159,13 +169,21 @@ func DecodePlan(text []byte, name string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	damaged := p.Checksum != "" && p.Checksum != sum
+	if p.SchemaVersion > planVersion && damaged {
+		// The sum of a newer plan covers fields that are not known here. A known plan whose version alone has changed
+		// is told by its sum.
+		if damaged, err = p.wasKnown(); err != nil {
+			return nil, err
+		}
+	}
 	switch {
+	case damaged:
+		return nil, &state.CorruptError{What: name,
+			Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
 	case p.SchemaVersion > planVersion:
 		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", name, p.SchemaVersion,
 			planVersion)
-	case p.Checksum != "" && p.Checksum != sum:
-		return nil, &state.CorruptError{What: name,
-			Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
 	case p.SchemaVersion < 1 || len(p.Starts) == 0:
 		return nil, &state.CorruptError{What: name, Reason: "it has no version or no start URL"}
 	}
