@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
@@ -137,4 +138,44 @@ func TestLinksAreJudgedOnce(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// Entries of sitemaps that expressions choose count among the pages that are parsed at once, and end with the run.
+func TestEntriesOfSitemapsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := small()
+		root := starts(t, "http://site.test/")[0].URL
+		for _, c := range []struct {
+			exclude []string
+			waits   bool
+		}{{nil, false}, {[]string{"/no/"}, true}} {
+			s.Exclude = c.exclude
+			within, err := scope.New(s, []weburl.URL{root})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &run{settings: s, scope: within, parsing: newSemaphore(1)}
+			if err := r.parsing.acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.judgeListed(ctx, root)
+				done <- err
+			}()
+			synctest.Wait()
+			if waits := len(done) == 0; waits != c.waits {
+				t.Errorf("without %q an entry waits: %t", c.exclude, waits)
+			}
+			cancel()
+			if err := <-done; (err != nil) != c.waits {
+				t.Errorf("without %q: %v", c.exclude, err)
+			}
+			r.parsing.release()
+			if why, err := r.judgeListed(t.Context(), root); why != scope.InScope || err != nil {
+				t.Errorf("got %v, %v", why, err)
+			}
+		}
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/service/db"
@@ -285,6 +286,18 @@ func TestSmallPlanRunsManyCrawls(t *testing.T) {
 		if got := ts.eventTypes(id); c.State != Complete || slices.Contains(got, CrawlPausing) {
 			t.Errorf("it is %s, %+v, after %v", c.State, c.Waiting, got)
 		}
+	}
+}
+
+// A store that is being opened has reserved its space and does not say so yet: that is no size.
+func TestMeasureWhileOpening(t *testing.T) {
+	t.Parallel()
+	r := &runner{dir: datadir.Dir(t.TempDir()), crawl: &crawl.Crawl{}}
+	if err := os.WriteFile(filepath.Join(string(r.dir), "reserved"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r.measure(); r.size.Load() != 0 {
+		t.Errorf("%d bytes", r.size.Load())
 	}
 }
 

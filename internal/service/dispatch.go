@@ -30,6 +30,7 @@ type dispatcher struct {
 	saved   time.Time // when the progress of running crawls was last recorded
 	pruneAt time.Time // when old events are looked for again
 	started []string  // accounts in the order of their last starts; kept when their crawls are deleted
+	barred  []string  // crawls whose stores were barred for their starts, and were not closed yet in the last step
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
@@ -137,7 +138,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 			d.s.o.Log.Warn("cannot use the disk that is free again", "error", err)
 		}
 	}
-	d.resting.sweep(now)
+	d.jobs.Go(func() { d.resting.sweep(now) })
 	// Crawls move on if these fail, as on a full disk: a crawl that is deleted makes room.
 	errs := errors.Join(d.saveProgress(ctx, now), d.expire(ctx, now), d.tidy(ctx, now))
 	return errors.Join(errs, d.moveAll(ctx, now))
@@ -180,7 +181,7 @@ func (d *dispatcher) moveAll(ctx context.Context, now time.Time) error {
 	for _, e := range entries {
 		e.safePlan = slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
 		if r, t := d.runner(e.id), accounts[e.account]; r != nil && t.plan.DiskBytes > 0 {
-			t.disk += max(0, r.measure(now)-e.disk) // what it has written since its size was stored
+			t.disk += max(0, r.measured(now)-e.disk) // what it has written since its size was stored
 		}
 	}
 	return d.advance(ctx, entries, accounts, now)
@@ -230,6 +231,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	now time.Time) error {
 	var errs []error
 	waits, order := map[string]Waiting{}, []*entry{}
+	var barred []string
 	nextSafe := "" // the first safe crawl that only needs slots
 	queue := inOrder(queued, accounts)
 	d.giveExtraSlot(queue, accounts, now)
@@ -250,6 +252,9 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 			if d.slot.isFor(e.id) {
 				t.running++ // a later crawl of the account does not take the place that its plan allows
 			}
+		case !d.resting.bar(e.id, &d.jobs, d.wake):
+			barred = append(barred, e.id)
+			wait = &Waiting{Code: WaitSlot, Detail: "its pages are being read; it starts when its readers have ended"}
 		default:
 			if err := d.start(ctx, e); err != nil {
 				errs = append(errs, err)
@@ -271,6 +276,12 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits, d.order = waits, order
+	for _, id := range d.barred { // it need not start any more
+		if !slices.Contains(barred, id) && d.runners[id] == nil && !d.removing[id] {
+			d.resting.allow(id)
+		}
+	}
+	d.barred = barred
 	return errors.Join(errs...)
 }
 

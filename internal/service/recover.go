@@ -279,13 +279,13 @@ const mostRemovals = 4
 func (d *dispatcher) remove(id string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.removing[id] || len(d.removing) >= mostRemovals || !d.retries.isDue(id, now) {
+	if d.removing[id] || len(d.removing) >= mostRemovals || !d.retries.isDue(id, now) ||
+		!d.resting.bar(id, &d.jobs, d.wake) {
 		return
 	}
 	d.removing[id] = true
 	d.jobs.Go(func() {
 		defer d.resting.allow(id)
-		_ = d.resting.bar(id)
 		// a store that cannot be closed is removed all the same, which may be what frees the disk
 		_ = d.unclosed.reclaim(id)
 		if err := d.s.removeCrawl(context.Background(), id); err != nil {

@@ -123,10 +123,11 @@ const (
 // restingStores are the stores of crawls that do not run, while they are read. A crawl's own run and its removal need
 // the store for themselves: they bar it before, and allow it after.
 type restingStores struct {
-	mu     sync.Mutex
-	opened bool                     // guarded by mu; stores may be read; false before the recovery and after the drain
-	barred map[string]bool          // guarded by mu
-	all    map[string]*restingStore // guarded by mu; those that were read since they were last barred
+	mu      sync.Mutex
+	opened  bool                     // guarded by mu; stores may be read; false before the recovery and after the drain
+	barred  map[string]bool          // guarded by mu
+	closing map[string]bool          // guarded by mu; a job closes them
+	all     map[string]*restingStore // guarded by mu; those that were read since they were last barred
 }
 
 // restingStore is the store of one crawl.
@@ -141,7 +142,7 @@ type restingStore struct {
 }
 
 func newRestingStores() restingStores {
-	return restingStores{barred: map[string]bool{}, all: map[string]*restingStore{}}
+	return restingStores{barred: map[string]bool{}, closing: map[string]bool{}, all: map[string]*restingStore{}}
 }
 
 // open allows stores to be read.
@@ -182,7 +183,7 @@ func (r *restingStores) read(ctx context.Context, account, id, dir string,
 func (r *restingStores) get(account, id string) (*restingStore, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.opened || r.barred[id] {
+	if !r.opened || r.barred[id] || r.closing[id] {
 		return nil, crawl.ErrNotRunning
 	}
 	if r.all[id] == nil {
@@ -284,21 +285,38 @@ func (r *restingStores) sweep(now time.Time) {
 	}, func(*restingStore) {}))
 }
 
-// bar closes the store of a crawl, waits for its readers, and refuses readers until allow.
-func (r *restingStores) bar(id string) error {
+// bar refuses readers of the store of a crawl until allow, and lets those that read it end. It reports whether the
+// store is closed. Otherwise a job closes it when its readers have ended, and calls then: bar is to be called again.
+func (r *restingStores) bar(id string, jobs *sync.WaitGroup, then func()) bool {
 	r.mu.Lock()
-	one := r.all[id]
-	delete(r.all, id)
+	defer r.mu.Unlock()
 	r.barred[id] = true
-	r.mu.Unlock()
-	if one == nil {
-		return nil
+	if r.closing[id] {
+		return false
 	}
-	one.end()
-	one.use.Lock()
-	defer one.use.Unlock()
-	one.barred = true
-	return one.closeLocked()
+	one := r.all[id]
+	if one == nil {
+		return true
+	}
+	delete(r.all, id)
+	r.closing[id] = true
+	jobs.Go(func() {
+		_ = one.close() // as in closeAll
+		r.mu.Lock()
+		delete(r.closing, id)
+		r.mu.Unlock()
+		then()
+	})
+	return false
+}
+
+// close lets readers end, and closes the store for good.
+func (o *restingStore) close() error {
+	o.end()
+	o.use.Lock()
+	defer o.use.Unlock()
+	o.barred = true
+	return o.closeLocked()
 }
 
 // allow allows the store of a crawl to be read again.
@@ -312,11 +330,12 @@ func (r *restingStores) allow(id string) {
 func (r *restingStores) close() error {
 	r.mu.Lock()
 	r.opened = false
-	ids := slices.Collect(maps.Keys(r.all))
+	all := slices.Collect(maps.Values(r.all))
+	clear(r.all)
 	r.mu.Unlock()
 	var errs []error
-	for _, id := range ids {
-		errs = append(errs, r.bar(id))
+	for _, one := range all {
+		errs = append(errs, one.close())
 	}
 	return errors.Join(errs...)
 }

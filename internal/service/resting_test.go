@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,6 +104,64 @@ func TestRecordedPages(t *testing.T) {
 	ts.Crawls.dispatch.resting.sweep(time.Now().Add(restingFor))
 	ts.do(c.ID, CommandDelete)
 	awaitGone(ts, c.ID)
+}
+
+// A crawl that is to start waits for the readers of its store; others start, pause and are deleted meanwhile. If it need
+// not start any more, its pages can be read again.
+func TestReadersHoldUpOneCrawl(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30})
+	ts := openService(t, Options{Base: quick(web), MaxCrawls: 2}).run()
+	d := ts.Crawls.dispatch
+	c, other := ts.submitPaused(web, 3), ts.submit(ts.admin, web.StartURLs()[1])
+	ts.awaitState(other.ID, Complete)
+	for range 2 {
+		began, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			err := error(&Error{Code: ErrUnavailable})
+			for isUnavailable(err) { // its end is recorded, and its run has not yet gone
+				err = ts.Crawls.read(t.Context(), c.ID, func(*state.Store, []string) error {
+					close(began)
+					<-release
+					return nil
+				})
+			}
+			done <- err
+		}()
+		select {
+		case <-began:
+		case err := <-done:
+			t.Fatal(err)
+		}
+		ts.do(c.ID, CommandResume)
+		awaitStep(ts, c.ID, func(c *Crawl) bool {
+			return c.Waiting != nil && strings.Contains(c.Waiting.Detail, "its pages are being read")
+		})
+		one := ts.submit(ts.admin, web.StartURLs()[1])
+		ts.awaitState(one.ID, Complete)
+		ts.do(one.ID, CommandDelete)
+		awaitGone(ts, one.ID)
+		if got := ts.get(c.ID); got.State != Queued {
+			t.Errorf("a crawl whose store is read is %s", got.State)
+		}
+		ts.do(c.ID, CommandPause)
+		close(release)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		awaitStep(ts, c.ID, func(*Crawl) bool { // readers are refused until the dispatcher has looked again
+			d.resting.mu.Lock()
+			defer d.resting.mu.Unlock()
+			return !d.resting.barred[c.ID]
+		})
+		if n, err := recorded(ts, c.ID); err != nil || n == 0 {
+			t.Errorf("%d pages, %v", n, err)
+		}
+	}
+	ts.do(c.ID, CommandResume)
+	if c = ts.awaitState(c.ID, Complete); c.Done != 30 {
+		t.Errorf("%d pages", c.Done)
+	}
 }
 
 // isUnavailable says whether a reader is told to try again.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,8 @@ type runner struct {
 	isExtra bool         // it has the slot for cancelled crawls; written before it is shared
 	isOpen  atomic.Bool  // the store is open and has taken its disk space; written by hasBegun
 	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
-	sizedAt time.Time    // of the dispatcher's goroutine alone; when it was measured
+	sizing  atomic.Bool  // it is being measured
+	sizeAt  time.Time    // when it is to be measured again; of the goroutine that has set sizing
 	// editing is held while the crawl takes over the settings of its row, so that the later of two edits wins.
 	editing sync.Mutex
 
@@ -62,7 +64,7 @@ type runner struct {
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
 const sampleFor = 500 * time.Millisecond
 
-// start starts a crawl, unless it should not run any more. If it cannot be started, it is tried again later. A crawl
+// start starts a crawl whose store is barred, unless it should not run any more. If it cannot be started, it is tried again later. A crawl
 // that is to be cancelled is given up when the waits have grown to the longest.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	err := d.tryStart(ctx, e)
@@ -83,15 +85,14 @@ var errUnwritten = errors.New("its files could not be written, because the serve
 	"recorded can be read")
 
 func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
-	if err := errors.Join(d.unclosed.reclaim(e.id), d.resting.bar(e.id)); err != nil {
-		d.resting.allow(e.id)
-		return err
-	}
 	defer func() {
 		if d.runner(e.id) == nil {
 			d.resting.allow(e.id)
 		}
 	}()
+	if err := d.unclosed.reclaim(e.id); err != nil {
+		return err
+	}
 	var r *row
 	starts := false
 	err = d.s.Write(ctx, func(tx *Tx) (err error) {
@@ -746,21 +747,36 @@ func (c *Crawls) reportFile(id string, generation uint32) string {
 	return filepath.Join(string(c.DataDir(id)), "reports", strconv.FormatUint(uint64(generation), 10)+".json")
 }
 
-// measureEvery is how often the directory of a running crawl is measured.
-const measureEvery = time.Second
+const (
+	measureEvery = time.Second // how often the directory of a running crawl is measured
+	measureShare = 10          // and at most this part of the time
+)
 
-// measure counts the bytes of the crawl's directory, unless that was done just now. What the open store has reserved
-// does not count: it is as much for a crawl of one page as for any other.
-func (r *runner) measure(now time.Time) int64 {
-	if now.Sub(r.sizedAt) >= measureEvery {
-		r.sizedAt = now
-		size := sizeOf(string(r.dir))
-		if c := r.current(); c != nil {
-			size -= c.Reserved()
+// measured is how many bytes the crawl's directory had when it was last measured; 0 if it was not yet. It is measured
+// again, by another goroutine, if that was some time ago: a crawl may have very many files.
+func (r *runner) measured(now time.Time) int64 {
+	if r.sizing.CompareAndSwap(false, true) {
+		if now.Before(r.sizeAt) {
+			r.sizing.Store(false)
+		} else {
+			r.d.jobs.Go(r.measure)
 		}
-		r.size.Store(max(0, size))
 	}
 	return r.size.Load()
+}
+
+// measure counts the bytes of the crawl's directory while its store is open. What the store has reserved does not count:
+// it is as much for a crawl of one page as for any other. While the store is opened or closed, it does not say how much
+// that is.
+func (r *runner) measure() {
+	defer r.sizing.Store(false)
+	began := time.Now()
+	before := r.current().Reserved()
+	size := sizeOf(string(r.dir))
+	if after := r.current().Reserved(); before > 0 && after > 0 {
+		r.size.Store(max(0, size-max(before, after)))
+	}
+	r.sizeAt = began.Add(max(measureEvery, measureShare*time.Since(began)))
 }
 
 // sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted.
@@ -802,6 +818,8 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	s.BloomCapacity = int(clamp(share/16/bytesPerKey, 10_000, int64(s.BloomCapacity)))
 	s.ReadyHeapSizeLimit = int(clamp(share/8/bytesPerHost, 100, int64(s.ReadyHeapSizeLimit)))
 	s.MaxWorkers = min(s.MaxWorkers, o.MaxWorkers)
+	// More pages at once are not parsed sooner, and what a user waits for comes after all that compute.
+	s.ParseSemaphoreLimit = min(s.ParseSemaphoreLimit, runtime.GOMAXPROCS(0))
 	return s, nil
 }
 

@@ -216,7 +216,10 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			m.skips.Add(scope.CrossSiteSeed)
 			return nil
 		}
-		why := m.s.o.Scope.Check(target)
+		why, err := m.s.o.Judge(ctx, target)
+		if err != nil {
+			return err
+		}
 		if e.Cut {
 			why = scope.TooLong
 		}

@@ -24,6 +24,7 @@ func TestBatchesAreSmall(t *testing.T) {
 	added, warnings := 0, ""
 	s := &Sitemaps{o: Options{
 		Scope: within, Limits: Limits{}.withDefaults(),
+		Judge: func(_ context.Context, u weburl.URL) (scope.Reason, error) { return within.Check(u), nil },
 		Add: func(_ context.Context, links []frontier.Link) error {
 			bytes := 0
 			for i := range links {

@@ -130,6 +130,12 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 		return notThere(crawl, filepath.Base(path))
 	}
 	h := c.w.Header()
+	sent, ok := c.limits.sending.enter(c.ctx, c.caller.Account.ID)
+	if !ok {
+		h.Set("Retry-After", "1")
+		return refuse(service.ErrRateLimit, "too many files are being sent to this account at once")
+	}
+	defer sent()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))

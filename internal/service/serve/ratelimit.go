@@ -29,6 +29,10 @@ const (
 	mostUnderway = service.Readers - 2
 	mostReading  = 1
 
+	// Files are sent to an account at once by this part of the connections that one client has. A connection that sends
+	// a file is not closed to make room for others.
+	shareOfFiles = 16
+
 	// Credentials of one address that are looked up at once, and of all. Others can always read.
 	lookupsOfAddress = 2
 	mostLookups      = service.Readers / 2
@@ -49,6 +53,7 @@ type rateLimits struct {
 	// clients are slow or many could take all memory and all processors.
 	underway turns // of accounts
 	reading  turns // of accounts: of their event streams, while they read events
+	sending  turns // of accounts: files that are sent, at the pace of the client
 	lookups  turns // of networks
 	logins   turns // of networks
 }
@@ -71,6 +76,7 @@ func newRateLimits(perKey float64, waiting int) *rateLimits {
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
 		underway: turns{each: mostUnderway, waiting: waiting},
 		reading:  turns{each: mostReading, waiting: mostStreams},
+		sending:  turns{each: max(4, waiting/shareOfFiles)},
 		lookups:  turns{most: mostLookups, each: lookupsOfAddress, waiting: waiting},
 		logins:   turns{most: mostLogins, each: loginsOfAddress, waiting: waiting},
 	}

@@ -2,10 +2,14 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -282,4 +286,43 @@ func TestRateOfLogins(t *testing.T) {
 			t.Errorf("a login of another network: %d", got)
 		}
 	})
+}
+
+// Files that are sent hold connections for as long as their clients like: an account has few at once.
+func TestFilesSentAtOnce(t *testing.T) {
+	t.Parallel()
+	s := &Server{limits: newRateLimits(0, 5*shareOfFiles)}
+	path := filepath.Join(t.TempDir(), "sitemap.jsonl")
+	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	send := func(account string) (*httptest.ResponseRecorder, error) {
+		w := httptest.NewRecorder()
+		c := &call{Server: s, w: w, r: httptest.NewRequest("GET", "/", nil), ctx: t.Context(), endTurn: func() {},
+			caller: &service.Caller{Account: service.Account{ID: account}}}
+		return w, c.sendFile(&service.Crawl{}, path, linesKind)
+	}
+	var ends []func()
+	for range 5 {
+		end, ok := s.limits.sending.enter(t.Context(), "a")
+		if !ok {
+			t.Fatal("not as many as may be")
+		}
+		ends = append(ends, end)
+	}
+	w, err := send("a")
+	refusal, ok := errors.AsType[*service.Error](err)
+	if !ok || refusal.Code != service.ErrRateLimit || w.Header().Get("Retry-After") == "" ||
+		w.Header().Get("ETag") != "" {
+		t.Errorf("one too many: %v, header %v", err, w.Header())
+	}
+	if w, err := send("b"); err != nil || w.Body.String() != "{}\n" {
+		t.Errorf("another account gets %q, %v", w.Body, err)
+	}
+	ends[0]()
+	for range 2 { // each ends its own
+		if w, err := send("a"); err != nil || w.Body.String() != "{}\n" {
+			t.Errorf("after one has been sent: %q, %v", w.Body, err)
+		}
+	}
 }
