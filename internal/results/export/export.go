@@ -59,6 +59,8 @@ type Options struct {
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex replaces the limit of
 	// files in an index. Zero means the protocol's limit.
 	MaxURLs, MaxBytes, MaxIndex int
+	// MaxSections replaces how many directories of a host have a set of XML files, if it is not zero.
+	MaxSections int
 }
 
 // Result says what was written.

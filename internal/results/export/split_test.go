@@ -1,6 +1,7 @@
 package export
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -70,6 +71,25 @@ func TestSplitByPath(t *testing.T) {
 		wantFiles(t, dir, write(t, pagesOf(urls[1:3]...), o), "shop"+suffix)
 		wantFiles(t, dir, write(t, pagesOf(), o))
 	}
+}
+
+// A site with a directory for each page has few sets, and each page once.
+func TestManyDirectories(t *testing.T) {
+	const most = 10
+	var urls []string
+	for i := range most + 5 {
+		urls = append(urls, fmt.Sprintf("https://a.test/d%04d/", i), fmt.Sprintf("https://a.test/d%04d/x", i))
+	}
+	urls = append(urls, "https://b.test/d1200/", "https://b.test/z")
+	dir := t.TempDir()
+	res := write(t, pagesOf(urls...), Options{Dir: dir, BaseURL: "https://a.test/", Split: "path", MaxSections: most,
+		Only: []string{"xml"}})
+	if want := (Sitemaps{Sections: most + 3, Parts: most + 3}); res.Sitemaps != want {
+		t.Errorf("counted %+v, want %+v", res.Sitemaps, want)
+	}
+	wantURLs(t, dir, ".xml", map[string][]string{"sitemap-a.test__d0009": urls[2*9 : 2*10],
+		"sitemap-a.test__root":  urls[2*most : 2*most+10],
+		"sitemap-b.test__d1200": urls[len(urls)-2 : len(urls)-1], "sitemap-b.test__root": urls[len(urls)-1:]})
 }
 
 // An export under another name or split removes the sitemaps of the one before from a data directory, and no others. In

@@ -38,6 +38,7 @@ type xmlFiles struct {
 	gzip     bool
 	options  sitemap.Options
 	maxIndex int // entries of an index; 0 means the protocol's limit
+	sections int // directories of a host that have sets of their own
 
 	sets    []fileSet
 	several bool // sets are of several hosts
@@ -91,7 +92,7 @@ func newXMLFiles(o *Options) *xmlFiles {
 		base += "/"
 	}
 	x := &xmlFiles{dir: o.Dir, room: o.Room, base: base, name: cmp.Or(o.Name, sitemap.DefaultName),
-		byPath: o.Split == "path", gzip: o.Gzip, maxIndex: o.MaxIndex, recent: map[[2]string]int32{},
+		byPath: o.Split == "path", gzip: o.Gzip, maxIndex: o.MaxIndex, sections: cmp.Or(o.MaxSections, mostSections), recent: map[[2]string]int32{},
 		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Videos: o.Videos, News: o.News,
 			Priorities: len(o.Priorities) > 0,
 			MaxURLs:    o.MaxURLs, MaxBytes: o.MaxBytes}}
@@ -136,13 +137,13 @@ func (x *xmlFiles) label(set *fileSet) string {
 
 // add writes the entry of a URL, into the next part when the present one is full or another set's.
 func (x *xmlFiles) add(u weburl.URL, e *sitemap.Entry) error {
+	host := u.Origin()[len(u.Scheme())+len("://"):]
 	p, section := &x.present, ""
 	if x.byPath {
-		if section = datadir.Section(u.Path()); section == datadir.RootSection {
+		if section = x.sectionOf(u, host); section == datadir.RootSection {
 			p = &x.root
 		}
 	}
-	host := u.Origin()[len(u.Scheme())+len("://"):]
 	if p.urls == nil || host != x.setOf(p).host || section != x.setOf(p).section {
 		if err := x.next(p, x.enter(u.Host(), host, section)); err != nil {
 			return err
@@ -162,6 +163,22 @@ func (x *xmlFiles) add(u weburl.URL, e *sitemap.Entry) error {
 		*last = max(*last, e.LastMod.Unix())
 	}
 	return nil
+}
+
+// mostSections is how many directories of a host have sets of their own. A site with a directory for each page would
+// have as many files as pages.
+const mostSections = 1000
+
+// sectionOf is the section of a page. That of a directory beyond the first ones is the section of the pages in no
+// directory.
+func (x *xmlFiles) sectionOf(u weburl.URL, host string) string {
+	section := datadir.Section(u.Path())
+	if u.Host() == x.host && len(x.recent) >= x.sections {
+		if _, known := x.recent[[2]string{host, section}]; !known {
+			return datadir.RootSection
+		}
+	}
+	return section
 }
 
 func (x *xmlFiles) setOf(p *openPart) *fileSet { return &x.sets[x.parts[p.part].set] }
