@@ -92,7 +92,8 @@ func newXMLFiles(o *Options) *xmlFiles {
 		base += "/"
 	}
 	x := &xmlFiles{dir: o.Dir, room: o.Room, base: base, name: cmp.Or(o.Name, sitemap.DefaultName),
-		byPath: o.Split == "path", gzip: o.Gzip, maxIndex: o.MaxIndex, sections: cmp.Or(o.MaxSections, mostSections), recent: map[[2]string]int32{},
+		byPath: o.Split == "path", gzip: o.Gzip, maxIndex: o.MaxIndex,
+		sections: cmp.Or(o.MaxSections, mostSections), recent: map[[2]string]int32{},
 		options: sitemap.Options{Alternates: o.Hreflang, Images: o.Images, Videos: o.Videos, News: o.News,
 			Priorities: len(o.Priorities) > 0,
 			MaxURLs:    o.MaxURLs, MaxBytes: o.MaxBytes}}
