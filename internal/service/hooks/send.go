@@ -44,10 +44,13 @@ type sender struct {
 }
 
 func newSender(userAgent string) *sender {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	client := func(d *net.Dialer) *http.Client {
 		return &http.Client{
 			Transport: &http.Transport{
-				DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+				// Over HTTP/2 a receiver could send frames without end, also while the connection is idle.
+				Protocols: protocols, DialContext: d.DialContext, TLSHandshakeTimeout: 10 * time.Second,
 				MaxIdleConns: 20, MaxIdleConnsPerHost: 1,
 				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 			},

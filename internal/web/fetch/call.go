@@ -48,6 +48,7 @@ type call struct {
 	derived       context.Context         // guarded by mu; nil until a dial or net/http needs it
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
 	ended         bool                    // guarded by mu
+	frames        *frames                 // guarded by mu; of the connection of HTTP/2 that the call has; nil if none
 	window        time.Duration           // guarded by mu; when the rate is next looked at
 	lastRead      int64                   // guarded by mu; bytes at the last look
 	lastBusy      time.Duration           // guarded by mu; time in reads at the last look
@@ -108,6 +109,9 @@ func (c *call) end() {
 	}
 	c.ended = true
 	c.alarm.stop()
+	if c.frames != nil {
+		c.frames.end()
+	}
 	if c.cancelDerived != nil {
 		c.cancelDerived(nil)
 	}
@@ -145,11 +149,24 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 		err = c.Start(info.Conn, info.Reused)
 	}
 	if err == nil {
+		c.beginFrames(info.Conn)
 		return
 	}
 	c.cancel(err)
 	if !isHTTP2(info.Conn) {
 		_ = info.Conn.Close()
+	}
+}
+
+// beginFrames counts the call among those of its connection, if that speaks HTTP/2, until it ends or has another one.
+func (c *call) beginFrames(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frames != nil {
+		c.frames.end()
+	}
+	if c.frames = framesOf(conn); c.frames != nil {
+		c.frames.begin()
 	}
 }
 

@@ -221,7 +221,7 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 	return counted, nil
 }
 
-// A countedConn knows when it is closed.
+// A countedConn knows when it is closed, and closes if the server sends too much that serves no request.
 type countedConn struct {
 	net.Conn
 	addr    netip.Addr // that it goes to; invalid for a proxy's
@@ -229,7 +229,11 @@ type countedConn struct {
 	open    *atomic.Int64
 	onClose func() // called once; may be nil
 	closed  atomic.Bool
+	frames  frames
 }
+
+// NetConn is the connection below.
+func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *countedConn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
@@ -252,8 +256,6 @@ func addressOf(conn net.Conn) netip.Addr {
 	}
 	return netip.Addr{}
 }
-
-// NetConn is the connection below. (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 const (
 	// raceDelay is the head start of an address before the next one is tried

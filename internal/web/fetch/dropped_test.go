@@ -90,6 +90,36 @@ func TestDroppedIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// TestUnaskedAnswer lets a server send a second answer after the first: it must not be taken for the answer of the next
+// request.
+func TestUnaskedAnswer(t *testing.T) {
+	const page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n"
+	sent, answered := make(chan struct{}), make(chan struct{})
+	at := listen(t, func(n int, conn net.Conn) {
+		for i := 0; readRequest(conn); i++ {
+			if _, err := io.WriteString(conn, page+"good"); err != nil {
+				return
+			}
+			if n == 1 && i == 0 {
+				<-answered
+				_, _ = io.WriteString(conn, page+"evil")
+				close(sent)
+			}
+		}
+	})
+	c := newClient(t, Options{})
+	for i := range 2 {
+		res, err := do(t, c, Request{URL: mustURL(t, at)})
+		if err != nil || string(res.Body) != "good" || res.Reused {
+			t.Errorf("request %d: %+v, %v", i+1, res, err)
+		}
+		if i == 0 {
+			close(answered)
+			<-sent
+		}
+	}
+}
+
 // TestRefusedStreamIsNotSentAgain lets an HTTP/2 server refuse every stream after the first, and say goodbye to others:
 // net/http would send each request again.
 func TestRefusedStreamIsNotSentAgain(t *testing.T) {

@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/net/http2"
 
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
@@ -322,5 +325,79 @@ func TestProtocolsAreBounded(t *testing.T) {
 	}
 	if n := len(p.recent) + len(p.older); n > 200 {
 		t.Errorf("%d origins remembered", n)
+	}
+}
+
+// A server that sends frames which no request needs, while the connection is idle or while an answer is under way, has
+// its connection closed after few of them.
+func TestHTTP2Floods(t *testing.T) {
+	inner := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(inner.Close)
+	junk := make([]byte, 16<<10)
+	for name, flood := range map[string]func(f *http2.Framer) error{
+		"pings":    func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) },
+		"settings": func(f *http2.Framer) error { return f.WriteSettings() },
+		"unknown":  func(f *http2.Framer) error { return f.WriteRawFrame(0xfa, 0, 0, junk) },
+	} {
+		for _, idle := range []bool{true, false} {
+			if name == "unknown" && !idle {
+				continue // the time of the request bounds these
+			}
+			t.Run(fmt.Sprintf("%s, idle %t", name, idle), func(t *testing.T) {
+				frames := make(chan int, 1)
+				answered := make(chan struct{})
+				at := listen(t, func(_ int, raw net.Conn) {
+					conn := tls.Server(raw, &tls.Config{Certificates: inner.TLS.Certificates, NextProtos: []string{"h2"}})
+					serveFrames(conn, func(f *http2.Framer, stream uint32) error {
+						if idle {
+							if err := writeEmptyPage(f, stream); err != nil {
+								return err
+							}
+							<-answered
+						}
+						go func() { _, _ = io.Copy(io.Discard, conn) }() // else a client that answers would wait
+						n := 0
+						for flood(f) == nil {
+							n++
+						}
+						frames <- n
+						return io.EOF
+					})
+				})
+				c := newClient(t, Options{RootCAs: poolOf(inner)})
+				_, err := do(t, c, Request{URL: mustURL(t, "https"+strings.TrimPrefix(at, "http"))})
+				if close(answered); (err == nil) != idle {
+					t.Errorf("the request: %v", err)
+				}
+				<-frames
+				if n := c.Stats().Conns; n != 0 {
+					t.Errorf("%d connections are open", n)
+				}
+			})
+		}
+	}
+}
+
+// Many small requests, and large bodies, keep their connection.
+func TestHTTP2KeepsItsConnection(t *testing.T) {
+	large := make([]byte, 8<<20)
+	s := newHTTP2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/large" {
+			_, _ = w.Write(large)
+		}
+	})
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	for i := range 1000 {
+		path := "/small"
+		if i%200 == 100 {
+			path = "/large"
+		}
+		if _, err := do(t, c, Request{URL: mustURL(t, s.URL+path)}); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if n := c.Stats().Dials; n != 1 {
+		t.Errorf("%d connections were made", n)
 	}
 }
