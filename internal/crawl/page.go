@@ -496,17 +496,6 @@ type judgement struct {
 	check bool         // what is at its URL is checked
 }
 
-// judgeListed judges an entry of a sitemap. Where expressions do, it counts among the pages that are parsed at once.
-func (r *run) judgeListed(ctx context.Context, u weburl.URL) (scope.Reason, error) {
-	if r.scope.HasPatterns() {
-		if err := r.parsing.acquire(ctx); err != nil {
-			return 0, err
-		}
-		defer r.parsing.release()
-	}
-	return r.scope.Check(u), nil
-}
-
 // judgeLinks judges each link of the page. That is done before anything is learned from the page, because it can take
 // long and then ends with ctx.
 func (w *worker) judgeLinks(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
 )
@@ -140,42 +141,58 @@ func TestLinksAreJudgedOnce(t *testing.T) {
 	}
 }
 
-// Entries of sitemaps that expressions choose count among the pages that are parsed at once, and end with the run.
-func TestEntriesOfSitemapsTakeTurns(t *testing.T) {
+// A sitemap counts among the pages that are parsed at once while it is computed, and not while its bytes or the frontier
+// are waited for.
+func TestSitemapsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := small()
-		root := starts(t, "http://site.test/")[0].URL
-		for _, c := range []struct {
-			exclude []string
-			waits   bool
-		}{{nil, false}, {[]string{"/no/"}, true}} {
-			s.Exclude = c.exclude
-			within, err := scope.New(s, []weburl.URL{root})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := &run{settings: s, scope: within, parsing: newSemaphore(1)}
-			if err := r.parsing.acquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := r.judgeListed(ctx, root)
-				done <- err
-			}()
-			synctest.Wait()
-			if waits := len(done) == 0; waits != c.waits {
-				t.Errorf("without %q an entry waits: %t", c.exclude, waits)
-			}
-			cancel()
-			if err := <-done; (err != nil) != c.waits {
-				t.Errorf("without %q: %v", c.exclude, err)
-			}
-			r.parsing.release()
-			if why, err := r.judgeListed(t.Context(), root); why != scope.InScope || err != nil {
-				t.Errorf("got %v, %v", why, err)
-			}
+		s := newSemaphore(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		one, other := &turn{of: s, ctx: t.Context()}, &turn{of: s, ctx: ctx}
+		one.waits()() // before it has its place
+		one.take()
+		came := make(chan bool)
+		go func() {
+			other.take()
+			came <- other.taken
+		}()
+		synctest.Wait()
+		if n := s.use(); n.InUse != 1 || n.Waiting != 1 {
+			t.Errorf("%+v", n)
+		}
+		goOn := one.waits()
+		if !<-came {
+			t.Error("the place of one that waits is not free")
+		}
+		other.end()
+		goOn()
+		if n := s.use(); n.InUse != 1 || !one.taken {
+			t.Errorf("%+v", n)
+		}
+		go func() {
+			other.take()
+			came <- other.taken
+		}()
+		synctest.Wait()
+		cancel()
+		if <-came {
+			t.Error("it has a place though its run has ended")
+		}
+		other.end()
+		one.end()
+		if n := s.use(); n.InUse != 0 {
+			t.Errorf("%+v", n)
 		}
 	})
+}
+
+// A crawl that parses one page at a time reads many sitemaps, though their entries fill its frontier.
+func TestOneParserAndManySitemaps(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Hosts: 6, Pages: 200, CrossHost: 0.3,
+		Sitemaps: &testweb.Sitemaps{Orphans: 20}})
+	s := quick(web)
+	s.Scope, s.ParseSemaphoreLimit, s.GlobalFrontierSizeLimit, s.Exclude = "any", 1, 50, []string{"/never/"}
+	if rep, _ := crawlAll(t, s, web.StartURLs()...); rep.Outcomes["ok"] != 6*(200+20) {
+		t.Errorf("%v", rep.Outcomes)
+	}
 }

@@ -36,6 +36,7 @@ type Reading struct {
 	read     int             // entries that were read, sitemaps that it names among them
 	named    int             // sitemaps that it names
 	warnings int             // about sitemaps that it names
+	waits    func() func()   // of Read; nil outside of it
 
 	host   string // of the last entry that is not below the sitemap's directory
 	hostID weburl.HostID
@@ -178,8 +179,10 @@ func (s *Sitemaps) warnLarge(l *frontier.Link) {
 	}
 }
 
-// Read adds the entries of one sitemap in small batches, and counts those that do not belong to the crawl.
-func (m *Reading) Read(ctx context.Context, body io.Reader) error {
+// Read adds the entries of one sitemap in small batches, and counts those that do not belong to the crawl. It calls
+// waits before it waits for the frontier, and goOn after.
+func (m *Reading) Read(ctx context.Context, body io.Reader, waits func() (goOn func())) error {
+	m.waits = waits
 	at, now := m.link.URL, time.Now()
 	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
 		if err := ctx.Err(); err != nil {
@@ -216,10 +219,7 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			m.skips.Add(scope.CrossSiteSeed)
 			return nil
 		}
-		why, err := m.s.o.Judge(ctx, target)
-		if err != nil {
-			return err
-		}
+		why := m.s.o.Scope.Check(target)
 		if e.Cut {
 			why = scope.TooLong
 		}
@@ -242,6 +242,9 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 
 // addRead adds the entries and requests the sitemaps that were read so far.
 func (m *Reading) addRead(ctx context.Context) error {
+	if m.waits != nil {
+		defer m.waits()()
+	}
 	err := m.s.o.Add(ctx, m.entries)
 	if err == nil && len(m.children) > 0 {
 		err = m.s.requestSitemaps(ctx, m.children)

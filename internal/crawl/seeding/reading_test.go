@@ -24,7 +24,6 @@ func TestBatchesAreSmall(t *testing.T) {
 	added, warnings := 0, ""
 	s := &Sitemaps{o: Options{
 		Scope: within, Limits: Limits{}.withDefaults(),
-		Judge: func(_ context.Context, u weburl.URL) (scope.Reason, error) { return within.Check(u), nil },
 		Add: func(_ context.Context, links []frontier.Link) error {
 			bytes := 0
 			for i := range links {
@@ -45,7 +44,7 @@ func TestBatchesAreSmall(t *testing.T) {
 	long := strings.Repeat("x", 10<<10)
 	fmt.Fprintf(&text, "<url><loc>/%s</loc></url><sitemap><loc>/%[1]s</loc></sitemap></urlset>", long)
 	m := &Reading{s: s, link: frontier.Link{URL: start}}
-	if err := m.Read(t.Context(), strings.NewReader(text.String())); err != nil {
+	if err := m.Read(t.Context(), strings.NewReader(text.String()), func() func() { return func() {} }); err != nil {
 		t.Fatal(err)
 	}
 	if added != 3*Batch || m.skips[scope.TooLong] != 1 || m.warnings != 1 ||

@@ -34,8 +34,6 @@ type Options struct {
 	Hasher     weburl.Hasher
 	Store      *state.Store
 	Frontier   *frontier.Frontier
-	// Judge says whether a page belongs to the crawl. It may wait: with expressions, this takes long.
-	Judge func(ctx context.Context, u weburl.URL) (scope.Reason, error)
 	// Add adds pages to the frontier.
 	Add func(ctx context.Context, links []frontier.Link) error
 	// HasRoom reports whether the limits of the crawl leave room for pages that it does not know yet.

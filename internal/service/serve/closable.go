@@ -7,7 +7,7 @@ import (
 
 // closable is a connection that may be closed to make room, or a group of them: those of a network, of a client or all.
 // In each group, the member with the most connections comes first. If several have as many, the first is the one whose
-// first connection is the oldest. The mutex of connections guards it.
+// first connection has waited longest. The mutex of connections guards it.
 type closable struct {
 	in    *closable // nil if the connection is in no group
 	n     int       // connections
@@ -98,7 +98,7 @@ func (h closableHeap) Less(i, j int) bool {
 	if h[i].conn != nil && c.here != d.here {
 		return d.here
 	}
-	return c.number < d.number
+	return c.since < d.since
 }
 
 func (h closableHeap) Swap(i, j int) {

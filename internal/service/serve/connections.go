@@ -20,8 +20,9 @@ const (
 	shareOfClient = 4           // one client has this part of the connections at most
 	stalledAfter  = time.Second // a write that takes so long waits for the client
 	tellEvery     = time.Minute // the log
-	mostStrange   = 20          // requests in a row without a valid key; then the connection is closed
-	firstSteps    = 5           // turns that a connection needs for its first answer: of TLS, of the head and the body
+	roundTrip     = 300 * time.Millisecond
+	mostStrange   = 20 // requests in a row without a valid key; then the connection is closed
+	firstSteps    = 5  // turns that a connection needs for its first answer: of TLS, of the head and the body
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -34,11 +35,13 @@ const (
 // turn.
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
-// clients share what there is: the oldest closable connection is closed of the client that has the most, until all have
-// as many. A client that has its part already gets room only from its own connections that wait for it, or, if it has
-// its share of all, from its own oldest, also if its answer is being sent. If all have one connection, the oldest one
-// is closed if it waits for its client. If it waits for a turn, no connection is accepted until it has been served: new
-// ones wait in the order in which they came. Connections whose last request had a valid key are apart, and go last
+// clients share what there is: of the client that has the most, the closable connection is closed that has waited
+// longest, until all have as many. A client that has its part already gets room only from its own connections that wait
+// for it, or, if it has its share of all, from its own oldest, also if its answer is being sent. If all have one
+// connection, the one that has waited longest is closed if it waits for its client. If it waits for a turn, no
+// connection is accepted until it has been served: new ones wait in the order in which they came. A wait is for one
+// step of a handshake or of a request. Until its first answer, a connection is not closed in the first moments of a
+// wait: a client that is far away is not taken for one that does nothing. Connections whose last request had a valid key are apart, and go last
 // while they are at most half of all.
 //
 // Otherwise a connection whose request is answered is closed only if its client does not take the answer.
@@ -55,7 +58,7 @@ type connections struct {
 	mu        sync.Mutex
 	open      int            // guarded by mu
 	clients   map[string]int // guarded by mu; the open connections of each
-	accepted  int            // guarded by mu
+	waits     int            // guarded by mu; how many have begun, of all connections
 	strangers closable       // guarded by mu
 	known     closable       // guarded by mu; of requests with a valid key. All of them wait for their clients
 	writes    lists.List     // guarded by mu; of write, in the order in which they began
@@ -109,51 +112,49 @@ func (l *connections) add(plain net.Conn) (*connection, error) {
 	if from, err := netip.ParseAddrPort(client[0]); err == nil && !l.trusted(from.Addr().Unmap()) {
 		client = clientOf(from.Addr())
 	}
-	for late := false; ; {
-		c, later := l.tryAdd(plain, client, late)
-		if !later {
+	for began := time.Now(); ; {
+		c, again := l.tryAdd(plain, client, time.Since(began) >= stalledAfter)
+		if again == 0 {
 			return c, nil
 		}
 		select {
 		case <-l.changed:
-		case <-time.After(stalledAfter):
-			late = true
+		case <-time.After(again):
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}
 	}
 }
 
-// tryAdd takes a connection if there is room, or if room can be made. Otherwise later says whether it is to be tried
-// again.
-func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *connection, later bool) {
+// tryAdd takes a connection if there is room, or if room can be made. Otherwise again is when it is to be tried again at
+// the latest; 0 means never.
+func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *connection, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ok, later := l.makeRoomLocked(client[0], late); !ok {
-		return nil, later
+	if ok, again := l.makeRoomLocked(client[0], late); !ok {
+		return nil, again
 	}
 	l.open++
 	l.clients[client[0]]++
-	l.accepted++
-	c = &connection{Conn: plain, of: l, client: client, number: l.accepted}
+	c = &connection{Conn: plain, of: l, client: client}
 	c.closableLocked(false) // its goroutine, which reads, may begin late
-	return c, false
+	return c, 0
 }
 
-// makeRoomLocked makes room for a connection of a client. If it returns false, later says whether there may be room
-// soon. Late says that the connection has waited for long.
-func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) {
+// makeRoomLocked makes room for a connection of a client. If it returns false, again is as in tryAdd. Late says that the
+// connection has waited for long.
+func (l *connections) makeRoomLocked(client string, late bool) (ok bool, again time.Duration) {
 	own := l.strangers.below[client]
 	var c *connection
 	switch {
 	case l.clients[client] >= max(1, l.most/shareOfClient):
 		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), own.first(), l.stalledLocked(client, 0))
 	case l.open < l.most:
-		return true, false
+		return true, 0
 	case l.known.n > l.most/2:
 		c = l.known.first()
 	case l.strangers.n == 0:
-		if c, later = l.stalledLocked("", stalledAfter), true; c == nil && late {
+		if c, again = l.stalledLocked("", stalledAfter), stalledAfter; c == nil && late {
 			c = l.known.first()
 		}
 	case l.strangers.order[0].n > own.count()+1:
@@ -161,7 +162,10 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) 
 	case own.count() > 0:
 		c = cmp.Or(own.waiting(), l.stalledLocked("", stalledAfter))
 	default:
-		c, later = cmp.Or(l.strangers.waiting(), l.stalledLocked("", stalledAfter)), true
+		if c, again = l.strangers.waiting(), stalledAfter; c != nil && c.patience() > 0 {
+			c, again = nil, c.patience()
+		}
+		c = cmp.Or(c, l.stalledLocked("", stalledAfter))
 	}
 	if now := time.Now(); now.Sub(l.told) >= tellEvery {
 		l.told = now
@@ -169,7 +173,7 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok, later bool) 
 			"open", l.open, "client", client)
 	}
 	l.closeLocked(c)
-	return c != nil, later
+	return c != nil, again
 }
 
 // stalledLocked is the connection whose write has waited longest for its client, at least so long, or nil. It is one of
@@ -209,19 +213,29 @@ type connection struct {
 	net.Conn
 	of      *connections
 	client  []string    // of clientOf; a connection of a trusted proxy is a client of its own
-	number  int         // in the order in which they were accepted
 	known   atomic.Bool // the last request had a valid key. Set by the goroutine that serves the connection
 	strange int         // requests since the last one with a valid key. Used by the same goroutine
 
 	// Guarded by of.mu.
 	closable closable
-	here     bool  // it waits for a turn, and not for its client
-	turn     *turn // nil if it has none and waits for none
-	steps    int   // turns that it asked for before its first answer; then firstSteps
-	handled  bool  // a request is, from when its head has arrived
+	since    int       // the number of its wait among all, in the order in which they began
+	began    time.Time // of the wait
+	here     bool      // it waits for a turn, and not for its client
+	turn     *turn     // nil if it has none and waits for none
+	steps    int       // turns that it asked for before its first answer; then firstSteps
+	handled  bool      // a request is, from when its head has arrived
 	removed  bool
 
 	readBy, writeBy time.Time // deadlines; zero means none
+}
+
+// patience is for how long the connection is not closed though it waits for its client: while it goes on towards its
+// first answer, each step has the time of a round trip.
+func (c *connection) patience() time.Duration {
+	if c.steps >= firstSteps {
+		return 0
+	}
+	return roundTrip - time.Since(c.began)
 }
 
 // write is a write that has not ended.
@@ -236,6 +250,8 @@ func (c *connection) closableLocked(here bool) {
 	if c.here = here; c.removed {
 		return
 	}
+	c.of.waits++
+	c.since, c.began = c.of.waits, time.Now()
 	if c.known.Load() {
 		c.of.known.add(c)
 	} else {

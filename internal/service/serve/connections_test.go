@@ -65,7 +65,7 @@ func TestConnectionsThatWait(t *testing.T) {
 						defer conn.Close()
 						go func() { _, _ = io.WriteString(conn, sends) }() // it may be closed before
 						if i%most == most-1 {
-							time.Sleep(time.Second) // the bubble's: requests arrive and are refused meanwhile
+							time.Sleep(2 * stalledAfter) // the bubble's: requests arrive and are refused meanwhile
 						}
 					}
 					for _, from := range []string{address(0), "203.0.113.9:1"} {
@@ -179,6 +179,62 @@ func TestTurnsForMoreClientsThanRoom(t *testing.T) {
 	}
 }
 
+// A client that goes on with its request, some time after each step, is answered among more clients than there is room
+// for which do not.
+func TestClientThatIsFarAway(t *testing.T) {
+	t.Parallel()
+	const most, far = 12, 50 * time.Millisecond
+	const head = "POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+	withOptions(t, Options{Connections: most}, func(t *testing.T, s *Server, p *pipes) {
+		s.pages = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(100 * time.Millisecond) // in the turn
+			_, _ = io.Copy(io.Discard, r.Body)
+		})
+		over := make(chan struct{})
+		var floods sync.WaitGroup
+		for i := range 5 * most {
+			floods.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					conn := p.dialFrom(fmt.Sprintf("198.51.100.%d:1", i))
+					go func() { _, _ = io.WriteString(conn, head) }() // it may be closed before
+					stop := context.AfterFunc(t.Context(), func() { _ = conn.Close() })
+					go func() {
+						<-over
+						_ = conn.Close()
+					}()
+					_, _ = io.Copy(io.Discard, conn)
+					stop()
+					_ = conn.Close()
+				}
+			})
+		}
+		time.Sleep(5 * time.Second) // the bubble's
+		for range 5 {
+			conn := p.dialFrom("203.0.113.9:1")
+			time.Sleep(far)
+			go func() { _, _ = io.WriteString(conn, head) }()
+			in := bufio.NewReader(conn)
+			res, err := http.ReadResponse(in, nil)
+			if err == nil && res.StatusCode == http.StatusContinue {
+				time.Sleep(far)
+				go func() { _, _ = io.WriteString(conn, "{}") }()
+				res, err = http.ReadResponse(in, nil)
+			}
+			if err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("no answer: %v", err)
+			}
+			_ = conn.Close()
+		}
+		close(over)
+		floods.Wait()
+	})
+}
+
 // The networks of one IPv6 customer are one client: neither its connections nor its turns keep others out. Each of its
 // networks has its part.
 func TestNetworksOfOneCustomer(t *testing.T) {
@@ -257,7 +313,7 @@ func TestFirstClosable(t *testing.T) {
 	var in []*connection
 	for number := range 20_000 {
 		if random.IntN(100) < 50+30*(number/1000%2)-15 {
-			c := &connection{number: number, here: random.IntN(2) == 0, client: clientOf(netip.AddrFrom16([16]byte{
+			c := &connection{since: number, here: random.IntN(2) == 0, client: clientOf(netip.AddrFrom16([16]byte{
 				0x20, 1, 5: byte(random.IntN(3)), 6: byte(random.IntN(3)), 7: byte(random.IntN(3))}))}
 			all.add(c)
 			in = append(in, c)
@@ -288,7 +344,7 @@ func firstOf(in []*connection, level int) (first *connection) {
 			if c.here != d.here {
 				return map[bool]int{false: -1, true: 1}[c.here]
 			}
-			return c.number - d.number
+			return c.since - d.since
 		})
 	}
 	networks := map[string][]*connection{}
@@ -298,7 +354,7 @@ func firstOf(in []*connection, level int) (first *connection) {
 	most := 0
 	for _, members := range networks {
 		one := firstOf(members, level+1)
-		if len(members) > most || len(members) == most && one.number < first.number {
+		if len(members) > most || len(members) == most && one.since < first.since {
 			first, most = one, len(members)
 		}
 	}

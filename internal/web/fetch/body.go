@@ -64,6 +64,9 @@ func (c *call) meter(r io.Reader) *meter {
 
 func (m *meter) Read(p []byte) (int, error) {
 	c := m.call
+	if c.waits != nil {
+		defer c.waits()()
+	}
 	start := time.Since(c.start)
 	c.readSince.set(start)
 	n, err := m.r.Read(p)

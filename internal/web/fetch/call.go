@@ -35,6 +35,7 @@ type call struct {
 	timeout  time.Duration
 	headers  time.Duration
 	minRate  int64
+	waits    func() func() // Request.Waits
 
 	hideAddresses bool // as in Options
 	showsCert     bool // the server may see Options.ClientCert
@@ -83,6 +84,7 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		timeout: r.Timeout,
 		headers: c.opts.HeaderTimeout,
 		minRate: c.opts.MinRate,
+		waits:   r.Waits,
 
 		hideAddresses: c.opts.HideAddresses,
 		showsCert:     c.opts.ClientCert != nil && c.opts.PrivateTo.Has(r.URL),

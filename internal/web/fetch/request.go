@@ -82,6 +82,9 @@ type Request struct {
 	// after one that failed with Error.Dropped. Connections of HTTP/2, and those to a
 	// proxy, are shared nevertheless.
 	NewConn bool
+	// Waits, when not nil, is called before the body is waited for, and what it returns is called after. It is for the
+	// reader of a Stream, and called by its goroutine.
+	Waits func() (goOn func())
 	// Archived is Response.Archived of the last time that the URL was requested, for Options.Archive. It may be empty.
 	Archived string
 	// NoArchive keeps the request out of Options.Archive. It is for requests that only find out what is there.
