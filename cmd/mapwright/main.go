@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 
@@ -55,6 +56,7 @@ type stdio struct {
 
 func main() {
 	tuneGarbage()
+	log.SetOutput(io.Discard) // net/http writes a line for each frame of HTTP/2 that it does not know
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 

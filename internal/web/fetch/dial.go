@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -97,9 +98,17 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	host, _, _ := net.SplitHostPort(addr)
 	cfg := d.tls.Clone()
 	cfg.ServerName = host
-	if addr == d.proxy {
+	isProxy := addr == d.proxy
+	if isProxy {
 		cfg.NextProtos = []string{"http/1.1"}
-		cfg.InsecureSkipVerify, cfg.GetClientCertificate = false, nil
+		cfg.GetClientCertificate = nil
+		cfg.ClientSessionCache = nil // one with the same name may not have been verified
+	}
+	if isProxy || !cfg.InsecureSkipVerify {
+		cfg.InsecureSkipVerify = true // verify does it
+		cfg.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error {
+			return verify(host, chain, cfg.RootCAs)
+		}
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
@@ -112,6 +121,34 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, &phaseError{phaseTLS, err}
 	}
 	return conn, nil
+}
+
+// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come from
+// servers that send all authorities they know, after the chain.
+const mostCertificates = 20
+
+// verify verifies the certificates of a server, as crypto/tls does without InsecureSkipVerify, but of the first
+// certificates only. crypto/tls would try a hundred signatures of the largest keys for one handshake. As there, a
+// resumed session is not verified again.
+func verify(host string, chain [][]byte, roots *x509.CertPool) error {
+	certs := make([]*x509.Certificate, min(len(chain), mostCertificates))
+	for i := range certs {
+		var err error
+		if certs[i], err = x509.ParseCertificate(chain[i]); err != nil {
+			return err
+		}
+	}
+	if len(certs) == 0 || host == "" {
+		return errors.New("there is no certificate, or no name to verify")
+	}
+	o := x509.VerifyOptions{Roots: roots, DNSName: host, Intermediates: x509.NewCertPool()}
+	for _, c := range certs[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	if _, err := certs[0].Verify(o); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
+	}
+	return nil
 }
 
 // bound ends a context when the client is closed.

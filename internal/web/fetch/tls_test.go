@@ -1,12 +1,20 @@
 package fetch
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 )
 
 // newAskingServer serves TLS, asks for a client certificate, and answers with whether it got one.
@@ -75,5 +83,92 @@ func TestInsecure(t *testing.T) {
 	if _, err := get(t, newClient(t, Options{Insecure: true, Proxy: proxy, Resolver: always()}),
 		"http://example.com/"); err == nil {
 		t.Error("the certificate of the proxy was not checked")
+	}
+}
+
+// authority makes certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, by *authority) *authority {
+	a := &authority{t: t}
+	a.cert, a.key = a.issue(by, &x509.Certificate{IsCA: true, BasicConstraintsValid: true,
+		Subject: pkix.Name{CommonName: "an authority"}})
+	return a
+}
+
+// issue makes a certificate, signed by an authority, or by itself if there is none.
+func (a *authority) issue(by *authority, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().Add(-48*time.Hour)
+	if c.NotAfter.IsZero() {
+		c.NotAfter = time.Now().Add(time.Hour)
+	}
+	parent, signer := c, key
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return made, key
+}
+
+// What verify accepts and refuses is what crypto/tls does, but for the number of certificates.
+func TestVerify(t *testing.T) {
+	root := newAuthority(t, nil)
+	between := newAuthority(t, root)
+	stranger := newAuthority(t, nil)
+	var junk [][]byte
+	for range 3 * mostCertificates {
+		junk = append(junk, newAuthority(t, stranger).cert.Raw)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(root.cert)
+	leaf := func(by *authority, c x509.Certificate) [][]byte {
+		made, _ := by.issue(by, &c)
+		return [][]byte{made.Raw}
+	}
+	good := x509.Certificate{DNSNames: []string{"a.test"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1), net.IPv6loopback}}
+	expired := good
+	expired.NotAfter = time.Now().Add(-time.Hour)
+	client := good
+	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	whole := append(leaf(between, good), between.cert.Raw)
+	for name, c := range map[string]struct {
+		host  string
+		chain [][]byte
+		ok    bool
+	}{
+		"a chain":           {"a.test", whole, true},
+		"an address":        {"192.0.2.1", whole, true},
+		"an IPv6 address":   {"::1", whole, true},
+		"with more":         {"a.test", slices.Concat(whole, junk), true},
+		"in another order":  {"a.test", slices.Concat(whole[:1], junk[:3], whole[1:]), true},
+		"too far":           {"a.test", slices.Concat(whole[:1], junk, whole[1:]), false},
+		"another name":      {"b.test", whole, false},
+		"another address":   {"192.0.2.2", whole, false},
+		"no name":           {"", whole, false},
+		"no chain":          {"a.test", whole[:1], false},
+		"nothing":           {"a.test", nil, false},
+		"expired":           {"a.test", append(leaf(between, expired), between.cert.Raw), false},
+		"for clients":       {"a.test", append(leaf(between, client), between.cert.Raw), false},
+		"another authority": {"a.test", leaf(stranger, good), false},
+	} {
+		if err := verify(c.host, c.chain, roots); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
