@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/test/long"
 )
 
@@ -150,5 +151,31 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	prune(false)
 	if n := count("audit"); n != entries-1 {
 		t.Errorf("%d of %d entries of the audit log are left", n, entries)
+	}
+}
+
+// A crawl of which every host is blocked leaves few events, whatever number of runs it has. Other notices are recorded.
+func TestBlocksAreFewEvents(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{})
+	id := ts.submit(ts.admin, "http://a.test/").ID
+	for run := range 3 {
+		err := ts.Write(t.Context(), func(tx *Tx) error {
+			row, err := getRow(t.Context(), tx, "", id)
+			if err != nil {
+				return err
+			}
+			var all []crawl.Notice
+			for i := range mostBlocks - 50 {
+				all = append(all, crawl.Notice{Host: fmt.Sprint(run, "-", i, ".test"), Reason: "it fails"})
+			}
+			return row.recordNotices(tx, append(all, crawl.Notice{Limit: "pages", Percent: 80}))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if blocks, limits := ts.count(id, HostBlocked), ts.count(id, LimitWarning); blocks != mostBlocks || limits != 3 {
+		t.Errorf("%d hosts, %d limits", blocks, limits)
 	}
 }

@@ -386,8 +386,10 @@ func (r *runner) live() *monitor.Live {
 	return r.sample
 }
 
-// maxNotices bounds the notices that wait to be recorded.
-const maxNotices = 1000
+const (
+	maxNotices = 1000 // that wait to be recorded
+	mostBlocks = 200  // hosts of a crawl whose block is an event. Events stay for months, and count in no plan
+)
 
 // notify takes a notice of the crawl. The dispatcher records it with its next step, so that the crawl does not wait for
 // the database.
@@ -442,10 +444,21 @@ func (c *Crawls) BlockedOn(ctx context.Context, caller *Caller, host string) ([]
 
 // recordNotices records notices of a crawl as events.
 func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
+	blocks := int64(-1) // not counted yet
 	for _, n := range notices {
 		what := LimitWarning
 		if n.Host != "" {
 			what = HostBlocked
+			if blocks < 0 {
+				var err error
+				if blocks, err = One(tx.ctx, tx, Column[int64],
+					"SELECT count(*) FROM event WHERE crawl = ? AND type = ?", r.ID, HostBlocked); err != nil {
+					return err
+				}
+			}
+			if blocks++; blocks > mostBlocks {
+				continue
+			}
 		}
 		if err := r.record(tx, what, Actor{System: "crawl"}, n); err != nil {
 			return err
