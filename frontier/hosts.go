@@ -17,7 +17,7 @@ type host struct {
 	id        weburl.HostID
 	lastStart int64 // clock; 0 if nothing was started yet
 	notBefore int64 // clock; no start before it, whatever the pace says
-	parkedAt  int64 // clock; when the host was parked
+	fair      int64 // clock; activeState.fair while the host is parked; when it was made if it was never active
 
 	counts hostCounts // what the host adds to the counters
 

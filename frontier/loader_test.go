@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,4 +66,60 @@ func TestLinkFoundWhileItsQueueIsRead(t *testing.T) {
 			t.Errorf("%d pending and %d on disk at the end", st.Pending, st.OnDisk)
 		}
 	})
+}
+
+// slowReads is a store that takes some time for each read of a queue.
+type slowReads struct {
+	*memStore
+	takes time.Duration
+	reads atomic.Int64
+}
+
+func (s *slowReads) Pending(ctx context.Context, host weburl.HostID, after Cursor, n int) ([]Link, Cursor, error) {
+	s.reads.Add(1)
+	time.Sleep(s.takes)
+	return s.memStore.Pending(ctx, host, after, n)
+}
+
+// Hosts take turns also if their URLs must be read and there are many more hosts than may be active: what was read for a
+// host is not thrown away for hosts that have waited less, however long a round takes.
+func TestReadsAreNotThrownAway(t *testing.T) {
+	for name, links := range map[string]int{"known hosts": 0, "new hosts all the time": 20} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const hosts = 3000
+				store := &slowReads{memStore: newMemStore(), takes: 20 * time.Millisecond}
+				f := newTest(t, Options{Pace: fast(2), IgnoreRobots: true, FailureThreshold: Off, MaxHosts: 64}, store)
+				made := 0
+				host := func() string {
+					made++
+					return fmt.Sprintf("http://h%d.test/", made)
+				}
+				for made < hosts/10 || links == 0 && made < hosts {
+					add(t, f, seeds(host())...)
+				}
+				var seen visited
+				var mu sync.Mutex
+				began := time.Now()
+				err := crawl(t, f, 8, time.Millisecond, func(l *Lease) Result {
+					seen.add(l.Link().URL.String())
+					mu.Lock()
+					defer mu.Unlock()
+					r := ok()
+					for range links {
+						if made < hosts {
+							add(t, f, seeds(host())...)
+						}
+					}
+					return r
+				})
+				if !errors.Is(err, ErrDrained) || len(seen.urls) != hosts {
+					t.Fatalf("%d hosts, %v", len(seen.urls), err)
+				}
+				if n, took := store.reads.Load(), time.Since(began); n > hosts*11/10 || took > 30*time.Second {
+					t.Errorf("%d reads for %d hosts in %s", n, hosts, took)
+				}
+			})
+		})
+	}
 }

@@ -98,23 +98,25 @@ func (sc *schedule) nextParked() (int32, bool) {
 func (sc *schedule) add(i int32) { sc.places.Grow(i + 1) }
 
 // activate makes a parked host active.
-func (sc *schedule) activate(i int32, h *host, now int64) {
+func (sc *schedule) activate(i int32, h *host) {
 	sc.parked.Remove(i)
 	h.active = sc.states.Alloc()
 	st := sc.stateOf(h)
 	st.pace = sc.paces[i]
 	delete(sc.paces, i)
 	st.rnd = sc.rng.Uint64()
-	st.fair = now
+	st.fair = h.fair // else it would be later than those that are parked, and be parked again
 	st.saved, st.savedAt = st.pace.Saved(), 0
 }
 
 // park makes an active host parked. setPace keeps its pace if that must not be forgotten.
 func (sc *schedule) park(i int32, h *host, now int64) {
-	p := sc.stateOf(h).pace
+	st := sc.stateOf(h)
+	p := st.pace
+	h.fair = st.fair
 	sc.ready.Remove(i)
 	sc.states.Free(h.active)
-	h.active, h.parkedAt = -1, now
+	h.active = -1
 	h.flags &^= hostEarly
 	sc.setPace(i, h, p, now)
 }

@@ -106,6 +106,7 @@ func (s *shard) hostOf(id weburl.HostID, name string) (int32, *host) {
 
 func (s *shard) makeHost(id weburl.HostID, name string) (int32, *host) {
 	i, h := s.hosts.add(id, name)
+	h.fair = s.time()
 	s.schedule.add(i)
 	s.f.parts.of(h.id).admit(h)
 	if s.schedule.hasParked() {
@@ -117,7 +118,7 @@ func (s *shard) makeHost(id weburl.HostID, name string) (int32, *host) {
 		}
 	}
 	if !s.schedule.isFull() {
-		s.schedule.activate(i, h, s.time())
+		s.schedule.activate(i, h)
 	}
 	return i, h
 }
@@ -226,7 +227,7 @@ func (s *shard) settleAll(now int64) {
 		}
 		s.touched = s.touched[:0]
 		for i, ok := s.schedule.nextParked(); ok; i, ok = s.schedule.nextParked() {
-			s.schedule.activate(i, s.hosts.at(i), now)
+			s.schedule.activate(i, s.hosts.at(i))
 			s.settle(i, now)
 		}
 		for _, i := range s.schedule.late(&s.hosts) {
@@ -265,7 +266,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 	case s.addresses.waits(i):
 		return never, whyAddress, false
 	case h.active < 0:
-		at := max(s.schedule.nextStart(i, h), h.parkedAt)
+		at := max(s.schedule.nextStart(i, h), h.fair)
 		p := s.pick(i, h, at)
 		if p.at == never {
 			return never, p.why, false
