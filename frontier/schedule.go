@@ -104,7 +104,7 @@ func (sc *schedule) activate(i int32, h *host) {
 	st := sc.stateOf(h)
 	st.pace = sc.paces[i]
 	delete(sc.paces, i)
-	st.rnd = sc.rng.Uint64()
+	st.rnd = h.drawn()
 	st.fair = h.fair // else it would be later than those that are parked, and be parked again
 	st.saved, st.savedAt = st.pace.Saved(), 0
 }
@@ -180,7 +180,7 @@ func (sc *schedule) nextStart(i int32, h *host) int64 {
 		st := sc.stateOf(h)
 		at = st.pace.NextStart(sc.config, last, st.rnd)
 	} else {
-		at = sc.paces[i].NextStart(sc.config, last, 0)
+		at = sc.paces[i].NextStart(sc.config, last, h.drawn())
 	}
 	if at.IsZero() {
 		return h.notBefore

@@ -267,7 +267,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why reason, load bo
 		return never, whyAddress, false
 	case h.active < 0:
 		at := max(s.schedule.nextStart(i, h), h.fair)
-		p := s.pick(i, h, at)
+		p := s.pick(i, h, max(at, now)) // what it would have if it were active, else it would be parked again at once
 		if p.at == never {
 			return never, p.why, false
 		}
