@@ -125,7 +125,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 
 // mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come from
 // servers that send all authorities they know, after the chain.
-const mostCertificates = 20
+const mostCertificates = 10
 
 // verify verifies the certificates of a server, as crypto/tls does without InsecureSkipVerify, but of the first
 // certificates only. crypto/tls would try a hundred signatures of the largest keys for one handshake. As there, a
