@@ -59,22 +59,27 @@ func TestStemsOfHosts(t *testing.T) {
 				isOfAll(sitemap.DefaultName, strings.TrimSuffix(f, ".xml")) {
 				t.Errorf("%s has the name %s", a, f)
 			}
-			if a != b && !endsInNumber(b) && slices.Contains(files(b), f) {
+			if a != b && isHost(b) && slices.Contains(files(b), f) {
 				t.Errorf("%s and %s have the name %s", a, b, f)
 			}
 		}
 	})
 }
 
-// endsInNumber reports whether the last label of a host name is a number. There is no such name: it would be an IPv4
-// address.
-func endsInNumber(host string) bool {
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		host = host[:i]
+// isHost reports whether there can be such a host. The last label of a name is no number, since that would be an IPv4
+// address, and a port is one.
+func isHost(host string) bool {
+	name, port, hasPort := strings.Cut(host, ":")
+	if address, after, ok := strings.Cut(host, "]"); ok {
+		name, port, hasPort = strings.Cut(after, ":")
+		if name != "" {
+			return false
+		}
+		name = address
 	}
-	host = strings.TrimSuffix(host, ".")
-	last := host[strings.LastIndexByte(host, '.')+1:]
-	return isNumber(last) || last == ""
+	name = strings.TrimSuffix(name, ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return last != "" && !isNumber(last) && (!hasPort || isNumber(port))
 }
 
 // The section of a page is its first directory. No section makes a name that parts or temporary files have.
