@@ -111,8 +111,8 @@ func (h *host) isDone(now int64) bool {
 	return h.pending == 0 && h.leases == 0 && h.disowned == 0 && h.flags&busy == 0 && h.lastStart+forgetAfter <= now
 }
 
-// drawn is for the delay after the last start, as activeState.rnd. It is the same each time that the host becomes active:
-// otherwise a host could be parked for its long delay, and become active at once for a shorter one.
+// drawn is for the delay after the last start, as activeState.rnd. It is the same each time that the host becomes
+// active: otherwise a host could be parked for its long delay, and become active at once for a shorter one.
 func (h *host) drawn() uint64 {
 	n := uint64(h.id) ^ uint64(h.lastStart) // mixed as by SplitMix64
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9

@@ -184,8 +184,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	r.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
 		Settings: settings, Scope: r.scope, History: &r.history, StartHosts: r.startHosts, Hasher: r.hasher,
-		Store: store, Frontier: r.frontier, Add: r.addListed, HasRoom: r.hasRoom,
-		Warn:      r.warnings.add,
+		Store: store, Frontier: r.frontier, Add: r.addListed, HasRoom: r.hasRoom, Warn: r.warnings.add,
 		Requested: int(counters.Sitemaps - counters.Checks), Generation: generation,
 		Again: !swept, Limits: o.Sitemaps,
 	})

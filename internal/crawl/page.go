@@ -461,12 +461,12 @@ func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer
 	if err := w.parsing.acquire(ctx); err != nil {
 		return err
 	}
+	defer w.parsing.release() // also after a panic: there are few places
 	w.takeBuffer()
 	w.reading = resp
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: l.URL(), Body: resp.Body, Header: resp.Header,
 		Encoding: encodingOf(resp.Charset), Context: ctx, Memory: w})
-	w.parsing.release()
 	if err != nil && ctx.Err() != nil {
 		return err
 	}

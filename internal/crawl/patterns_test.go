@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -195,4 +196,33 @@ func TestOneParserAndManySitemaps(t *testing.T) {
 	if rep, _ := crawlAll(t, s, web.StartURLs()...); rep.Outcomes["ok"] != 6*(200+20) {
 		t.Errorf("%v", rep.Outcomes)
 	}
+}
+
+// brokenReads panics while a sitemap is read.
+type brokenReads struct{ fetch.Fetcher }
+
+func (f brokenReads) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	res, err := f.Fetcher.Do(ctx, r)
+	if err == nil && r.Mode == fetch.Stream && res.OK() {
+		res.Reader = brokenReader{}
+	}
+	return res, err
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { panic("as a fault of the crawler would") }
+
+// A sitemap at which the crawler fails does not keep its place among what is parsed at once.
+func TestPlaceAfterAPanic(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, testweb.Config{Pages: 300, Sitemaps: &testweb.Sitemaps{}})
+		s := quick(web.Server)
+		s.ParseSemaphoreLimit = 1
+		o := web.options(s, newDir(t), web.StartURLs()...)
+		o.Fetcher, o.Log = brokenReads{o.Fetcher}, slog.New(slog.DiscardHandler)
+		if rep, err := runAlone(t.Context(), o); err != nil || rep.Outcomes["ok"] != 300 {
+			t.Errorf("%+v, %v", rep, err)
+		}
+	})
 }

@@ -50,9 +50,10 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		m.LeaveOut() // if robots.txt names it later, it may be read
 		return w.giveUpSitemap(l, m, page.BlockedByRobots, errDisallowed)
 	}
-	turn := &turn{of: w.parsing, ctx: ctx}
+	place := &turn{of: w.parsing, ctx: ctx}
+	defer place.end()
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
-		Timeout: sitemapTimeout, MaxBody: sitemapBytes, Waits: turn.waits})
+		Timeout: sitemapTimeout, MaxBody: sitemapBytes, Waits: place.waits})
 	if err != nil {
 		resp.Close()
 		return w.failSitemap(l, m, err)
@@ -63,9 +64,9 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	switch {
 	case resp.OK():
 		// A few bytes can unzip to very many, so it counts among the pages that are parsed at once.
-		turn.take()
-		err = m.Read(ctx, resp.Reader, turn.waits)
-		turn.end()
+		place.take()
+		err = m.Read(ctx, resp.Reader, place.waits)
+		place.end()
 	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
 		var target weburl.URL
 		if target, err = u.Resolve(resp.Location); err == nil {

@@ -64,8 +64,8 @@ type runner struct {
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
 const sampleFor = 500 * time.Millisecond
 
-// start starts a crawl whose store is barred, unless it should not run any more. If it cannot be started, it is tried again later. A crawl
-// that is to be cancelled is given up when the waits have grown to the longest.
+// start starts a crawl whose store is barred, unless it should not run any more. If it cannot be started, it is tried
+// again later. A crawl that is to be cancelled is given up when the waits have grown to the longest.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	err := d.tryStart(ctx, e)
 	if err != nil && d.retries.failed(e.id, time.Now()) && e.desired == DesiredCancel {
@@ -778,9 +778,9 @@ func (r *runner) measured(now time.Time) int64 {
 	return r.size.Load()
 }
 
-// measure counts the bytes of the crawl's directory while its store is open. What the store has reserved does not count:
-// it is as much for a crawl of one page as for any other. While the store is opened or closed, it does not say how much
-// that is.
+// measure counts the bytes of the crawl's directory while its store is open. What the store has reserved does not
+// count: it is as much for a crawl of one page as for any other. While the store is opened or closed, it does not say
+// how much that is.
 func (r *runner) measure() {
 	defer r.sizing.Store(false)
 	began := time.Now()

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	shareOfClient = 4           // one client has this part of the connections at most
-	stalledAfter  = time.Second // a write that takes so long waits for the client
-	tellEvery     = time.Minute // the log
-	roundTrip     = 300 * time.Millisecond
-	yieldEvery    = time.Millisecond
-	mostStrange   = 20 // requests in a row without a valid key; then the connection is closed
-	firstSteps    = 5  // turns that a connection needs for its first answer: of TLS, of the head and the body
+	shareOfClient = 4                      // one client has this part of the connections at most
+	stalledAfter  = time.Second            // a write that takes so long waits for the client
+	tellEvery     = time.Minute            // the log
+	roundTrip     = 300 * time.Millisecond // for a client to take its next step
+	yieldEvery    = time.Millisecond       // see yield
+	mostStrange   = 20                     // requests in a row without a valid key; then the connection is closed
+	firstSteps    = 5                      // turns that a connection needs for its first answer, also with TLS and a body
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -42,8 +42,8 @@ const (
 // connection, the one that has waited longest is closed if it waits for its client. If it waits for a turn, no
 // connection is accepted until it has been served: new ones wait in the order in which they came. A wait is for one
 // step of a handshake or of a request. Until its first answer, a connection is not closed in the first moments of a
-// wait: a client that is far away is not taken for one that does nothing. Connections whose last request had a valid key are apart, and go last
-// while they are at most half of all.
+// wait: a client that is far away is not taken for one that does nothing. Connections whose last request had a valid
+// key are apart, and go last while they are at most half of all.
 //
 // Otherwise a connection whose request is answered is closed only if its client does not take the answer.
 type connections struct {
@@ -128,8 +128,8 @@ func (l *connections) add(plain net.Conn) (*connection, error) {
 	}
 }
 
-// tryAdd takes a connection if there is room, or if room can be made. Otherwise again is when it is to be tried again at
-// the latest; 0 means never.
+// tryAdd takes a connection if there is room, or if room can be made. Otherwise it is to be tried again after the time
+// again, or earlier; 0 means never.
 func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *connection, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *con
 	return c, 0
 }
 
-// makeRoomLocked makes room for a connection of a client. If it returns false, again is as in tryAdd. Late says that the
-// connection has waited for long.
+// makeRoomLocked makes room for a connection of a client. If it returns false, again is as in tryAdd. Late says that
+// the connection has waited for long.
 func (l *connections) makeRoomLocked(client string, late bool) (ok bool, again time.Duration) {
 	own := l.strangers.below[client]
 	var c *connection
@@ -164,8 +164,11 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok bool, again t
 	case own.count() > 0:
 		c = cmp.Or(own.waiting(), l.stalledLocked("", stalledAfter))
 	default:
-		if c, again = l.strangers.waiting(), stalledAfter; c != nil && c.patience() > 0 {
-			c, again = nil, c.patience()
+		c, again = l.strangers.waiting(), stalledAfter
+		if c != nil {
+			if wait := c.patience(); wait > 0 {
+				c, again = nil, wait
+			}
 		}
 		c = cmp.Or(c, l.stalledLocked("", stalledAfter))
 	}
@@ -400,10 +403,10 @@ func (c *connection) takeTurnLocked() bool {
 	return c.goOnLocked()
 }
 
-// yield lets other goroutines run, after every yieldEvery. What is woken runs next, within the time of the one that woke
-// it. Without this, goroutines that end their turns wake one another for 10 ms before any other runs, such as the one
-// that accepts connections: of 4,000 connections that send requests, this makes seconds. If each of them did so, each
-// turn would last as long as all who compute, 10 ms for each.
+// yield lets other goroutines run, once in yieldEvery. What is woken runs next, within the time of the one that woke
+// it. Without this, goroutines that end their turns wake one another for 10 ms before any other runs, such as the one that
+// accepts connections: of 4,000 connections that send requests, this makes seconds. If all of them did so, each turn
+// would wait for all goroutines that compute, 10 ms for each.
 func (l *connections) yield() {
 	now := time.Now().UnixNano()
 	if last := l.yielded.Load(); now-last >= int64(yieldEvery) && l.yielded.CompareAndSwap(last, now) {
