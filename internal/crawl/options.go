@@ -82,8 +82,8 @@ type Managed struct {
 	// Quota grants the pages that may be fetched. Nil means that only the settings limit them.
 	Quota Quota
 	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any
-	// more.
-	Finishing func()
+	// more. If it returns false, the run ends as if it had been paused.
+	Finishing func() bool
 	// Room bounds the outputs. Nil means that only free disk space does.
 	Room *datadir.Room
 	// HotSetBytes bounds the memory for recently seen URLs. Zero means the default of the frontier.

@@ -266,8 +266,8 @@ func (r *run) conclude(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	if r.o.Managed.Finishing != nil {
-		r.o.Managed.Finishing()
+	if r.o.Managed.Finishing != nil && !r.o.Managed.Finishing() {
+		return ErrPaused
 	}
 	end := r.endings.get()
 	// The status is recorded only now, after everything that it describes is durable.

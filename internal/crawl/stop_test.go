@@ -68,11 +68,12 @@ func TestSuspendWhileOutputsAreWritten(t *testing.T) {
 			web := newMemoryWeb(t, testweb.Config{Pages: 4})
 			o := web.options(quick(web.Server), newDir(t), web.StartURLs()...)
 			var c *tested
-			o.Managed.Finishing = func() {
+			o.Managed.Finishing = func() bool {
 				if cancelled {
 					c.Stop(Gracefully)
 				}
 				c.Stop(Suspend)
+				return true
 			}
 			c = newAlone(t, o)
 			if rep, err := c.Run(t.Context()); !errors.Is(err, ErrPaused) {
@@ -97,7 +98,7 @@ func TestSuspendWhileOutputsAreWritten(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Pages: 4})
 		o := web.options(quick(web.Server), newDir(t), web.StartURLs()...)
 		var c *tested
-		o.Managed.Finishing = func() { c.Stop(Pause) }
+		o.Managed.Finishing = func() bool { c.Stop(Pause); return true }
 		c = newAlone(t, o)
 		if rep, err := c.Run(t.Context()); err != nil || rep.Status != page.Complete {
 			t.Errorf("paused: the report is %+v, the error %v", rep, err)

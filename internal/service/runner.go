@@ -499,14 +499,19 @@ func (r *runner) passTrial(ctx context.Context, now time.Time) error {
 	})
 }
 
-// finishing records that the outputs are being written.
-func (r *runner) finishing() {
+// finishing records that the outputs are being written. It returns false for a recrawl that was cancelled before, though
+// the dispatcher has not stopped it yet.
+func (r *runner) finishing() bool {
 	ctx := context.Background()
 	live := r.current().Status()
+	isCancelled := false
 	err := r.d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", r.id)
 		if err != nil || row.State != Running && row.State != Pausing {
 			return err
+		}
+		if isCancelled = row.Desired == DesiredCancel && row.Generation > 0; isCancelled {
+			return nil
 		}
 		row.State, row.Waiting = Finishing, nil
 		row.take(live)
@@ -515,6 +520,10 @@ func (r *runner) finishing() {
 	if err != nil {
 		r.d.s.o.Log.Error("cannot record that a crawl writes its outputs", "crawl", r.id, "error", err)
 	}
+	if isCancelled {
+		r.stop(crawl.Pause, pausedByKey())
+	}
+	return !isCancelled
 }
 
 // end records how the run ended.

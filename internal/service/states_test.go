@@ -187,7 +187,8 @@ func TestPauseFreesDisk(t *testing.T) {
 // files; the next recrawl is another generation.
 func TestCancelledRecrawl(t *testing.T) {
 	t.Parallel()
-	for _, at := range []State{Queued, Running, Pausing, Paused} {
+	const unseen = State("unseen") // it runs, and ends before the dispatcher looks
+	for _, at := range []State{Queued, Running, Pausing, Paused, unseen} {
 		t.Run(string(at), func(t *testing.T) {
 			web := startWeb(t, testweb.Config{Pages: 40, Hosts: 2})
 			ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
@@ -213,7 +214,15 @@ func TestCancelledRecrawl(t *testing.T) {
 				web.Release()
 				ts.awaitState(id, Paused)
 			}
-			ts.do(id, CommandCancel)
+			if at == unseen {
+				if err := ts.Write(t.Context(), func(tx *Tx) error {
+					return tx.Change("UPDATE crawl SET desired = ? WHERE id = ?", DesiredCancel, id)
+				}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				ts.do(id, CommandCancel)
+			}
 			web.Release()
 			got := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
 			if got.State != Complete || got.Generation != 0 || got.Found != first.Found || got.Done != first.Done ||
