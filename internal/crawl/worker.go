@@ -67,6 +67,11 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			}
 			return fmt.Errorf("take a lease: %w", err)
 		}
+		if w.endings.interrupted() { // before the supervisor has ended leasing
+			_, err := w.done(lease, frontier.Result{})
+			w.permits.release()
+			return err
+		}
 		if lease.Kind() == frontier.KindPage {
 			used := w.frontier.PagesUsed()
 			w.limits.pagesUsed(used)

@@ -381,9 +381,10 @@ func (d *dispatcher) mustStop(t *terms) (*Waiting, Actor) {
 	return nil, Actor{}
 }
 
-// pause begins to pause a running crawl.
+// pause begins to pause a running crawl. A crawl that is seen as pausing begins nothing new.
 func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Actor) error {
-	err := d.s.Write(ctx, func(tx *Tx) error {
+	r.stop(crawl.Pause, why)
+	return d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", r.id)
 		if err != nil || row.State != Running {
 			return err
@@ -392,10 +393,6 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 		row.disk = cmp.Or(r.size.Load(), row.disk)
 		return row.move(tx, by, CrawlPausing, map[string]any{"state": Pausing, "waiting": why})
 	})
-	if err == nil {
-		r.stop(crawl.Pause, why)
-	}
-	return err
 }
 
 // mayRequeue says whether the reason for which the service paused a crawl is gone. trials says whether a crawl is on

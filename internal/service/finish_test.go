@@ -95,7 +95,6 @@ func (q *queueTest) paused(as *Caller, name string) string {
 	q.await(id, func(c *Crawl) bool { return c.State == Running && c.Done >= 2 })
 	q.do(id, CommandPause)
 	q.awaitState(id, Pausing, Paused)
-	synctest.Wait() // the run has stopped leasing: that it pauses is recorded before
 	q.web.Release()
 	q.awaitState(id, Paused)
 	return id
