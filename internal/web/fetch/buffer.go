@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"context"
+	"slices"
 	"sync"
 
 	"github.com/mapwright/mapwright/internal/web/http1"
@@ -21,8 +23,9 @@ func smallBody(o *Options) int {
 
 // A share is what all calls of one Client have been granted of the budget.
 type share struct {
-	held int64    // guarded by budget.mu
-	over *account // guarded by budget.mu; the account that has memory beyond the budget, or nil
+	held   int64    // guarded by budget.mu
+	over   *account // guarded by budget.mu; the account that has memory beyond the budget, or nil
+	claims []*claim // guarded by budget.mu; that wait, in their order
 }
 
 // An account is the memory that one call has been granted.
@@ -31,8 +34,16 @@ type account struct {
 	beyond int64  // guarded by budget.mu; bytes that are not part of the share
 }
 
+// A claim is memory that a call waits for.
+type claim struct {
+	account *account
+	bytes   int64
+	granted chan struct{} // closed when it is granted
+}
+
 // A budget bounds the memory of large bodies and of decoders over all calls. A call that needs more than it may have
-// waits until others release theirs, or until it ends itself.
+// waits until others release theirs, or until it ends itself. Memory that is released is granted to the first claims of
+// all shares in turn, and only those calls wake: hundreds may wait.
 //
 // A share may be three times what it leaves free. So one Client has at most three quarters of the budget. However slow
 // the hosts of some Clients are, there is memory for the next one.
@@ -41,31 +52,58 @@ type account struct {
 // so one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in
 // the end.
 type budget struct {
-	mu      sync.Mutex
-	free    int64         // guarded by mu
-	changed chan struct{} // guarded by mu; closed when memory is released; nil if no call waits
+	mu     sync.Mutex
+	free   int64    // guarded by mu
+	queues []*share // guarded by mu; those with claims, the next one first
 }
 
 // charge grants n bytes to the account, waiting for them if they are not free.
 func (b *budget) charge(c *call, a *account, n int64) error {
-	for {
-		changed := b.tryCharge(a, n)
-		if changed == nil {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-c.Context().Done():
-			return c.cause()
-		}
+	if claim := b.claim(a, n); claim != nil && !b.await(c.Context(), claim) {
+		return c.cause()
 	}
+	return nil
 }
 
-// tryCharge returns nil if it has granted n bytes. Otherwise it returns a channel that is closed when it is worth
-// another try.
-func (b *budget) tryCharge(a *account, n int64) <-chan struct{} {
+// claim grants n bytes to the account and returns nil, or returns what is to be awaited.
+func (b *budget) claim(a *account, n int64) *claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.grant(a, n) {
+		return nil
+	}
+	s := a.share
+	if len(s.claims) == 0 {
+		b.queues = append(b.queues, s)
+	}
+	c := &claim{a, n, make(chan struct{})}
+	s.claims = append(s.claims, c)
+	return c
+}
+
+// await waits until the claim is granted. It returns false if ctx ends before.
+func (b *budget) await(ctx context.Context, c *claim) bool {
+	select {
+	case <-c.granted:
+		return true
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := c.account.share
+	i := slices.Index(s.claims, c)
+	if i < 0 {
+		return true // it was granted just now
+	}
+	if s.claims = slices.Delete(s.claims, i, i+1); len(s.claims) == 0 {
+		b.queues = slices.DeleteFunc(b.queues, func(q *share) bool { return q == s })
+	}
+	b.grantClaims() // it may have been too large, and the next one is not
+	return false
+}
+
+// grant grants n bytes to the account if it may have them now. b.mu must be held.
+func (b *budget) grant(a *account, n int64) bool {
 	s := a.share
 	switch {
 	case s.held+n <= 3*(b.free-n):
@@ -75,12 +113,27 @@ func (b *budget) tryCharge(a *account, n int64) <-chan struct{} {
 		s.over = a
 		a.beyond += n
 	default:
-		if b.changed == nil {
-			b.changed = make(chan struct{})
-		}
-		return b.changed
+		return false
 	}
-	return nil
+	return true
+}
+
+// grantClaims grants the first claims of the shares in turn, until none can be granted. b.mu must be held.
+func (b *budget) grantClaims() {
+	for refused := 0; refused < len(b.queues); {
+		s := b.queues[0]
+		b.queues = append(slices.Delete(b.queues, 0, 1), s)
+		first := s.claims[0]
+		if !b.grant(first.account, first.bytes) {
+			refused++
+			continue
+		}
+		refused = 0
+		close(first.granted)
+		if s.claims = slices.Delete(s.claims, 0, 1); len(s.claims) == 0 {
+			b.queues = b.queues[:len(b.queues)-1]
+		}
+	}
 }
 
 // release takes n bytes back from the account.
@@ -97,10 +150,7 @@ func (b *budget) release(a *account, n int64) {
 	}
 	b.free += n - beyond
 	s.held -= n - beyond
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
-	}
+	b.grantClaims()
 }
 
 // buffers keeps the memory of bodies.

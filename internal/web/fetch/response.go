@@ -85,18 +85,12 @@ func (r *Response) Reserve(ctx context.Context, n int64) error {
 	if r.buffers == nil { // not from a Client
 		return nil
 	}
-	for {
-		changed := r.buffers.budget.tryCharge(&r.memory, n)
-		if changed == nil {
-			r.more += n
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	budget := &r.buffers.budget
+	if claim := budget.claim(&r.memory, n); claim != nil && !budget.await(ctx, claim) {
+		return context.Cause(ctx)
 	}
+	r.more += n
+	return nil
 }
 
 // OnClose makes Close call a function, once.
