@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -174,8 +175,8 @@ func (r *run) build(ctx context.Context) (err error) {
 	if o.Cluster != nil {
 		isOpen, mayStart = frontier.MemberOf(r.frontier).IsOpen, o.Cluster.StartsIn
 	}
-	r.permits, r.gate = newPermits(settings, r.log, mayStart), r.shared.gate.Join(o.Managed.Account)
-	r.parsing, r.limits = newSemaphore(settings.ParseSemaphoreLimit), newLimits(r)
+	r.permits, r.gate = newPermits(settings, r.log, mayStart), r.shared.gate.Join(o.Managed.Account, math.MaxInt)
+	r.parsing, r.limits = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit), newLimits(r)
 	if o.Managed.Quota != nil {
 		r.quota = &quota{run: r, grants: o.Managed.Quota}
 	}

@@ -37,6 +37,7 @@ type served struct {
 	skips   scope.Skips
 	result  frontier.Result
 	reading *fetch.Response // whose body is being parsed
+	place   place           // taken from when it is parsed until it is recorded
 	// session is that in which the page was asked for, if the run logs in.
 	session int
 }
@@ -66,7 +67,7 @@ func (w *worker) putBuffer() {
 
 // servePage takes a page through its steps. Each says whether it has ended the lease.
 func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
-	w.served = served{lease: l, link: l.Link()}
+	w.served = served{lease: l, link: l.Link(), place: place{of: w.parsing, ctx: ctx}}
 	defer w.leave()
 	if ended, err := w.allow(ctx); ended || err != nil {
 		return err
@@ -88,6 +89,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 
 // leave gives back what a page took.
 func (w *worker) leave() {
+	w.place.end()
 	w.resp.Close()
 	w.putBuffer()
 	w.served = served{}
@@ -447,9 +449,8 @@ func (w *worker) extendScope(start, target weburl.URL) {
 // Reserve waits for memory for the page that is being parsed. Meanwhile the page does not count among those that are
 // parsed at once: a page that has memory may have to wait for its turn to be parsed before it can release it.
 func (w *worker) Reserve(ctx context.Context, bytes int64) error {
-	w.parsing.release()
-	err := w.reading.Reserve(ctx, bytes)
-	return errors.Join(err, w.parsing.acquire(context.WithoutCancel(ctx)))
+	defer w.place.waits()()
+	return w.reading.Reserve(ctx, bytes)
 }
 
 // parse parses a page and takes its facts. In a crawl of several machines it first records that the page is in flight,
@@ -458,10 +459,9 @@ func (w *worker) parse(ctx context.Context, l *frontier.Lease, f *recrawl.Answer
 	if err := w.crashes.reading(l); err != nil {
 		return err
 	}
-	if err := w.parsing.acquire(ctx); err != nil {
-		return err
+	if w.place.take(); ctx.Err() != nil {
+		return ctx.Err()
 	}
-	defer w.parsing.release() // also after a panic: there are few places
 	w.takeBuffer()
 	w.reading = resp
 	pg := &w.page
@@ -504,12 +504,6 @@ func (w *worker) judgeLinks(ctx context.Context) error {
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	within := w.scope.OfPage(from.URL)
 	slow := w.scope.HasPatterns()
-	if slow {
-		if err := w.parsing.acquire(ctx); err != nil {
-			return err
-		}
-		defer w.parsing.release()
-	}
 	for i := range w.page.Links {
 		l := &w.page.Links[i]
 		if slow && ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/testweb"
@@ -111,7 +113,7 @@ func TestLinksAreJudgedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{run: &run{settings: s, scope: within, parsing: newSemaphore(1)},
+	w := &worker{run: &run{settings: s, scope: within},
 		pageBuffer: &pageBuffer{}, served: served{link: frontier.Link{URL: root}}}
 	in := parser.Input{URL: root, Body: []byte(`<a href=/page>a</a> <a href=/no/page>b</a>
 		<script src=/no/script.js></script> <script src=/script.js></script> <img src=/no/image.png>
@@ -146,9 +148,15 @@ func TestLinksAreJudgedOnce(t *testing.T) {
 // are waited for.
 func TestSitemapsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSemaphore(1)
+		s := gate.New(math.MaxInt, false).Join("", 1)
+		use := func(held, waiting int) {
+			t.Helper()
+			if nowHeld, nowWaiting, _ := s.Use(); nowHeld != held || nowWaiting != waiting {
+				t.Errorf("%d in use, %d wait", nowHeld, nowWaiting)
+			}
+		}
 		ctx, cancel := context.WithCancel(t.Context())
-		one, other := &turn{of: s, ctx: t.Context()}, &turn{of: s, ctx: ctx}
+		one, other := &place{of: s, ctx: t.Context()}, &place{of: s, ctx: ctx}
 		one.waits()() // before it has its place
 		one.take()
 		came := make(chan bool)
@@ -157,17 +165,15 @@ func TestSitemapsTakeTurns(t *testing.T) {
 			came <- other.taken
 		}()
 		synctest.Wait()
-		if n := s.use(); n.InUse != 1 || n.Waiting != 1 {
-			t.Errorf("%+v", n)
-		}
+		use(1, 1)
 		goOn := one.waits()
 		if !<-came {
 			t.Error("the place of one that waits is not free")
 		}
 		other.end()
 		goOn()
-		if n := s.use(); n.InUse != 1 || !one.taken {
-			t.Errorf("%+v", n)
+		if use(1, 0); !one.taken {
+			t.Error("it goes on without its place")
 		}
 		go func() {
 			other.take()
@@ -180,9 +186,7 @@ func TestSitemapsTakeTurns(t *testing.T) {
 		}
 		other.end()
 		one.end()
-		if n := s.use(); n.InUse != 0 {
-			t.Errorf("%+v", n)
-		}
+		use(0, 0)
 	})
 }
 

@@ -66,9 +66,9 @@ type run struct {
 	permits *permits    // asked before a lease; the gate is asked after it
 	gate    *gate.Party // of the gate of all crawls of the process
 	limits  *limits
-	quota   *quota // nil without one
-	parsing *semaphore
-	buffers sync.Pool // of *pageBuffer
+	quota   *quota      // nil without one
+	parsing *gate.Party // of the gate of what is computed
+	buffers sync.Pool   // of *pageBuffer
 
 	monitor  *monitor.Monitor
 	warnings *warnings
@@ -166,7 +166,7 @@ func (r *run) figures() monitor.Figures {
 		Counted: r.clock.counted(),
 		Pages:   r.tally.fetched(), Bytes: r.tally.bytes.Load(),
 		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers},
-		Parsing: r.parsing.use(), ParserWaits: r.parsing.waits.Load(), Generation: r.visits.Generation(),
+		Parsing: monitor.ControlUse{Limit: r.settings.ParseSemaphoreLimit}, Generation: r.visits.Generation(),
 	}
 	if r.sweeper != nil {
 		tally := &r.tally
@@ -180,6 +180,7 @@ func (r *run) figures() monitor.Figures {
 		f.Cluster, f.Counters = r.cluster.figures()
 		f.MaxTime = r.settings.Duration // the session keeps this limit
 	}
+	f.Parsing.InUse, f.Parsing.Waiting, f.ParserWaits = r.parsing.Use()
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.permits.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.permits.paused()
 	return f

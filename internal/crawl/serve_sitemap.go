@@ -50,7 +50,7 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		m.LeaveOut() // if robots.txt names it later, it may be read
 		return w.giveUpSitemap(l, m, page.BlockedByRobots, errDisallowed)
 	}
-	place := &turn{of: w.parsing, ctx: ctx}
+	place := &place{of: w.parsing, ctx: ctx}
 	defer place.end()
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
 		Timeout: sitemapTimeout, MaxBody: sitemapBytes, Waits: place.waits})

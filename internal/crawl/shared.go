@@ -27,6 +27,8 @@ type SharedOptions struct {
 	// OtherSockets is how many sockets the process may use for other things than crawls.
 	OtherSockets int
 
+	// MaxParsers bounds how many pages all crawls together parse at once. Zero means that only their settings do.
+	MaxParsers int
 	// OneCrawl means that only one crawl uses the Shared, so the pace of hosts is not shared between crawls.
 	OneCrawl bool
 
@@ -61,6 +63,8 @@ type Shared struct {
 	addresses    *pace.Addresses
 	denied       *denyList // nil if there is one crawl only
 	gate         *gate.Gate
+	parsing      *gate.Gate // for pages and sitemaps that are computed
+	parsers      int        // MaxParsers
 	turns        turns
 }
 
@@ -73,6 +77,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 	sockets = max(2, sockets-o.OtherSockets)
 	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), treeMemory: o.TreeMemory,
 		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt), !o.OneCrawl),
+		parsing: gate.New(cmp.Or(o.MaxParsers, math.MaxInt), false), parsers: o.MaxParsers,
 		turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
@@ -87,6 +92,16 @@ func NewShared(o SharedOptions) (*Shared, error) {
 
 // Pace is what the crawls know together about hosts; nil if there is one crawl only.
 func (s *Shared) Pace() *pace.Registry { return s.pace }
+
+// Yield makes the crawls compute with half of their parsers, or with all of them again. So there is a processor for
+// others, unless there is only one.
+func (s *Shared) Yield(half bool) {
+	n := s.parsers / 2
+	if !half {
+		n = -n
+	}
+	s.parsing.Reserve(n)
+}
 
 // Deny replaces the hosts that no crawl may ask, as config.NewHostSet reads them. Requests to them that are under way
 // end at once, and each crawl that tries such a host blocks it. A host that is no longer denied is tried again by the

@@ -189,6 +189,12 @@ func (r *run) failureResult(l *frontier.Lease, err error) (res frontier.Result, 
 	return res, false
 }
 
+// done ends a lease. To record what was found may mean to wait.
+func (w *worker) done(l *frontier.Lease, res frontier.Result) (frontier.Disposition, error) {
+	w.place.end()
+	return w.run.done(l, res)
+}
+
 // done ends a lease and counts what became of it.
 func (r *run) done(l *frontier.Lease, res frontier.Result) (frontier.Disposition, error) {
 	d, err := r.end(l, res)

@@ -840,8 +840,6 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	s.BloomCapacity = int(clamp(share/16/bytesPerKey, 10_000, int64(s.BloomCapacity)))
 	s.ReadyHeapSizeLimit = int(clamp(share/8/bytesPerHost, 100, int64(s.ReadyHeapSizeLimit)))
 	s.MaxWorkers = min(s.MaxWorkers, o.MaxWorkers)
-	// More pages at once are not parsed sooner, and what a user waits for comes after all that compute.
-	s.ParseSemaphoreLimit = min(s.ParseSemaphoreLimit, runtime.GOMAXPROCS(0))
 	return s, nil
 }
 
@@ -863,6 +861,7 @@ func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }
 // shared are the budgets that all crawls share.
 func (o *Options) shared() crawl.SharedOptions {
 	share := o.MemoryLimit / int64(o.MaxCrawls)
-	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
+	// More pages at once are not parsed sooner, and what a user waits for comes after all that compute.
+	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, MaxParsers: runtime.GOMAXPROCS(0), OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
 		RobotsMemory: int(clamp(share/16, 1<<20, 16<<20)), TreeMemory: clamp(share/2, 128<<20, 512<<20)}
 }

@@ -1,5 +1,6 @@
-// Package gate bounds how many leases the crawls of a process serve at the same time, and shares that number between
-// accounts. It also lets one page of a crawl be tried with nothing else of the crawl being read.
+// Package gate bounds what the crawls of a process do at the same time, and shares that number between accounts: how many
+// leases they serve, and how many pages they compute. It also lets one page of a crawl be tried with nothing else of the
+// crawl being read.
 //
 // New makes a gate. Join makes a Party, by which one crawl takes part. Any number of goroutines may use a Party, and it
 // need not be closed.
@@ -38,6 +39,7 @@ type account struct {
 type Party struct {
 	gate    *Gate
 	account *account
+	most    int
 	// indexes is a semaphore. A public index that is asked about a domain holds weight 1, and a page that is tried
 	// alone holds all of it. An index can take minutes. So the page waits for indexes first, and leases are served
 	// meanwhile.
@@ -45,6 +47,7 @@ type Party struct {
 
 	// guarded by the gate's lock
 	held  int      // leases that are served
+	waits int64    // leases that had to wait, in all
 	lone  bool     // the one that is served is tried alone
 	queue []waiter // first in, first out
 	alone []waiter // pages that are to be tried alone, which go before the queue
@@ -60,8 +63,8 @@ func New(most int, shared bool) *Gate {
 	return &Gate{shared: shared, free: most, accounts: map[string]*account{}}
 }
 
-// Join makes a crawl of an account take part.
-func (g *Gate) Join(name string) *Party {
+// Join makes a crawl of an account take part, with up to a number of leases of its own.
+func (g *Gate) Join(name string, most int) *Party {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.accounts[name]
@@ -69,7 +72,7 @@ func (g *Gate) Join(name string) *Party {
 		a = &account{}
 		g.accounts[name] = a
 	}
-	return &Party{gate: g, account: a, indexes: semaphore.NewWeighted(allIndexes)}
+	return &Party{gate: g, account: a, most: most, indexes: semaphore.NewWeighted(allIndexes)}
 }
 
 // Enter waits until a lease may be served. The caller then calls Leave, unless Enter returns an error. That is always
@@ -94,7 +97,7 @@ func (p *Party) Enter(ctx context.Context, alone bool) error {
 func (p *Party) enter(ctx context.Context, alone bool, queue *[]waiter) error {
 	g := p.gate
 	g.mu.Lock()
-	if !alone && len(g.turns) == 0 && !p.lone && len(p.alone) == 0 && g.hasRoomLocked(p.account) {
+	if !alone && len(g.turns) == 0 && !p.lone && len(p.alone) == 0 && p.held < p.most && g.hasRoomLocked(p.account) {
 		g.free--
 		p.account.held++
 		p.held++
@@ -103,6 +106,7 @@ func (p *Party) enter(ctx context.Context, alone bool, queue *[]waiter) error {
 	}
 	w := make(waiter)
 	*queue = append(*queue, w)
+	p.waits++
 	p.lineUpLocked()
 	g.admitLocked() // those before it may have to wait for places of their account
 	g.mu.Unlock()
@@ -135,7 +139,7 @@ func (p *Party) await(ctx context.Context, w waiter, alone bool, queue *[]waiter
 // for no other, so the page's turn comes.
 func (p *Party) nextLocked() *[]waiter {
 	switch {
-	case p.lone, len(p.alone) > 0 && p.held > 0:
+	case p.lone, p.held >= p.most, len(p.alone) > 0 && p.held > 0:
 		return nil
 	case len(p.alone) > 0:
 		return &p.alone
@@ -154,6 +158,22 @@ func (p *Party) lineUpLocked() {
 	if a.turns = append(a.turns, p); len(a.turns) == 1 {
 		p.gate.turns = append(p.gate.turns, a)
 	}
+}
+
+// Reserve takes places from all crawls, or gives them back if n is negative. It does not wait: crawls that have those
+// places keep them as long as they need.
+func (g *Gate) Reserve(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free -= n
+	g.admitLocked()
+}
+
+// Use is how many leases of the crawl are served, how many wait, and how many had to wait in all.
+func (p *Party) Use() (held, waiting int, waits int64) {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	return p.held, len(p.queue) + len(p.alone), p.waits
 }
 
 // Leave ends what Enter began.

@@ -17,8 +17,8 @@ import (
 func TestAloneGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(math.MaxInt, true)
-		p := g.Join("a")
-		for _, other := range []*Party{p, g.Join("a"), g.Join("b")} {
+		p := g.Join("a", math.MaxInt)
+		for _, other := range []*Party{p, g.Join("a", math.MaxInt), g.Join("b", math.MaxInt)} {
 			if err := other.EnterIndex(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +26,7 @@ func TestAloneGate(t *testing.T) {
 		others := func() {
 			t.Helper()
 			for _, name := range []string{"a", "b"} {
-				other, served := g.Join(name), false
+				other, served := g.Join(name, math.MaxInt), false
 				go func() {
 					served = other.Enter(t.Context(), false) == nil
 				}()
@@ -93,7 +93,7 @@ func TestAloneGate(t *testing.T) {
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(1, true)
-		holder := g.Join("holder")
+		holder := g.Join("holder", math.MaxInt)
 		if err := holder.Enter(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +110,11 @@ func TestTurns(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		huge, other, gone := g.Join("a"), g.Join("a"), g.Join("c")
+		huge, other, gone := g.Join("a", math.MaxInt), g.Join("a", math.MaxInt), g.Join("c", math.MaxInt)
 		wait(t.Context(), huge, "A", 6)
 		wait(stopped, gone, "C", 3)
 		wait(t.Context(), other, "a", 2)
-		wait(t.Context(), g.Join("b"), "b", 4)
+		wait(t.Context(), g.Join("b", math.MaxInt), "b", 4)
 		stop()
 		synctest.Wait()
 		holder.Leave(false)
@@ -140,7 +140,7 @@ func TestOneHugeCrawl(t *testing.T) {
 			var served [crawls]atomic.Int64
 			var all sync.WaitGroup
 			for i := range crawls {
-				p := g.Join(name(i))
+				p := g.Join(name(i), math.MaxInt)
 				workers := 2
 				if i == 0 {
 					workers = 200
@@ -191,7 +191,7 @@ func TestKeptPlaces(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			for i, want := range c.want {
-				p := g.Join(fmt.Sprint(i))
+				p := g.Join(fmt.Sprint(i), math.MaxInt)
 				var held atomic.Int64
 				for range c.most + 1 {
 					all.Go(func() {
@@ -225,7 +225,7 @@ func TestKeptPlaces(t *testing.T) {
 // lost.
 func TestNoPlaceIsLost(t *testing.T) {
 	g := New(2, false)
-	p := g.Join("a")
+	p := g.Join("a", math.MaxInt)
 	for range 200 {
 		if err := p.Enter(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -253,4 +253,47 @@ func TestNoPlaceIsLost(t *testing.T) {
 	if g.free != 2 || p.held != 0 || p.lone || len(p.alone) != 0 {
 		t.Errorf("%d of 2 places are free, %d held, %d pages wait", g.free, p.held, len(p.alone))
 	}
+}
+
+// A crawl has no more places than it joined with, and all have fewer while some are reserved. Those that have a place
+// keep it.
+func TestReservedPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(4, false)
+		narrow, wide := g.Join("a", 2), g.Join("b", math.MaxInt)
+		enter := func(p *Party, n int) {
+			for range n {
+				go func() { _ = p.Enter(t.Context(), false) }()
+				synctest.Wait()
+			}
+		}
+		use := func(p *Party, held, waiting int, waits int64) {
+			t.Helper()
+			synctest.Wait()
+			if h, w, all := p.Use(); h != held || w != waiting || all != waits {
+				t.Errorf("%d held, %d wait, %d waited; want %d, %d, %d", h, w, all, held, waiting, waits)
+			}
+		}
+		enter(narrow, 3)
+		use(narrow, 2, 1, 1)
+		enter(wide, 3)
+		use(wide, 2, 1, 1)
+		g.Reserve(3)
+		use(wide, 2, 1, 1)
+		for range 2 {
+			wide.Leave(false)
+		}
+		use(wide, 0, 1, 1)
+		narrow.Leave(false)
+		use(narrow, 1, 1, 1)
+		g.Reserve(-3)
+		use(wide, 1, 0, 1)
+		use(narrow, 2, 0, 1)
+		narrow.Leave(false)
+		narrow.Leave(false)
+		wide.Leave(false)
+		if g.free != 4 {
+			t.Errorf("%d of 4 places are free", g.free)
+		}
+	})
 }

@@ -21,7 +21,6 @@ const (
 	stalledAfter  = time.Second            // a write that takes so long waits for the client
 	tellEvery     = time.Minute            // the log
 	roundTrip     = 300 * time.Millisecond // for a client to take its next step
-	yieldEvery    = time.Millisecond       // see yield
 	mostStrange   = 20                     // requests in a row without a valid key; then the connection is closed
 	firstSteps    = 5                      // turns that a connection needs for its first answer, also with TLS and a body
 )
@@ -31,7 +30,7 @@ const (
 // What clients without a key send is read, computed and refused in turns, so that the processors are free for others:
 // clients have as many turns at once as there are processors, and one client has half of them. A connection has a turn
 // from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
-// limits of accounts bound. Nothing that may wait is done in a turn. Until its first answer, a connection waits for one
+// limits of accounts bound. Meanwhile crawls leave half of the processors. Nothing that may wait is done in a turn. Until its first answer, a connection waits for one
 // round: the turns that follow the first come before those of others. Its deadlines do not run while it waits for a
 // turn.
 //
@@ -55,7 +54,6 @@ type connections struct {
 	changed chan struct{} // has one if there may be room now, or another connection to close
 	closed  chan struct{} // closed by Close
 	close   sync.Once
-	yielded atomic.Int64 // Unix ns; when a goroutine last let others run
 
 	mu        sync.Mutex
 	open      int            // guarded by mu
@@ -69,9 +67,13 @@ type connections struct {
 
 // Limit bounds the connections of a listener.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	return &connections{Listener: l, most: s.Connections, trusted: s.trusted, log: s.Log,
+	limited := &connections{Listener: l, most: s.Connections, trusted: s.trusted, log: s.Log,
 		turns:   turns{most: turnsAtOnce(), each: turnsAtOnce() / 2, waiting: s.Connections},
 		changed: make(chan struct{}, 1), closed: make(chan struct{}), clients: map[string]int{}}
+	if crawls := s.Service.Shared(); crawls != nil {
+		limited.turns.busy = crawls.Yield
+	}
+	return limited
 }
 
 // turnsAtOnce is how many turns clients without a key have at once. One client leaves turns to others.
@@ -396,22 +398,10 @@ func (c *connection) takeTurnLocked() bool {
 		c.closableLocked(true)
 		c.of.mu.Unlock()
 		<-one.come
-		c.of.yield()
 		c.of.mu.Lock()
 		c.postponeLocked(time.Since(began))
 	}
 	return c.goOnLocked()
-}
-
-// yield lets other goroutines run, once in yieldEvery. What is woken runs next, within the time of the one that woke
-// it. Without this, goroutines that end their turns wake one another for 10 ms before any other runs, such as the one that
-// accepts connections: of 4,000 connections that send requests, this makes seconds. If all of them did so, each turn
-// would wait for all goroutines that compute, 10 ms for each.
-func (l *connections) yield() {
-	now := time.Now().UnixNano()
-	if last := l.yielded.Load(); now-last >= int64(yieldEvery) && l.yielded.CompareAndSwap(last, now) {
-		runtime.Gosched()
-	}
 }
 
 // postponeLocked moves the deadlines.

@@ -11,9 +11,10 @@ import (
 // turns bounds what is done at once, over all clients and for each of them. Clients that wait have their turns in
 // rounds, one each, however many requests of theirs wait. So have the networks of a client, within its turns.
 type turns struct {
-	most    int // turns at once, over all clients; zero means no bound
-	each    int // turns of one client at once
-	waiting int // requests of one client that may wait
+	most    int        // turns at once, over all clients; zero means no bound
+	each    int        // turns of one client at once
+	waiting int        // requests of one client that may wait
+	busy    func(bool) // if not nil, it is called when there is a first turn, and when there is none any more
 
 	mu  sync.Mutex
 	all turnsOf // guarded by mu
@@ -124,9 +125,13 @@ func (t *turns) giveLocked() {
 // unless its client may have no other turn.
 func (t *turns) changeLocked(of *turnsOf, waiting, taken int) {
 	for ; of != nil; of = of.in {
+		before := of.waiting + of.taken
 		of.waiting += waiting
 		of.taken += taken
-		if of.in == nil {
+		if now := of.waiting + of.taken; of.in == nil {
+			if t.busy != nil && (before > 0) != (now > 0) {
+				t.busy(now > 0)
+			}
 			return
 		}
 		switch waits := of.waiting > 0 && (of.in != &t.all || of.taken < t.each); {

@@ -18,7 +18,8 @@ import (
 // Clients have their turns in rounds, and no client has more than its part. A request that gives up leaves no gap.
 func TestRounds(t *testing.T) {
 	t.Parallel()
-	all := turns{most: 3, each: 2, waiting: 4}
+	var busy []bool
+	all := turns{most: 3, each: 2, waiting: 4, busy: func(is bool) { busy = append(busy, is) }}
 	var asked []*turn
 	for _, client := range []string{"a", "a", "a", "a", "a", "a", "b", "b", "c", "c"} {
 		asked = append(asked, all.ask(client))
@@ -61,6 +62,9 @@ func TestRounds(t *testing.T) {
 	}
 	if all.all.taken != 0 || len(all.all.below) != 0 || all.all.round.Len() != 0 {
 		t.Errorf("%d turns of %d clients have not ended", all.all.taken, len(all.all.below))
+	}
+	if !slices.Equal(busy, []bool{true, false}) {
+		t.Errorf("busy: %v", busy)
 	}
 }
 
