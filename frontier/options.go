@@ -30,6 +30,8 @@ type Options struct {
 	// Registry makes the crawls of a process keep one pace for each host. A nil
 	// registry means that no other crawl asks the same hosts.
 	Registry *pace.Registry
+	// Account names whose crawl it is, in the registry: an account leaves others a place at each host.
+	Account string
 	// Addresses is the crawl's share of what all crawls of the process may ask of one network address; see
 	// [Lease.Reach]. Nil means no limit for addresses.
 	Addresses *pace.AddressShare

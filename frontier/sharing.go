@@ -38,7 +38,7 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 		}
 		s.unlock()
 	}
-	handle := sh.registry.Join(string(s.hosts.name(h)), &s.schedule.stateOf(h).pace, wake)
+	handle := sh.registry.Join(string(s.hosts.name(h)), s.f.o.Account, &s.schedule.stateOf(h).pace, wake)
 	sh.handles[i] = handle
 	return handle
 }

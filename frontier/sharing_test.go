@@ -132,8 +132,9 @@ func TestSharedPace(t *testing.T) {
 		constant(300*time.Millisecond, 2), constant(0, 8), constant(time.Second, 1), constant(0, 3),
 		constant(200*time.Millisecond, 4),
 	}
-	for _, crawls := range []int{2, 10, 50} {
-		t.Run(fmt.Sprint(crawls), func(t *testing.T) {
+	for i, crawls := range []int{2, 10, 50, 2, 10, 50} {
+		accounts := i >= 3 // each crawl is of another one
+		t.Run(fmt.Sprint(crawls, accounts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const pages, workers = 40, 24
 				registry := pace.NewRegistry()
@@ -144,8 +145,11 @@ func TestSharedPace(t *testing.T) {
 					p := profiles[i%len(profiles)]
 					web.profiles = append(web.profiles, p)
 					store := newMemStore()
-					f := newTest(t, Options{Seed: uint64(i), Pace: p, IgnoreRobots: true, Registry: registry,
-						Shards: 1 + i%3}, store)
+					o := Options{Seed: uint64(i), Pace: p, IgnoreRobots: true, Registry: registry, Shards: 1 + i%3}
+					if accounts {
+						o.Account = fmt.Sprint(i)
+					}
+					f := newTest(t, o, store)
 					var urls []string
 					hosts := []string{"all.example", fmt.Sprintf("pair%d.example", i/2),
 						fmt.Sprintf("own%d.example", i)}

@@ -17,7 +17,7 @@ func TestRegistryRemembers(t *testing.T) {
 		r.Remember("asked.example", Learned{AskedUntil: now.Add(time.Hour)})
 		join := func(host string) (*Handle, Pace) {
 			var p Pace
-			return r.Join(host, &p, func(*Handle) {}), p
+			return r.Join(host, "", &p, func(*Handle) {}), p
 		}
 		h, p := join("slow.example")
 		if got := p.Learned(); got.Delay != 5*time.Second || got.Floor != 2*time.Second {
@@ -72,7 +72,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		r, c := NewRegistry(), Polite()
 		refuse := func(host string) {
 			var p Pace
-			h := r.Join(host, &p, func(*Handle) {})
+			h := r.Join(host, "", &p, func(*Handle) {})
 			_, _, _ = h.Apply(p, &c, Event{Class: ClassThrottled, Now: time.Now(), RetryAfter: time.Hour})
 			h.Leave(r.now())
 		}

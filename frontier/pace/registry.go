@@ -14,8 +14,9 @@ const (
 	patience = int64(10 * time.Millisecond)
 	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
 	keepHost = int64(time.Minute)
-	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the
-	// host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
+	// mostForOthers bounds how long the settings of a crawl, its requests or its failures keep crawls of other accounts
+	// from a host. What the host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and
+	// has no such bound.
 	mostForOthers = time.Minute
 )
 
@@ -51,10 +52,10 @@ func (r *Registry) Len() int {
 
 func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
 
-// Join gives a crawl its handle of a host. p is what the crawl knows of the host so far; its facts become those that
+// Join gives a crawl of an account its handle of a host. p is what the crawl knows of the host so far; its facts become those that
 // all crawls know. wake is called, without any lock, when the crawl may ask the host earlier than the handle has said.
-func (r *Registry) Join(host string, p *Pace, wake func(*Handle)) *Handle {
-	h := &Handle{r: r, wake: wake}
+func (r *Registry) Join(host, account string, p *Pace, wake func(*Handle)) *Handle {
+	h := &Handle{r: r, account: account, wake: wake}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetLocked(2)
@@ -92,13 +93,15 @@ func (r *Registry) forgetLocked(most int) {
 // A Handle stands for one crawl at one host. The crawl calls its methods one at a time, under a lock of its own; Wake
 // is for other crawls.
 type Handle struct {
-	r    *Registry
-	host *sharedHost
-	wake func(*Handle)
+	r       *Registry
+	host    *sharedHost
+	account string
+	wake    func(*Handle)
 
 	// Guarded by the registry's lock.
 	terms  Terms
 	slots  int   // requests that the crawl has in flight
+	moved  int64 // Unix ns; when it last took or released a slot
 	told   int64 // when the crawl will ask by itself, while it is in the queue
 	wants  bool  // the crawl has, or may have, a URL that waits for the pace only
 	queued bool
@@ -154,15 +157,15 @@ func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Ha
 	}
 	// A crawl whose own delay ends no later than the gap that is in force waits for the others, not for its delay.
 	switch {
-	case !h.wants || at > max(now, s.restsUntil(s.inForce(h))):
+	case !h.wants || at > max(now, s.restsUntil(s.inForce(h, now))):
 		s.dequeue(h)
 	case !h.lapsed:
 		s.enqueue(h)
 	}
 	if h.queued {
 		ready = Never
-		if s.queue[0] == h {
-			ready = s.readyAt(h)
+		if s.first() == h {
+			ready = s.readyAt(h, now)
 		}
 		h.told = ready
 	}
@@ -176,7 +179,7 @@ func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
 	defer h.r.mu.Unlock()
 	s := h.host
 	h.lapsed = false
-	if h.left || s.readyAt(h) > now || len(s.queue) > 0 && s.queue[0] != h {
+	if first := s.first(); h.left || s.readyAt(h, now) > now || first != nil && first != h {
 		if !h.left {
 			s.enqueue(h)
 		}
@@ -184,6 +187,7 @@ func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
 	}
 	s.dequeue(h)
 	h.slots++
+	h.moved = now
 	s.inflight++
 	s.unstarted++
 	return true, s.offer(h, now)
@@ -196,7 +200,7 @@ func (h *Handle) Start(taken int64, gap time.Duration, now int64) (ok bool, wake
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	s := h.host
-	if s.lastStart >= taken && s.lastStart+int64(s.ofOthers(h).Gap) > now {
+	if s.lastStart >= taken && s.lastStart+int64(s.ofOthers(h, now).Gap) > now {
 		return false, nil
 	}
 	s.unstarted--
@@ -210,7 +214,7 @@ func (h *Handle) Repeat(gap time.Duration, now int64) (ok bool, wake *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	s := h.host
-	force := s.inForce(h)
+	force := s.inForce(h, now)
 	if force.Paced && s.unstarted > 0 || s.restsUntil(force) > now {
 		return false, nil
 	}
@@ -231,6 +235,7 @@ func (h *Handle) Release(started bool, now int64) (wake *Handle) {
 	defer h.r.mu.Unlock()
 	s := h.host
 	h.slots--
+	h.moved = now
 	s.inflight--
 	if !started {
 		s.unstarted--

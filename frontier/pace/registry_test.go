@@ -14,7 +14,7 @@ func TestRegistryForgets(t *testing.T) {
 		none := func(*Handle) {}
 		ask := func(host string, class Class, retry time.Duration) {
 			var p Pace
-			h := r.Join(host, &p, none)
+			h := r.Join(host, "", &p, none)
 			now := r.now()
 			h.Plan(Terms{Limit: 1}, true, now, now)
 			if ok, _ := h.Take(now); !ok {
@@ -43,7 +43,7 @@ func TestRegistryForgets(t *testing.T) {
 			t.Errorf("%d hosts are known, want the 60 of the last minute and the one that rests", n)
 		}
 		var p Pace
-		r.Join("rests.example", &p, none)
+		r.Join("rests.example", "", &p, none)
 		if left := p.RestUntil().Sub(time.Unix(0, r.now())); left != time.Hour-2*time.Minute {
 			t.Errorf("the host rests for %v, want 58m", left)
 		}

@@ -10,7 +10,7 @@ import (
 //
 // The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each
 // once. Only the first may. A crawl that takes a slot goes to the end of the queue when it needs another. So the crawls
-// take turns.
+// take turns. A request may take minutes, so turns are not enough: an account leaves one slot to the crawls of others.
 type sharedHost struct {
 	r    *Registry
 	name string
@@ -36,19 +36,22 @@ type sharedHost struct {
 }
 
 // inForce is what the given crawl and the others demand: the longest gap and the smallest limit.
-func (s *sharedHost) inForce(h *Handle) Terms {
-	t, others := h.terms, s.ofOthers(h)
+func (s *sharedHost) inForce(h *Handle, now int64) Terms {
+	t, others := h.terms, s.ofOthers(h, now)
 	return Terms{Gap: max(t.Gap, others.Gap), Paced: t.Paced || others.Paced, Limit: min(t.Limit, others.Limit)}
 }
 
-// ofOthers is what the other active crawls demand, their gaps up to mostForOthers.
-func (s *sharedHost) ofOthers(h *Handle) Terms {
+// ofOthers is what the other active crawls demand, their gaps up to mostForOthers. The limit of another account's crawl
+// does not count if all that it has in flight takes longer than that.
+func (s *sharedHost) ofOthers(h *Handle, now int64) Terms {
 	t := Terms{Limit: math.MaxInt}
 	for _, other := range s.handles {
 		if other != h && other.isActive() {
 			t.Gap = max(t.Gap, min(other.terms.Gap, mostForOthers))
 			t.Paced = t.Paced || other.terms.Paced
-			t.Limit = min(t.Limit, other.terms.Limit)
+			if other.account == h.account || other.slots == 0 || other.moved+int64(mostForOthers) > now {
+				t.Limit = min(t.Limit, other.terms.Limit)
+			}
 		}
 	}
 	return t
@@ -63,11 +66,37 @@ func (s *sharedHost) restsUntil(force Terms) int64 {
 	return at
 }
 
+// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others.
+func (s *sharedHost) first() *Handle {
+	for _, h := range s.queue {
+		if !s.leavesSlot(h) {
+			return h
+		}
+	}
+	return nil
+}
+
+// leavesSlot says whether the crawl's account may have no further slot, because other accounts ask the host and it has
+// all but one.
+func (s *sharedHost) leavesSlot(h *Handle) bool {
+	own, others, limit := 0, false, h.terms.Limit
+	for _, other := range s.handles {
+		switch {
+		case other.account == h.account:
+			own += other.slots
+		case other.isActive():
+			others = true
+			limit = min(limit, other.terms.Limit)
+		}
+	}
+	return others && own > 0 && own >= limit-1
+}
+
 // readyAt is when a crawl may ask the host, as far as the crawls are concerned: Never while others must do something
 // first.
-func (s *sharedHost) readyAt(h *Handle) int64 {
-	force := s.inForce(h)
-	if s.inflight >= force.Limit || force.Paced && s.unstarted > 0 {
+func (s *sharedHost) readyAt(h *Handle, now int64) int64 {
+	force := s.inForce(h, now)
+	if s.inflight >= force.Limit || force.Paced && s.unstarted > 0 || s.leavesSlot(h) {
 		return Never
 	}
 	return s.restsUntil(force)
@@ -114,14 +143,16 @@ func (s *sharedHost) dequeue(h *Handle) {
 // it was told. The crawl that made the change is not returned: it looks at the host anyway. While further crawls wait,
 // the first one must ask within patience, or it loses its turn.
 func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
-	var first *Handle
+	first := s.first()
 	at := int64(Never)
-	if len(s.queue) > 0 {
-		first = s.queue[0]
-		at = s.readyAt(first)
+	if first != nil {
+		at = s.readyAt(first, now)
 	}
 	if at == Never {
 		s.offeredTo = nil
+		if first != nil {
+			s.armForLimits(now)
+		}
 		return nil
 	}
 	if s.offeredTo != first {
@@ -135,6 +166,15 @@ func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
 	}
 	first.told = at
 	return first
+}
+
+// armForLimits sets the timer to the next time at which the limit of a crawl does not count for others any more.
+func (s *sharedHost) armForLimits(now int64) {
+	for _, h := range s.handles {
+		if at := h.moved + int64(mostForOthers); h.slots > 0 && at > now {
+			s.arm(at, now)
+		}
+	}
 }
 
 // arm sets the timer to fire at the given time or before.
@@ -158,8 +198,8 @@ func (s *sharedHost) lapse() (wake *Handle) {
 	defer s.r.mu.Unlock()
 	s.armed = 0
 	now := s.r.now()
-	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.queue[0] == first {
-		if at := s.readyAt(first); at != Never && max(at, s.offeredAt)+patience <= now {
+	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.first() == first {
+		if at := s.readyAt(first, now); at != Never && max(at, s.offeredAt)+patience <= now {
 			s.dequeue(first)
 			first.lapsed = true
 		}

@@ -14,12 +14,118 @@ type asking struct {
 	c     Config
 	terms Terms
 	url   uint64
+	woken chan struct{}
 }
 
 func ask(t *testing.T, r *Registry, gap time.Duration) *asking {
-	a := &asking{t: t, c: Polite(), terms: Terms{Gap: gap, Paced: true, Limit: 1}}
-	a.Handle = r.Join("host.example", &a.p, func(*Handle) {})
+	return askAs(t, r, "", Terms{Gap: gap, Paced: true, Limit: 1})
+}
+
+func askAs(t *testing.T, r *Registry, account string, terms Terms) *asking {
+	a := &asking{t: t, c: Polite(), terms: terms, woken: make(chan struct{}, 1)}
+	a.Handle = r.Join("host.example", account, &a.p, func(*Handle) {
+		select {
+		case a.woken <- struct{}{}:
+		default:
+		}
+	})
 	return a
+}
+
+// take takes a slot as soon as it may, and returns how long that took; within says whether it did in time.
+func (a *asking) take(within time.Duration) (waited time.Duration, ok bool) {
+	a.t.Helper()
+	began := a.r.now()
+	end := time.After(within)
+	for {
+		now := a.r.now()
+		ready, wake := a.Plan(a.terms, true, now, now)
+		wake.Wake()
+		ok, wake := a.Take(now)
+		wake.Wake()
+		if ok {
+			_, wake := a.Start(now, a.terms.Gap, now)
+			wake.Wake()
+			return time.Duration(now - began), true
+		}
+		later := make(<-chan time.Time)
+		if ready != Never && ready > now {
+			later = time.After(time.Duration(ready - now))
+		}
+		select {
+		case <-a.woken:
+		case <-later:
+		case <-end:
+			return 0, false
+		}
+	}
+}
+
+// release ends a request. The crawl has more to ask.
+func (a *asking) release() {
+	now := a.r.now()
+	a.Release(true, now).Wake()
+	_, wake := a.Plan(a.terms, true, now, now)
+	wake.Wake()
+	a.wake(a.Handle) // it looks at the host itself
+}
+
+// However long the requests of one account take, a crawl of another account that asks the same host has one of its
+// slots once it got it, and it never waits longer than a minute for a crawl of a smaller limit.
+func TestLongRequestsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRegistry()
+		two := Terms{Limit: 2}
+		first, second := askAs(t, r, "slow", two), askAs(t, r, "slow", two)
+		for _, a := range []*asking{first, second} {
+			if _, ok := a.take(time.Second); !ok {
+				t.Fatal("a host that nobody asks is taken")
+			}
+		}
+		time.AfterFunc(2*time.Minute, first.release)
+		other := askAs(t, r, "other", two)
+		if got, ok := other.take(time.Hour); !ok || got != 2*time.Minute {
+			t.Fatalf("the first slot: %v, %t", got, ok)
+		}
+		for range 100 {
+			time.AfterFunc(time.Second, other.release)
+			if _, ok := first.take(500 * time.Millisecond); ok {
+				t.Fatal("an account has both slots while another asks the host")
+			}
+			if got, ok := other.take(time.Hour); !ok || got != 500*time.Millisecond {
+				t.Fatalf("a further request waits for %v, %t", got, ok)
+			}
+		}
+		// alone, the account has both again
+		other.release()
+		other.Leave(r.now()).Wake()
+		if got, ok := first.take(time.Minute); !ok || got != 0 {
+			t.Fatalf("alone: %v, %t", got, ok)
+		}
+		first.release()
+		second.release()
+		first.Leave(r.now())
+		second.Leave(r.now())
+
+		narrow := askAs(t, r, "narrow", Terms{Limit: 1})
+		if _, ok := narrow.take(time.Second); !ok {
+			t.Fatal("nobody has a slot, and none can be had")
+		}
+		same := askAs(t, r, "narrow", two)
+		if _, ok := same.take(10 * time.Minute); ok {
+			t.Fatal("a limit of the same account is exceeded")
+		}
+		same.Leave(r.now())
+		narrow.release()
+		narrow.take(time.Second)
+		wide := askAs(t, r, "wide", two)
+		if got, ok := wide.take(time.Hour); !ok || got != mostForOthers {
+			t.Errorf("beside a long request of a crawl with limit 1: %v, %t", got, ok)
+		}
+		if _, ok := wide.take(10 * time.Minute); ok {
+			t.Error("its own limit is exceeded")
+		}
+	})
 }
 
 // wait sleeps until other crawls let this one ask, and returns how long that took.

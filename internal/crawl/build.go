@@ -200,7 +200,8 @@ func (r *run) newFrontier() (*frontier.Frontier, error) {
 		counters.Counted = 0 // page limits count one generation
 	}
 	o := frontierOptions(r.settings)
-	o.Seed, o.Registry, o.URLsUsed, o.Run = r.store.Seed(), r.shared.pace, int64(counters.Counted), r.store.Run()
+	o.Seed, o.Registry, o.Account = r.store.Seed(), r.shared.pace, r.o.Managed.Account
+	o.URLsUsed, o.Run = int64(counters.Counted), r.store.Run()
 	o.Continues, o.HotSetBytes, o.Generation = began(r.store), r.o.Managed.HotSetBytes, generation
 	o.Admit, o.Names, o.Observe = r.admit, namesOf, r.observe
 	if r.settings.PerIP {

@@ -37,7 +37,6 @@ type served struct {
 	skips   scope.Skips
 	result  frontier.Result
 	reading *fetch.Response // whose body is being parsed
-	place   place           // taken from when it is parsed until it is recorded
 	// session is that in which the page was asked for, if the run logs in.
 	session int
 }
@@ -67,7 +66,7 @@ func (w *worker) putBuffer() {
 
 // servePage takes a page through its steps. Each says whether it has ended the lease.
 func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
-	w.served = served{lease: l, link: l.Link(), place: place{of: w.parsing, ctx: ctx}}
+	w.served = served{lease: l, link: l.Link()}
 	defer w.leave()
 	if ended, err := w.allow(ctx); ended || err != nil {
 		return err
@@ -89,7 +88,6 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 
 // leave gives back what a page took.
 func (w *worker) leave() {
-	w.place.end()
 	w.resp.Close()
 	w.putBuffer()
 	w.served = served{}

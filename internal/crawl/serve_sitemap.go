@@ -24,7 +24,7 @@ const (
 )
 
 // serveSitemap reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
-func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
+func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	m := w.sitemaps.Begin(l.Link())
 	defer m.End()
 	if err := m.LoadVouchers(ctx); err != nil {
@@ -50,10 +50,8 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		m.LeaveOut() // if robots.txt names it later, it may be read
 		return w.giveUpSitemap(l, m, page.BlockedByRobots, errDisallowed)
 	}
-	place := &place{of: w.parsing, ctx: ctx}
-	defer place.end()
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1,
-		Timeout: sitemapTimeout, MaxBody: sitemapBytes, Waits: place.waits})
+		Timeout: sitemapTimeout, MaxBody: sitemapBytes, Waits: w.place.waits})
 	if err != nil {
 		resp.Close()
 		return w.failSitemap(l, m, err)
@@ -64,9 +62,9 @@ func (w *run) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	switch {
 	case resp.OK():
 		// A few bytes can unzip to very many, so it counts among the pages that are parsed at once.
-		place.take()
-		err = m.Read(ctx, resp.Reader, place.waits)
-		place.end()
+		w.place.take()
+		err = m.Read(ctx, resp.Reader, w.place.waits)
+		w.place.end()
 	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
 		var target weburl.URL
 		if target, err = u.Resolve(resp.Location); err == nil {

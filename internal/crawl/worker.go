@@ -22,8 +22,9 @@ type worker struct {
 	*run
 	index int // from 0
 
-	served      // the page that it serves
-	*pageBuffer // while a page is being read; nil otherwise
+	place       place // of its lease; taken from when a page is parsed until it is recorded
+	served            // the page that it serves
+	*pageBuffer       // while a page is being read; nil otherwise
 
 	skipList []frontier.Skip
 	leftOut  []uint64 // links left out, in the form of page.Facts.LeftOut
@@ -114,6 +115,8 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 		return err
 	}
 	defer w.gate.Leave(alone)
+	w.place = place{of: w.parsing, ctx: ctx}
+	defer w.place.end()
 	defer func() {
 		if p := recover(); p != nil {
 			// A page that makes the crawler panic must not be leased again: that would never end.

@@ -207,7 +207,7 @@ func TestLearnedIsKept(t *testing.T) {
 		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
 		var p pace.Pace
 		c := pace.Polite()
-		handle := f.Shared().Pace().Join("slow.example", &p, func(*pace.Handle) {})
+		handle := f.Shared().Pace().Join("slow.example", "", &p, func(*pace.Handle) {})
 		for range 3 {
 			time.Sleep(time.Minute)
 			p, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now()})
@@ -226,7 +226,7 @@ func TestLearnedIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
 		var p pace.Pace
-		f.Shared().Pace().Join("slow.example", &p, func(*pace.Handle) {})
+		f.Shared().Pace().Join("slow.example", "", &p, func(*pace.Handle) {})
 		if got := p.Learned().Delay; got != 4*time.Second {
 			t.Errorf("the next process begins with %v, want 4s", got)
 		}
@@ -250,7 +250,7 @@ func TestLearnedIsBounded(t *testing.T) {
 		c := pace.Polite()
 		for i := range 3 * most {
 			var p pace.Pace
-			handle := f.Shared().Pace().Join(fmt.Sprintf("h%d.many.example", i), &p, func(*pace.Handle) {})
+			handle := f.Shared().Pace().Join(fmt.Sprintf("h%d.many.example", i), "", &p, func(*pace.Handle) {})
 			_, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now()})
 			if i%most == most/2 {
 				time.Sleep(2 * writeEvery)
