@@ -148,7 +148,7 @@ func TestLinksAreJudgedOnce(t *testing.T) {
 // are waited for.
 func TestSitemapsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := gate.New(math.MaxInt, false).Join("", 1)
+		s := gate.New(math.MaxInt, gate.All).Join("", 1)
 		use := func(held, waiting int) {
 			t.Helper()
 			if nowHeld, nowWaiting, _ := s.Use(); nowHeld != held || nowWaiting != waiting {

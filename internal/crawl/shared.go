@@ -27,7 +27,8 @@ type SharedOptions struct {
 	// OtherSockets is how many sockets the process may use for other things than crawls.
 	OtherSockets int
 
-	// MaxParsers bounds how many pages all crawls together parse at once. Zero means that only their settings do.
+	// MaxParsers bounds how many pages all crawls together parse at once, besides one of each account. Zero means that
+	// only their settings do.
 	MaxParsers int
 	// OneCrawl means that only one crawl uses the Shared, so the pace of hosts is not shared between crawls.
 	OneCrawl bool
@@ -75,9 +76,13 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, err
 	}
 	sockets = max(2, sockets-o.OtherSockets)
+	workers := gate.Spare
+	if o.OneCrawl {
+		workers = gate.All
+	}
 	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), treeMemory: o.TreeMemory,
-		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt), !o.OneCrawl),
-		parsing: gate.New(cmp.Or(o.MaxParsers, math.MaxInt), false), parsers: o.MaxParsers,
+		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt), workers),
+		parsing: gate.New(cmp.Or(o.MaxParsers, math.MaxInt), gate.OneEach), parsers: o.MaxParsers,
 		turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})

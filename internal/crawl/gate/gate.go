@@ -16,13 +16,13 @@ import (
 )
 
 // Gate lets up to a number of leases be served at the same time. While leases wait, accounts take turns, and the crawls
-// of an account take turns among each other. A lease may be served for half an hour, so turns are not enough: if the
-// gate is shared, an account has at most three times as many places as are then left free, and one in any case.
+// of an account take turns among each other. A lease may be served for half an hour, so turns are not enough: a rule
+// leaves places to other accounts.
 type Gate struct {
-	shared bool
+	rule Rule
 
 	mu       sync.Mutex
-	free     int                 // guarded by mu
+	free     int                 // guarded by mu; less than zero if a rule gave places that were not free
 	turns    []*account          // guarded by mu; accounts with leases that may be served; the first has the next turn
 	accounts map[string]*account // guarded by mu; all that ever joined, by name
 }
@@ -58,9 +58,21 @@ type waiter chan struct{}
 
 const allIndexes = math.MaxInt64
 
-// New makes a gate for a number of leases. If it is shared, no account gets all places.
-func New(most int, shared bool) *Gate {
-	return &Gate{shared: shared, free: most, accounts: map[string]*account{}}
+// Rule says whether an account that holds some places may have another one, when so many are free.
+type Rule func(free, held int) bool
+
+// All gives an account all places.
+func All(free, _ int) bool { return free > 0 }
+
+// Spare gives an account at most three times as many places as are then left free, and one in any case.
+func Spare(free, held int) bool { return free > 0 && (held == 0 || held/3 < free-1) }
+
+// OneEach gives an account all places, and each of the others one more, which need not be free.
+func OneEach(free, held int) bool { return free > 0 || held == 0 }
+
+// New makes a gate for a number of leases.
+func New(most int, rule Rule) *Gate {
+	return &Gate{rule: rule, free: most, accounts: map[string]*account{}}
 }
 
 // Join makes a crawl of an account take part, with up to a number of leases of its own.
@@ -198,9 +210,7 @@ func (p *Party) releaseLocked(alone bool) {
 }
 
 // hasRoomLocked reports whether an account may have one more place.
-func (g *Gate) hasRoomLocked(a *account) bool {
-	return g.free > 0 && (!g.shared || a.held == 0 || a.held/3 < g.free-1)
-}
+func (g *Gate) hasRoomLocked(a *account) bool { return g.rule(g.free, a.held) }
 
 // admitLocked admits those whose turn it is, as long as there is room for one of their account.
 func (g *Gate) admitLocked() {

@@ -16,7 +16,7 @@ import (
 // and a page that stops waiting lets them go on. Other crawls are served all the time, also of the same account.
 func TestAloneGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(math.MaxInt, true)
+		g := New(math.MaxInt, Spare)
 		p := g.Join("a", math.MaxInt)
 		for _, other := range []*Party{p, g.Join("a", math.MaxInt), g.Join("b", math.MaxInt)} {
 			if err := other.EnterIndex(t.Context()); err != nil {
@@ -92,7 +92,7 @@ func TestAloneGate(t *testing.T) {
 // has waiting.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(1, true)
+		g := New(1, Spare)
 		holder := g.Join("holder", math.MaxInt)
 		if err := holder.Enter(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestOneHugeCrawl(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			const crawls, places = 50, 8
-			g := New(places, false)
+			g := New(places, All)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			var served [crawls]atomic.Int64
@@ -175,19 +175,20 @@ func TestOneHugeCrawl(t *testing.T) {
 // An account that keeps its places leaves some for others, who do the same.
 func TestKeptPlaces(t *testing.T) {
 	for _, c := range []struct {
-		most   int
-		shared bool
-		want   []int // places of the first, second and third account
+		most int
+		rule Rule
+		want []int // places of the first, second and third account
 	}{
-		{512, true, []int{384, 96, 24}},
-		{8, true, []int{6, 1, 1}},
-		{4, true, []int{3, 1, 0}},
-		{2, true, []int{1, 1, 0}},
-		{1, true, []int{1, 0, 0}},
-		{8, false, []int{8, 0, 0}},
+		{512, Spare, []int{384, 96, 24}},
+		{8, Spare, []int{6, 1, 1}},
+		{4, Spare, []int{3, 1, 0}},
+		{2, Spare, []int{1, 1, 0}},
+		{1, Spare, []int{1, 0, 0}},
+		{8, All, []int{8, 0, 0}},
+		{2, OneEach, []int{2, 1, 1}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := New(c.most, c.shared)
+			g := New(c.most, c.rule)
 			ctx, stop := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			for i, want := range c.want {
@@ -204,7 +205,7 @@ func TestKeptPlaces(t *testing.T) {
 				}
 				synctest.Wait()
 				if held.Load() != int64(want) {
-					t.Errorf("of %d places, shared %v, account %d has %d, want %d", c.most, c.shared, i, held.Load(), want)
+					t.Errorf("of %d places, account %d has %d, want %v", c.most, i, held.Load(), c.want)
 				}
 			}
 			stop()
@@ -224,7 +225,7 @@ func TestKeptPlaces(t *testing.T) {
 // A waiter whose context ends at the same moment as its turn comes gives its place to the next one, so that no place is
 // lost.
 func TestNoPlaceIsLost(t *testing.T) {
-	g := New(2, false)
+	g := New(2, All)
 	p := g.Join("a", math.MaxInt)
 	for range 200 {
 		if err := p.Enter(t.Context(), false); err != nil {
@@ -259,7 +260,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 // keep it.
 func TestReservedPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(4, false)
+		g := New(4, All)
 		narrow, wide := g.Join("a", 2), g.Join("b", math.MaxInt)
 		enter := func(p *Party, n int) {
 			for range n {
