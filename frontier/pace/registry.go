@@ -14,10 +14,11 @@ const (
 	patience = int64(10 * time.Millisecond)
 	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
 	keepHost = int64(time.Minute)
-	// mostForOthers bounds how long the settings of a crawl, its requests or its failures keep crawls of other accounts
-	// from a host. What the host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and
-	// has no such bound.
+	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the
+	// host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
 	mostForOthers = time.Minute
+	// longRequest is how long a request holds the limit of its crawl for crawls of other accounts.
+	longRequest = 5 * time.Second
 )
 
 // A Registry holds what the crawls of one process share about the hosts that several of them may ask: facts, and no

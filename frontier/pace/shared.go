@@ -42,14 +42,14 @@ func (s *sharedHost) inForce(h *Handle, now int64) Terms {
 }
 
 // ofOthers is what the other active crawls demand, their gaps up to mostForOthers. The limit of another account's crawl
-// does not count if all that it has in flight takes longer than that.
+// does not count if all that it has in flight takes longer than longRequest.
 func (s *sharedHost) ofOthers(h *Handle, now int64) Terms {
 	t := Terms{Limit: math.MaxInt}
 	for _, other := range s.handles {
 		if other != h && other.isActive() {
 			t.Gap = max(t.Gap, min(other.terms.Gap, mostForOthers))
 			t.Paced = t.Paced || other.terms.Paced
-			if other.account == h.account || other.slots == 0 || other.moved+int64(mostForOthers) > now {
+			if other.account == h.account || other.slots == 0 || other.moved+int64(longRequest) > now {
 				t.Limit = min(t.Limit, other.terms.Limit)
 			}
 		}
@@ -171,7 +171,7 @@ func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
 // armForLimits sets the timer to the next time at which the limit of a crawl does not count for others any more.
 func (s *sharedHost) armForLimits(now int64) {
 	for _, h := range s.handles {
-		if at := h.moved + int64(mostForOthers); h.slots > 0 && at > now {
+		if at := h.moved + int64(longRequest); h.slots > 0 && at > now {
 			s.arm(at, now)
 		}
 	}

@@ -71,7 +71,7 @@ func (a *asking) release() {
 }
 
 // However long the requests of one account take, a crawl of another account that asks the same host has one of its
-// slots once it got it, and it never waits longer than a minute for a crawl of a smaller limit.
+// slots once it got it, and it does not wait for long requests of a crawl with a smaller limit.
 func TestLongRequestsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRegistry()
@@ -119,11 +119,20 @@ func TestLongRequestsOfOthers(t *testing.T) {
 		narrow.release()
 		narrow.take(time.Second)
 		wide := askAs(t, r, "wide", two)
-		if got, ok := wide.take(time.Hour); !ok || got != mostForOthers {
+		if got, ok := wide.take(time.Hour); !ok || got != longRequest {
 			t.Errorf("beside a long request of a crawl with limit 1: %v, %t", got, ok)
 		}
 		if _, ok := wide.take(10 * time.Minute); ok {
 			t.Error("its own limit is exceeded")
+		}
+		// The crawl with limit 1 gets its turn when the other one has nothing in flight.
+		narrow.release()
+		wide.release()
+		if _, ok := narrow.take(time.Second); !ok {
+			t.Error("a crawl with a small limit gets no turn")
+		}
+		if got, ok := wide.take(time.Hour); !ok || got != longRequest {
+			t.Errorf("beside its next long request: %v, %t", got, ok)
 		}
 	})
 }

@@ -108,7 +108,7 @@ func (c *Crawl) open(ctx context.Context) (*run, error) {
 	c.exporting.Lock()
 	defer c.exporting.Unlock()
 	if c.o.Plan == nil {
-		defer c.shared.turns.take(ctx)()
+		defer c.shared.takeTurn(ctx, c.o.Managed.Account)()
 	}
 	r, err := open(ctx, c.shared, c.o, &c.stop)
 	c.mu.Lock()

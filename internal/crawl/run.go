@@ -288,7 +288,7 @@ func (r *run) conclude(ctx context.Context) error {
 	writing, cancel := context.WithCancel(r.endings.stop.writing)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	defer r.shared.turns.take(writing)()
+	defer r.shared.takeTurn(writing, r.o.Managed.Account)()
 	err := r.o.Outputs.Finish(writing, &monitor.Ended{
 		Store: r.store, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir,
 		Version: r.o.Version, Log: r.log, Unnamed: r.linkage.isFull(), Status: end.status,

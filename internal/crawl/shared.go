@@ -66,7 +66,7 @@ type Shared struct {
 	gate         *gate.Gate
 	parsing      *gate.Gate // for pages and sitemaps that are computed
 	parsers      int        // MaxParsers
-	turns        turns
+	turns        *gate.Gate // for crawls that begin, or begin to write their outputs
 }
 
 // NewShared makes what crawls share. Nothing is opened yet.
@@ -83,7 +83,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), treeMemory: o.TreeMemory,
 		addresses: pace.NewAddresses(), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt), workers),
 		parsing: gate.New(cmp.Or(o.MaxParsers, math.MaxInt), gate.OneEach), parsers: o.MaxParsers,
-		turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
+		turns: gate.New(max(1, runtime.GOMAXPROCS(0)/2), gate.OneEach)}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets,
 		MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {
@@ -123,25 +123,22 @@ func mostWorkers() (int, error) {
 	return max(1, sockets/2), err
 }
 
-// turns bounds how many crawls begin, or begin to write their outputs, at the same time. Each of these needs a
-// processor for a moment, and many at once would delay everything else in the process. What takes longer than
-// longestTurn goes on without its turn: no other crawl waits for it.
-type turns chan struct{}
-
 // longestTurn is enough for the outputs of a crawl of some ten thousand pages.
 const longestTurn = 2 * time.Second
 
-// take waits for a turn, or for the end of ctx. The caller calls done.
-func (t turns) take(ctx context.Context) (done func()) {
-	select {
-	case t <- struct{}{}:
-		end := sync.OnceFunc(func() { <-t })
-		late := time.AfterFunc(longestTurn, end)
-		return func() {
-			late.Stop()
-			end()
-		}
-	case <-ctx.Done():
+// takeTurn waits until a crawl of the account may begin, or begin to write its outputs, or for the end of ctx. The
+// caller calls done. Each of these needs a processor for a moment, and many at once would delay everything else in the
+// process: an account has as many turns at once as half of the processors, and others one each. What takes longer than
+// longestTurn goes on without its turn.
+func (s *Shared) takeTurn(ctx context.Context, account string) (done func()) {
+	p := s.turns.Join(account, math.MaxInt)
+	if p.Enter(ctx, false) != nil {
 		return func() {}
+	}
+	end := sync.OnceFunc(func() { p.Leave(false) })
+	late := time.AfterFunc(longestTurn, end)
+	return func() {
+		late.Stop()
+		end()
 	}
 }

@@ -5,42 +5,49 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 )
 
-// One after the other takes a turn. Who gives up waiting holds none.
+// Crawls of an account take turns, one after the other. Who gives up waiting holds none. No crawl waits for those of
+// another account.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := make(turns, 1)
-		first := all.take(t.Context())
+		all := &Shared{turns: gate.New(1, gate.OneEach)}
+		first := all.takeTurn(t.Context(), "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		took := make(chan func(), 2)
-		go func() { took <- all.take(ctx) }()
+		go func() { took <- all.takeTurn(ctx, "a") }()
 		synctest.Wait()
 		if len(took) > 0 {
 			t.Fatal("two hold a turn at once")
 		}
+		all.takeTurn(t.Context(), "b")()
 		cancel()
 		(<-took)()
-		go func() { took <- all.take(t.Context()) }()
+		go func() { took <- all.takeTurn(t.Context(), "a") }()
 		synctest.Wait()
 		if len(took) > 0 {
 			t.Fatal("who gave up has ended the turn of another")
 		}
 		first()
 		(<-took)()
-		all.take(t.Context())()
+		all.takeTurn(t.Context(), "a")()
 
 		// No crawl waits for one that takes long, and the late end of that one ends no other turn.
-		long := all.take(t.Context())
+		long := all.takeTurn(t.Context(), "a")
 		began := time.Now()
-		next := all.take(t.Context())
+		next := all.takeTurn(t.Context(), "a")
 		if waited := time.Since(began); waited != longestTurn {
 			t.Errorf("a turn came after %v", waited)
 		}
 		long()
-		if len(all) != 1 {
+		go func() { took <- all.takeTurn(t.Context(), "a") }()
+		synctest.Wait()
+		if len(took) > 0 {
 			t.Error("a turn that was over has ended another")
 		}
 		next()
+		(<-took)()
 	})
 }

@@ -35,7 +35,8 @@ type deliveryStore interface {
 	// Collect makes deliveries of events that have come since the last call.
 	Collect(ctx context.Context) error
 	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
-	// webhooks given. Next is when a delivery of any other webhook is due; zero if there is none.
+	// webhooks given, and no more of an account than leaves places to others. Next is when a delivery of any other
+	// webhook that may be sent is due; zero if there is none.
 	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time, err error)
 	// Record stores an attempt.
 	Record(ctx context.Context, a attempt) error
@@ -52,8 +53,8 @@ type Options struct {
 }
 
 const (
-	// maxSending is how many attempts are under way at once. A webhook has one of them at most, so a slow receiver does
-	// not delay others.
+	// maxSending is how many attempts are under way at once. A webhook has one of them at most, and an account six, so
+	// slow receivers do not delay others.
 	maxSending = 8
 	// pollEvery bounds how long new work is not noticed if nothing calls wakeUp, such as after the clock was set.
 	pollEvery = 10 * time.Second

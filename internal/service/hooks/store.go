@@ -154,7 +154,14 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		}
 		return busy
 	})
-	for len(waiting) > 0 {
+	for {
+		// An attempt may take long, so turns are not enough: an account leaves places to others.
+		waiting = slices.DeleteFunc(waiting, func(w waitingHook) bool {
+			return !mayHave(sending[w.account], most-len(jobs))
+		})
+		if len(waiting) == 0 {
+			return jobs, next, nil
+		}
 		first := 0
 		for i, w := range waiting {
 			if !w.next.After(at) && sending[w.account] < sending[waiting[first].account] {
@@ -162,7 +169,7 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 			}
 		}
 		w := waiting[first]
-		if w.next.After(at) || len(jobs) == most {
+		if w.next.After(at) {
 			return jobs, waiting[0].next.Time, nil
 		}
 		waiting = slices.Delete(waiting, first, first+1)
@@ -177,8 +184,11 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		sending[w.account] += len(due) // none if it was deleted meanwhile
 		jobs = append(jobs, due...)
 	}
-	return jobs, next, nil
 }
+
+// mayHave says whether an account with some attempts under way may have another one, when so many places are free: it
+// has at most three times as many as it leaves free, and one in any case.
+func mayHave(sending, free int) bool { return free > 0 && (sending == 0 || sending/3 < free-1) }
 
 // waitingHook is a webhook with a pending delivery.
 type waitingHook struct {
