@@ -53,8 +53,9 @@ func (r *Registry) Len() int {
 
 func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
 
-// Join gives a crawl of an account its handle of a host. p is what the crawl knows of the host so far; its facts become those that
-// all crawls know. wake is called, without any lock, when the crawl may ask the host earlier than the handle has said.
+// Join gives a crawl of an account its handle of a host. p is what the crawl knows of the host so far; its facts become
+// those that all crawls know. wake is called, without any lock, when the crawl may ask the host earlier than the handle
+// has said.
 func (r *Registry) Join(host, account string, p *Pace, wake func(*Handle)) *Handle {
 	h := &Handle{r: r, account: account, wake: wake}
 	r.mu.Lock()

@@ -43,7 +43,7 @@ func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start
 	if m.GuardStarts {
 		o.AllowHosts = nil
 	}
-	o.HideAddresses = m.Given != nil
+	o.Account, o.HideAddresses = m.Account, m.Given != nil
 	if m.hasOperatorHeaders() {
 		if o.PrivateTo, err = headerAudience(s, nil); err != nil {
 			return nil, err

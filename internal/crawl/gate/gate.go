@@ -1,6 +1,6 @@
-// Package gate bounds what the crawls of a process do at the same time, and shares that number between accounts: how many
-// leases they serve, and how many pages they compute. It also lets one page of a crawl be tried with nothing else of the
-// crawl being read.
+// Package gate bounds what the crawls of a process do at the same time, and shares that number between accounts: how
+// many leases they serve, how many pages they compute, and how many of them begin or end. It also lets one page of a
+// crawl be tried with nothing else of the crawl being read.
 //
 // New makes a gate. Join makes a Party, by which one crawl takes part. Any number of goroutines may use a Party, and it
 // need not be closed.

@@ -21,7 +21,7 @@ func smallBody(o *Options) int {
 	return int(max(leastSmall, min(o.MaxMemory/int64(o.MaxInflight), mostSmall)))
 }
 
-// A share is what all calls of one Client have been granted of the budget.
+// A share is what all calls of one account, or of one Client without an account, have been granted of the budget.
 type share struct {
 	held   int64    // guarded by budget.mu
 	over   *account // guarded by budget.mu; the account that has memory beyond the budget, or nil
@@ -30,7 +30,7 @@ type share struct {
 
 // An account is the memory that one call has been granted.
 type account struct {
-	share  *share // that of the call's Client
+	share  *share // that of the call's Client or account
 	beyond int64  // guarded by budget.mu; bytes that are not part of the share
 }
 
@@ -45,16 +45,32 @@ type claim struct {
 // waits until others release theirs, or until it ends itself. Memory that is released is granted to the first claims of
 // all shares in turn, and only those calls wake: hundreds may wait.
 //
-// A share may be three times what it leaves free. So one Client has at most three quarters of the budget. However slow
-// the hosts of some Clients are, there is memory for the next one.
+// A share may be three times what it leaves free. So one account has at most three quarters of the budget. However slow
+// the hosts of some accounts are, there is memory for the next one.
 //
 // A call may ask for more while it holds some. If all that hold something waited for one another, nothing would move,
 // so one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in
 // the end.
 type budget struct {
 	mu     sync.Mutex
-	free   int64    // guarded by mu
-	queues []*share // guarded by mu; those with claims, the next one first
+	free   int64             // guarded by mu
+	queues []*share          // guarded by mu; those with claims, the next one first
+	shares map[string]*share // guarded by mu; by account
+}
+
+// shareOf is the share of an account, or a new one if it has no name.
+func (b *budget) shareOf(account string) *share {
+	if account == "" {
+		return &share{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.shares[account]
+	if s == nil {
+		s = &share{}
+		b.shares[account] = s
+	}
+	return s
 }
 
 // charge grants n bytes to the account, waiting for them if they are not free.
@@ -161,7 +177,7 @@ type buffers struct {
 }
 
 func newBuffers(o *Options) *buffers {
-	return &buffers{small: smallBody(o), budget: budget{free: o.MaxMemory}}
+	return &buffers{small: smallBody(o), budget: budget{free: o.MaxMemory, shares: map[string]*share{}}}
 }
 
 // A buffer is the memory of one body.

@@ -52,6 +52,30 @@ func TestClaimsInTurn(t *testing.T) {
 	}
 }
 
+// The Clients of an account have one share, however many they are. Those without an account have one each.
+func TestShareOfAnAccount(t *testing.T) {
+	t.Parallel()
+	base := newClient(t, Options{MaxMemory: 1600})
+	b := &base.buffers.budget
+	hold := func(name string) (bytes int64) {
+		client := clientFor(t, base, Options{Account: name})
+		for ; b.claim(&account{share: client.memory}, 10) == nil; bytes += 10 {
+		}
+		return bytes
+	}
+	for i, want := range []int64{1200 + 10, 0, 0} { // one call has memory beyond the budget
+		if got := hold("a"); got != want {
+			t.Errorf("client %d of an account has %d bytes, want %d", i, got, want)
+		}
+	}
+	if got := hold("b"); got != 300+10 {
+		t.Errorf("another account has %d bytes", got)
+	}
+	if one, other := hold(""), hold(""); one != 70+10 || other != 20+10 {
+		t.Errorf("clients without an account have %d and %d bytes", one, other)
+	}
+}
+
 // Whatever calls ask for, release and give up: what is free and what is granted is the whole budget, no claim waits
 // that could be granted, and in the end all is free.
 func TestBudgetModel(t *testing.T) {

@@ -30,7 +30,7 @@ type Client struct {
 	private *modeHeaders // for the origins of Options.PrivateTo; nil if there are no private headers
 	route   *route
 	dialer  *dialer
-	memory  share
+	memory  *share
 	*shared
 }
 
@@ -82,7 +82,7 @@ func (s *shared) newClient(o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("fetch options: %w", err)
 	}
-	c := &Client{opts: o, shared: s}
+	c := &Client{opts: o, shared: s, memory: s.buffers.budget.shareOf(o.Account)}
 	var err error
 	if c.public, err = newModeHeaders(o, o.Header); err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
-	out.memory.share = &c.memory
+	out.memory.share = c.memory
 	out.Reused = call.reused.Load()
 	if call.record != nil {
 		call.record.begin(&r, res, out)

@@ -42,7 +42,7 @@
 //
 // Everything that a host could make large is limited: headers, the body after decompression and in every layer of it,
 // what a stream expands to, the time of each phase and of the whole, and how slowly a body may come. Large bodies and
-// the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. No Client can take
+// the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. No account can take
 // so much of it that another has none. Every decoder looks at the end of its call each time that it reads. The
 // process's limit of open files bounds the number of connections kept alive, whatever the number of hosts. The least
 // recently used is closed first. If there are too many connections of HTTP/2, all of them that are idle are closed.

@@ -73,6 +73,10 @@ type Options struct {
 	// an address that is not public. Other ports of them stay guarded.
 	AllowHosts []string
 
+	// Account is for whom the requests are. The Clients of an account have one share of the memory of large bodies
+	// together. A Client without an account has a share of its own.
+	Account string
+
 	// HideAddresses keeps addresses out of the texts of errors; see [WithoutAddresses].
 	HideAddresses bool
 
