@@ -79,7 +79,7 @@ func TestLongRequestsOfOthers(t *testing.T) {
 		first, second := askAs(t, r, "slow", two), askAs(t, r, "slow", two)
 		for _, a := range []*asking{first, second} {
 			if _, ok := a.take(time.Second); !ok {
-				t.Fatal("a host that nobody asks is taken")
+				t.Fatal("no slot is free at a host without requests")
 			}
 		}
 		time.AfterFunc(2*time.Minute, first.release)
@@ -109,7 +109,7 @@ func TestLongRequestsOfOthers(t *testing.T) {
 
 		narrow := askAs(t, r, "narrow", Terms{Limit: 1})
 		if _, ok := narrow.take(time.Second); !ok {
-			t.Fatal("nobody has a slot, and none can be had")
+			t.Fatal("no slot is free, though all were released")
 		}
 		same := askAs(t, r, "narrow", two)
 		if _, ok := same.take(10 * time.Minute); ok {

@@ -376,7 +376,8 @@ func (d *dispatcher) mustStop(t *terms) (*Waiting, Actor) {
 		return t.diskWait(), Actor{System: "quota"}
 	case t.disabled:
 		return &Waiting{Code: WaitAccount,
-			Detail: "the account is disabled; the crawl goes on by itself when it is enabled"}, Actor{System: "dispatcher"}
+				Detail: "the account is disabled; the crawl goes on by itself when it is enabled"},
+			Actor{System: "dispatcher"}
 	}
 	return nil, Actor{}
 }

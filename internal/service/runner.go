@@ -499,8 +499,8 @@ func (r *runner) passTrial(ctx context.Context, now time.Time) error {
 	})
 }
 
-// finishing records that the outputs are being written. It returns false for a recrawl that was cancelled before, though
-// the dispatcher has not stopped it yet.
+// finishing records that the outputs are being written. It returns false for a recrawl that was cancelled before,
+// though the dispatcher has not stopped it yet.
 func (r *runner) finishing() bool {
 	ctx := context.Background()
 	live := r.current().Status()
@@ -862,6 +862,7 @@ func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }
 func (o *Options) shared() crawl.SharedOptions {
 	share := o.MemoryLimit / int64(o.MaxCrawls)
 	// More pages at once are not parsed sooner, and what a user waits for comes after all that compute.
-	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, MaxParsers: runtime.GOMAXPROCS(0), OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
+	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, MaxParsers: runtime.GOMAXPROCS(0),
+		OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
 		RobotsMemory: int(clamp(share/16, 1<<20, 16<<20)), TreeMemory: clamp(share/2, 128<<20, 512<<20)}
 }

@@ -39,7 +39,7 @@ type account struct {
 type Party struct {
 	gate    *Gate
 	account *account
-	most    int
+	most    int // leases that the crawl may have served at once
 	// indexes is a semaphore. A public index that is asked about a domain holds weight 1, and a page that is tried
 	// alone holds all of it. An index can take minutes. So the page waits for indexes first, and leases are served
 	// meanwhile.

@@ -22,7 +22,7 @@ const (
 	tellEvery     = time.Minute            // the log
 	roundTrip     = 300 * time.Millisecond // for a client to take its next step
 	mostStrange   = 20                     // requests in a row without a valid key; then the connection is closed
-	firstSteps    = 5                      // turns that a connection needs for its first answer, also with TLS and a body
+	firstSteps    = 5                      // turns that a first answer needs, also with TLS and a body
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -30,9 +30,9 @@ const (
 // What clients without a key send is read, computed and refused in turns, so that the processors are free for others:
 // clients have as many turns at once as there are processors, and one client has half of them. A connection has a turn
 // from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
-// limits of accounts bound. Meanwhile crawls leave half of the processors. Nothing that may wait is done in a turn. Until its first answer, a connection waits for one
-// round: the turns that follow the first come before those of others. Its deadlines do not run while it waits for a
-// turn.
+// limits of accounts bound. Meanwhile crawls leave half of the processors. Nothing that may wait is done in a turn.
+// Until its first answer, a connection waits for one round: the turns that follow the first come before those of
+// others. Its deadlines do not run while it waits for a turn.
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: of the client that has the most, the closable connection is closed that has waited

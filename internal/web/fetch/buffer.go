@@ -24,19 +24,19 @@ func smallBody(o *Options) int {
 // A share is what all calls of one account, or of one Client without an account, have been granted of the budget.
 type share struct {
 	held   int64    // guarded by budget.mu
-	over   *account // guarded by budget.mu; the account that has memory beyond the budget, or nil
+	over   *holding // guarded by budget.mu; the one that has memory beyond the budget, or nil
 	claims []*claim // guarded by budget.mu; that wait, in their order
 }
 
-// An account is the memory that one call has been granted.
-type account struct {
+// A holding is the memory that one call has been granted.
+type holding struct {
 	share  *share // that of the call's Client or account
 	beyond int64  // guarded by budget.mu; bytes that are not part of the share
 }
 
 // A claim is memory that a call waits for.
 type claim struct {
-	account *account
+	to      *holding
 	bytes   int64
 	granted chan struct{} // closed when it is granted
 }
@@ -49,8 +49,8 @@ type claim struct {
 // the hosts of some accounts are, there is memory for the next one.
 //
 // A call may ask for more while it holds some. If all that hold something waited for one another, nothing would move,
-// so one account of each share gets what it asks for beyond the budget: its call never waits and releases everything in
-// the end.
+// so one call of each share gets what it asks for beyond the budget: it never waits, and releases everything in the
+// end.
 type budget struct {
 	mu     sync.Mutex
 	free   int64             // guarded by mu
@@ -73,26 +73,26 @@ func (b *budget) shareOf(account string) *share {
 	return s
 }
 
-// charge grants n bytes to the account, waiting for them if they are not free.
-func (b *budget) charge(c *call, a *account, n int64) error {
-	if claim := b.claim(a, n); claim != nil && !b.await(c.Context(), claim) {
+// charge grants n bytes to the holding, waiting for them if they are not free.
+func (b *budget) charge(c *call, h *holding, n int64) error {
+	if claim := b.claim(h, n); claim != nil && !b.await(c.Context(), claim) {
 		return c.cause()
 	}
 	return nil
 }
 
-// claim grants n bytes to the account and returns nil, or returns what is to be awaited.
-func (b *budget) claim(a *account, n int64) *claim {
+// claim grants n bytes to the holding and returns nil, or returns what is to be awaited.
+func (b *budget) claim(h *holding, n int64) *claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.grant(a, n) {
+	if b.grant(h, n) {
 		return nil
 	}
-	s := a.share
+	s := h.share
 	if len(s.claims) == 0 {
 		b.queues = append(b.queues, s)
 	}
-	c := &claim{a, n, make(chan struct{})}
+	c := &claim{h, n, make(chan struct{})}
 	s.claims = append(s.claims, c)
 	return c
 }
@@ -106,7 +106,7 @@ func (b *budget) await(ctx context.Context, c *claim) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := c.account.share
+	s := c.to.share
 	i := slices.Index(s.claims, c)
 	if i < 0 {
 		return true // it was granted just now
@@ -118,16 +118,16 @@ func (b *budget) await(ctx context.Context, c *claim) bool {
 	return false
 }
 
-// grant grants n bytes to the account if it may have them now. b.mu must be held.
-func (b *budget) grant(a *account, n int64) bool {
-	s := a.share
+// grant grants n bytes to the holding if it may have them now. b.mu must be held.
+func (b *budget) grant(h *holding, n int64) bool {
+	s := h.share
 	switch {
 	case s.held+n <= 3*(b.free-n):
 		b.free -= n
 		s.held += n
-	case s.over == nil || s.over == a:
-		s.over = a
-		a.beyond += n
+	case s.over == nil || s.over == h:
+		s.over = h
+		h.beyond += n
 	default:
 		return false
 	}
@@ -140,7 +140,7 @@ func (b *budget) grantClaims() {
 		s := b.queues[0]
 		b.queues = append(slices.Delete(b.queues, 0, 1), s)
 		first := s.claims[0]
-		if !b.grant(first.account, first.bytes) {
+		if !b.grant(first.to, first.bytes) {
 			refused++
 			continue
 		}
@@ -152,16 +152,16 @@ func (b *budget) grantClaims() {
 	}
 }
 
-// release takes n bytes back from the account.
-func (b *budget) release(a *account, n int64) {
+// release takes n bytes back from the holding.
+func (b *budget) release(h *holding, n int64) {
 	if n == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := a.share
-	beyond := min(n, a.beyond)
-	if a.beyond -= beyond; s.over == a && a.beyond == 0 {
+	s := h.share
+	beyond := min(n, h.beyond)
+	if h.beyond -= beyond; s.over == h && h.beyond == 0 {
 		s.over = nil
 	}
 	b.free += n - beyond
@@ -183,19 +183,19 @@ func newBuffers(o *Options) *buffers {
 // A buffer is the memory of one body.
 type buffer struct {
 	b       []byte
-	account *account // what a large buffer is charged to
+	holding *holding // what a large buffer is charged to
 	charged int64
 
 	lent *http1.Memory // the memory of http1 that b is part of, or nil
 }
 
-// get returns an empty buffer, which is charged to the account if it becomes large.
-func (p *buffers) get(a *account) *buffer {
+// get returns an empty buffer, which is charged to the holding if it becomes large.
+func (p *buffers) get(h *holding) *buffer {
 	b, ok := p.pool.Get().(*buffer)
 	if !ok {
 		b = &buffer{b: make([]byte, 0, firstBuffer)}
 	}
-	b.account = a
+	b.holding = h
 	return b
 }
 
@@ -210,9 +210,9 @@ func (p *buffers) put(b *buffer) {
 		b.b = nil // before another call is granted its memory
 	}
 	if b.charged > 0 {
-		p.budget.release(b.account, b.charged)
+		p.budget.release(b.holding, b.charged)
 	}
-	b.account, b.charged = nil, 0
+	b.holding, b.charged = nil, 0
 	if large {
 		return
 	}
@@ -241,7 +241,7 @@ func (p *buffers) resize(c *call, b *buffer, size int) error {
 		charge = int64(size)
 	}
 	if charge > 0 {
-		if err := p.budget.charge(c, b.account, charge); err != nil {
+		if err := p.budget.charge(c, b.holding, charge); err != nil {
 			return err
 		}
 	}
@@ -249,7 +249,7 @@ func (p *buffers) resize(c *call, b *buffer, size int) error {
 	copy(next, b.b)
 	b.b = next
 	if b.charged > 0 {
-		p.budget.release(b.account, b.charged)
+		p.budget.release(b.holding, b.charged)
 	}
 	b.charged = charge
 	return nil

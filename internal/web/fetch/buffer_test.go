@@ -21,14 +21,14 @@ func (c *claim) isGranted() bool {
 func TestClaimsInTurn(t *testing.T) {
 	t.Parallel()
 	b := &budget{free: 1000}
-	hog := &account{share: &share{}}
+	hog := &holding{share: &share{}}
 	if b.claim(hog, 750) != nil || b.claim(hog, 250) != nil { // the second is beyond the budget
 		t.Fatal("nothing is granted of an empty budget")
 	}
 	var claims []*claim
 	shares := []*share{{over: hog}, {over: hog}} // so that they get nothing beyond the budget
 	for i := range 200 {
-		c := b.claim(&account{share: shares[i/100]}, 250)
+		c := b.claim(&holding{share: shares[i/100]}, 250)
 		if c == nil {
 			t.Fatalf("claim %d is granted of what is not free", i)
 		}
@@ -46,7 +46,7 @@ func TestClaimsInTurn(t *testing.T) {
 	if b.await(gone, claims[101]) || !b.await(gone, claims[100]) {
 		t.Error("a call that has ended got memory, or lost what it was granted")
 	}
-	b.release(claims[100].account, 250)
+	b.release(claims[100].to, 250)
 	if !claims[102].isGranted() || claims[101].isGranted() || claims[2].isGranted() {
 		t.Error("the claim after one that is gone was not the next")
 	}
@@ -59,7 +59,7 @@ func TestShareOfAnAccount(t *testing.T) {
 	b := &base.buffers.budget
 	hold := func(name string) (bytes int64) {
 		client := clientFor(t, base, Options{Account: name})
-		for ; b.claim(&account{share: client.memory}, 10) == nil; bytes += 10 {
+		for ; b.claim(&holding{share: client.memory}, 10) == nil; bytes += 10 {
 		}
 		return bytes
 	}
@@ -87,13 +87,13 @@ func TestBudgetModel(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		type user struct {
-			account account
-			held    int64
-			waits   *claim
+			memory holding
+			held   int64
+			waits  *claim
 		}
 		var users []*user
 		for range rapid.IntRange(1, 8).Draw(t, "calls") {
-			users = append(users, &user{account: account{share: shares[rapid.IntRange(0, 2).Draw(t, "share")]}})
+			users = append(users, &user{memory: holding{share: shares[rapid.IntRange(0, 2).Draw(t, "share")]}})
 		}
 		settle := func() {
 			var granted int64
@@ -102,7 +102,7 @@ func TestBudgetModel(t *testing.T) {
 					u.held += u.waits.bytes
 					u.waits = nil
 				}
-				granted += u.held - u.account.beyond
+				granted += u.held - u.memory.beyond
 			}
 			if granted+b.free != whole || b.free < 0 {
 				t.Fatalf("%d granted and %d free of %d", granted, b.free, whole)
@@ -123,11 +123,11 @@ func TestBudgetModel(t *testing.T) {
 				u.waits = nil
 			case u.waits != nil:
 			case u.held > 0 && rapid.Bool().Draw(t, "releases"):
-				b.release(&u.account, u.held)
+				b.release(&u.memory, u.held)
 				u.held = 0
 			default:
 				n := rapid.Int64Range(1, 150).Draw(t, "bytes")
-				if u.waits = b.claim(&u.account, n); u.waits == nil {
+				if u.waits = b.claim(&u.memory, n); u.waits == nil {
 					u.held += n
 				}
 			}
@@ -137,7 +137,7 @@ func TestBudgetModel(t *testing.T) {
 			left = false
 			for _, u := range users {
 				if u.held > 0 && u.waits == nil {
-					b.release(&u.account, u.held)
+					b.release(&u.memory, u.held)
 					u.held, left = 0, true
 				}
 			}

@@ -38,12 +38,12 @@ type decodeBounds struct {
 	most   int64 // bytes that any layer may have
 	ratio  bool  // whether each layer is also bound by what came
 	budget *budget
-	memory *account // what decoders' windows are charged to
+	memory *holding // what decoders' windows are charged to
 }
 
 // boundsFor gives the limits of a body of at most limit bytes. Its compressed form may be a little larger than that,
 // because data that cannot be compressed grows.
-func (c *Client) boundsFor(call *call, memory *account, limit int64) *decodeBounds {
+func (c *Client) boundsFor(call *call, memory *holding, limit int64) *decodeBounds {
 	slack := limit/16 + 64<<10
 	return &decodeBounds{call: call, most: min(limit, math.MaxInt64-slack) + slack, budget: &c.buffers.budget,
 		memory: memory}

@@ -56,7 +56,7 @@ type Response struct {
 
 	buffers *buffers
 	buffer  *buffer // Body's memory
-	memory  account // what is charged for this response
+	memory  holding // what is charged for this response
 	more    int64   // what Reserve has charged
 	stop    func()  // ends a Stream
 }
