@@ -152,7 +152,7 @@ func (l *connections) makeRoomLocked(client string, late bool) (ok bool, again t
 	var c *connection
 	switch {
 	case l.clients[client] >= max(1, l.most/shareOfClient):
-		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), own.first(), l.stalledLocked(client, 0))
+		c = cmp.Or(own.waiting(), l.known.below[client].waiting(), own.first(), l.stalledLocked(client, roundTrip))
 	case l.open < l.most:
 		return true, 0
 	case l.known.n > l.most/2:
