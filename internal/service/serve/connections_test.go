@@ -104,6 +104,7 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 		for i := range 14 {
 			ends.open(fmt.Sprint("alone ", i), fmt.Sprintf("192.0.2.%d:1", 10+i), request)
 		}
+		time.Sleep(2 * roundTrip) // the bubble's: the last one is let in, and what was closed for it is noted
 		ends.open("one more", "192.0.2.30:1", request)
 		ends.open("too many", "192.0.2.31:1", request)
 		want := []string{"1 of four", "2 of four", "3 of four", "first of two", "4 of four", "second of two",
