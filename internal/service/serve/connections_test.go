@@ -120,6 +120,45 @@ func TestWhichConnectionIsClosed(t *testing.T) {
 	})
 }
 
+// A client that has its share of connections, all of them being answered, gets room from an answer that it does not take,
+// but not from one that was only just sent.
+func TestShareOfAnswersUnderWay(t *testing.T) {
+	t.Parallel()
+	withOptions(t, Options{Connections: 8}, func(t *testing.T, s *Server, p *pipes) {
+		release := make(chan struct{})
+		s.pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			connectionOf(r.Context()).pause() // as all do that wait
+			if r.URL.Path == "/sent" {
+				_ = http.NewResponseController(w).Flush() // waits for the client
+			}
+			<-release
+		})
+		const client = "192.0.2.1:1"
+		sent := p.dialFrom(client) // the share of a client is two
+		defer sent.Close()
+		if _, err := io.WriteString(sent, "GET /sent HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		ends := &connectionEnds{p: p}
+		const request = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		ends.open("answered", client, request)
+		ends.open("too early", client, request)
+		if closed, _ := ends.read(); !slices.Equal(closed, []string{"too early"}) {
+			t.Errorf("closed: %q", closed)
+		}
+		time.Sleep(roundTrip) // the bubble's
+		ends.open("later", client, request)
+		close(release)
+		synctest.Wait()
+		if _, answered := ends.read(); !slices.Contains(answered, "answered") || !slices.Contains(answered, "later") {
+			t.Errorf("answered: %q", answered)
+		}
+		if _, err := sent.Read(make([]byte, 1)); err == nil {
+			t.Error("the connection whose answer is not taken is still open")
+		}
+	})
+}
+
 // connectionEnds opens connections, and notes which of them are answered and which are closed without an answer.
 type connectionEnds struct {
 	p *pipes
