@@ -18,7 +18,8 @@ import (
 // only by a kill, after which it counts the same URLs again. So a count that is not above the booked one adds nothing.
 
 // Bounds of a block, which is an eighth of the pages that are left: large blocks need few transactions, and near the
-// end small blocks leave little reserved by a crawl that does not need it.
+// end small blocks leave little reserved by a crawl that does not need it. A crawl has one block at most, however often
+// it asks: a run that begins asks for what the one before it may have left.
 const (
 	mostGranted  = 500
 	leastGranted = 10
@@ -125,7 +126,8 @@ func (g *grants) Grant(ctx context.Context, used int64) (total int64, err error)
 			p.granted, total = 0, math.MaxInt64
 			return p.save(tx)
 		}
-		p.granted += min(left, max(leastGranted, min(mostGranted, left/8)))
+		left += p.granted // for this crawl
+		p.granted = max(p.granted, min(left, max(leastGranted, min(mostGranted, left/8))))
 		total = p.counted + p.granted
 		return p.save(tx)
 	})
