@@ -21,6 +21,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/service/db"
 	"github.com/mapwright/mapwright/internal/test/testweb"
+	"github.com/mapwright/mapwright/internal/web/warc"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -512,5 +513,27 @@ func TestFewRemovalsAtOnce(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("it is not deleted")
 		}
+	}
+}
+
+// The temporary files of an archive do not count: a crawl that is paused for its plan would wait for their room for
+// ever, though they are gone.
+func TestSizeWithoutTemporaryFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w, err := warc.Open(warc.Options{Dir: filepath.Join(dir, "warc")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spool, err := w.Spool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = spool.Write(make([]byte, 1<<20))
+	if size := sizeOf(dir); err != nil || size != 0 {
+		t.Errorf("%d bytes, %v", size, err)
+	}
+	if err := errors.Join(spool.Close(), w.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -137,9 +137,13 @@ func (c *Cache) keep(one *cached) {
 	})
 }
 
-// Sweep closes the indexes that were not used for a time, so that the files of deleted crawls do not stay on the disk.
+// Sweep closes the indexes that were not used for a time, and those of crawls that were deleted, whose files would stay
+// on the disk.
 func (c *Cache) Sweep(now time.Time, unused time.Duration) {
-	c.drop(func(one *cached) bool { return now.Sub(one.used) > unused })
+	c.drop(func(one *cached) bool {
+		version, err := versionOf(one.dir)
+		return now.Sub(one.used) > unused || err != nil || version != one.version
+	})
 }
 
 // drop takes indexes off the list.

@@ -89,6 +89,15 @@ func TestCache(t *testing.T) {
 	if canKeep && len(c.all) == 0 {
 		t.Error("indexes that were just used are closed")
 	}
+	if canKeep {
+		gone, open := c.all[0].dir, len(c.all)
+		if err := os.Remove(filepath.Join(gone, "sitemap.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		if c.Sweep(time.Now(), time.Hour); len(c.all) != open-1 || c.all[0].dir == gone {
+			t.Errorf("the index of a crawl that was deleted is still open")
+		}
+	}
 	if c.Sweep(time.Now().Add(2*time.Hour), time.Hour); len(c.all) > 0 {
 		t.Errorf("%d indexes that nobody uses stay open", len(c.all))
 	}

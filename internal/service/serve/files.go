@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -22,7 +25,7 @@ import (
 )
 
 // Results of a crawl are files of its directory. They are replaced as a whole, so a file that is being sent stays as it
-// was when the answer began.
+// was when the answer began. See sentFiles for how long.
 
 // dir is the directory of the crawl that the path names.
 func (c *call) dir() (*service.Crawl, datadir.Dir, error) {
@@ -136,6 +139,8 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 		return refuse(service.ErrRateLimit, "too many files are being sent to this account at once")
 	}
 	defer sent()
+	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
+	defer c.sent.add(&sentFile{path: path, info: info, to: out})()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
@@ -145,7 +150,6 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 		// it have no origin.
 		h.Set("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'")
 	}
-	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
 	if kind != gzipKind && info.Size() >= gzipFrom {
 		h.Add("Vary", "Accept-Encoding")
 		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the
@@ -208,6 +212,7 @@ type slowWriter struct {
 	badRange bool         // http.ServeContent refused the range: nothing was sent
 	gzip     *gzip.Writer // nil if the answer is not compressed
 	began    bool         // something was written to gzip
+	isCut    atomic.Bool
 }
 
 // compress makes the writer compress what is written from now on. end must be called after the last write.
@@ -240,8 +245,82 @@ func (s *slowWriter) Write(p []byte) (int, error) {
 }
 
 func (s *slowWriter) send(p []byte) (int, error) {
+	if s.isCut.Load() {
+		return 0, errCut
+	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(fileTime)) // not supported by recorders of tests
 	return s.ResponseWriter.Write(p)
+}
+
+// cut ends the answer before its end. Another goroutine calls it, again until the answer has ended: one that goes on
+// sending at the same moment moves the deadline.
+func (s *slowWriter) cut() {
+	s.isCut.Store(true)
+	_ = s.control.SetWriteDeadline(time.Now())
+}
+
+var errCut = errors.New("the file is not sent any more")
+
+// sentFiles are the files that are being sent. A file that is deleted stays on the disk until the client has all of it,
+// where it counts for no account, and its client may be slow. So answers end when their crawl is deleted, or when their
+// file was replaced twice: a download may outlast the end of one recrawl.
+type sentFiles struct {
+	mu  sync.Mutex
+	all map[*sentFile]bool // guarded by mu
+}
+
+// sentFile is a file that is being sent.
+type sentFile struct {
+	path string
+	info os.FileInfo
+	next os.FileInfo // of the file that has replaced it; nil if none has. Used by sweep
+	to   *slowWriter
+}
+
+// add notes that a file is being sent, until remove is called.
+func (s *sentFiles) add(one *sentFile) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[*sentFile]bool{}
+	}
+	s.all[one] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.all, one)
+	}
+}
+
+// sweep ends the answers whose files are not kept any more. One goroutine calls it.
+func (s *sentFiles) sweep() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.all))
+	s.mu.Unlock()
+	all = slices.DeleteFunc(all, (*sentFile).isKept)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range all {
+		if s.all[one] { // its answer has not ended
+			one.to.cut()
+		}
+	}
+}
+
+// isKept says whether the file is there, or was replaced by the one that is there.
+func (f *sentFile) isKept() bool {
+	now, err := os.Stat(f.path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if f.next == nil {
+		if os.SameFile(f.info, now) {
+			return true
+		}
+		f.next = now
+	}
+	// The number of a file that was deleted may be given to another.
+	return os.SameFile(f.next, now) && f.next.ModTime().Equal(now.ModTime())
 }
 
 // getLog sends the last lines of the crawl's log.

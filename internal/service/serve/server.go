@@ -71,6 +71,7 @@ type Server struct {
 	metrics  http.Handler
 	document func() (openAPI, error) // makes the OpenAPI document at the first call
 	indexes  pageindex.Cache
+	sent     sentFiles
 	// has one for each answer that is being compressed
 	compressed chan struct{}
 
@@ -150,8 +151,8 @@ func LoginLink(address, token string) string {
 // Drain ends event streams, and makes /readyz answer 503.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// Run sends samples to event streams, keeps the figures of running crawls for their charts, and forgets what no request
-// has used for a while, until ctx ends.
+// Run sends samples to event streams, keeps the figures of running crawls for their charts, forgets what no request has
+// used for a while, and ends answers whose files are not kept, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -162,6 +163,7 @@ func (s *Server) Run(ctx context.Context) {
 			s.history.sample(now)
 			s.live.sweep(now)
 			s.indexes.Sweep(now, keepUnused)
+			s.sent.sweep()
 		case <-ctx.Done():
 			return
 		}

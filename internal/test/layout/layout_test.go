@@ -122,7 +122,7 @@ var allowedImports = map[string][]string{
 	"internal/web/sitemap":       {},
 	"internal/test/sitemaptest":  {},
 	"internal/service": {"internal/config", "internal/crawl", "internal/datadir",
-		"internal/crawl/monitor", "internal/results/report", "internal/disk", "internal/page", "internal/results/problems", "internal/service/db", "internal/slot", "internal/web/fetch",
+		"internal/crawl/monitor", "internal/results/report", "internal/disk", "internal/page", "internal/results/problems", "internal/service/db", "internal/slot", "internal/web/fetch", "internal/web/warc",
 		"frontier/weburl", "state", "internal/results", "internal/results/pageindex"},
 	"internal/service/db":               {"internal/disk"},
 	"internal/slot":                     {},

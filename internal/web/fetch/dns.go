@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A dnsCache remembers the addresses of names. Callers that wait for the same name share one lookup. A lookup continues
-// when its callers are cancelled.
+// A dnsCache remembers the addresses of names. Callers that wait for the same name share one lookup. It ends when none of
+// them waits any more: there are never more lookups than callers, for which there are sockets.
 type dnsCache struct {
 	resolver Resolver
 	sockets  *sockets
@@ -26,10 +26,11 @@ type dnsCache struct {
 	recent  *list.List               // guarded by mu; the least recently used last
 }
 
-// A dnsEntry is a name's answer. Its fields but host are written before done is
-// closed and never after.
+// A dnsEntry is a name's answer, which is written before done is closed and never after.
 type dnsEntry struct {
 	host    string
+	cancel  context.CancelFunc
+	waiting int // guarded by dnsCache.mu; callers
 	done    chan struct{}
 	addrs   []netip.Addr
 	err     error
@@ -58,6 +59,7 @@ func (c *dnsCache) close() {
 // DNS are *net.DNSError.
 func (c *dnsCache) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	e := c.entry(host)
+	defer c.leave(e)
 	select {
 	case <-e.done:
 		return e.addrs, e.err
@@ -66,7 +68,8 @@ func (c *dnsCache) lookup(ctx context.Context, host string) ([]netip.Addr, error
 	}
 }
 
-// entry returns the entry of a name. It starts a lookup if there is no entry that still counts.
+// entry returns the entry of a name, for which one more caller waits. It starts a lookup if there is no entry that still
+// counts.
 func (c *dnsCache) entry(host string) *dnsEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,6 +77,7 @@ func (c *dnsCache) entry(host string) *dnsEntry {
 		e := el.Value.(*dnsEntry)
 		if !e.stale() {
 			c.recent.MoveToFront(el)
+			e.waiting++
 			return e
 		}
 		c.removeLocked(el)
@@ -81,10 +85,24 @@ func (c *dnsCache) entry(host string) *dnsEntry {
 	for c.recent.Len() >= dnsSize {
 		c.removeLocked(c.recent.Back())
 	}
-	e := &dnsEntry{host: host, done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(c.ctx, dnsTimeout)
+	e := &dnsEntry{host: host, cancel: cancel, waiting: 1, done: make(chan struct{})}
 	c.entries[host] = c.recent.PushFront(e)
-	c.wg.Go(func() { c.resolve(e) })
+	c.wg.Go(func() { c.resolve(ctx, e) })
 	return e
+}
+
+// leave notes that a caller of entry does not wait any more.
+func (c *dnsCache) leave(e *dnsEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.waiting--; e.waiting > 0 || e.finished() {
+		return
+	}
+	e.cancel()
+	if el := c.entries[e.host]; el != nil && el.Value == e {
+		c.removeLocked(el)
+	}
 }
 
 func (e *dnsEntry) stale() bool { return e.finished() && !time.Now().Before(e.expires) }
@@ -114,9 +132,8 @@ func (e *dnsEntry) finished() bool {
 	}
 }
 
-func (c *dnsCache) resolve(e *dnsEntry) {
-	ctx, cancel := context.WithTimeout(c.ctx, dnsTimeout)
-	defer cancel()
+func (c *dnsCache) resolve(ctx context.Context, e *dnsEntry) {
+	defer e.cancel()
 	addrs, err := c.ask(ctx, e.host)
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: e.host, IsNotFound: true}

@@ -33,10 +33,13 @@ func TestDNSSingleFlight(t *testing.T) {
 		// Who gives up does not take the others' answer with him.
 		impatient, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := c.lookup(impatient, "a.example"); err != context.DeadlineExceeded {
-			t.Errorf("impatient: %v", err)
-		}
 		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := c.lookup(impatient, "a.example"); err != context.DeadlineExceeded {
+				t.Errorf("impatient: %v", err)
+			}
+		})
+		time.Sleep(50 * time.Millisecond)
 		for range 50 {
 			wg.Go(func() {
 				if addrs, err := c.lookup(t.Context(), "a.example"); err != nil || len(addrs) != 1 {
@@ -47,6 +50,42 @@ func TestDNSSingleFlight(t *testing.T) {
 		wg.Wait()
 		if asked.Load() != 1 {
 			t.Errorf("asked %d times, want once", asked.Load())
+		}
+	})
+}
+
+// Callers that give up leave no lookups behind, which would hold sockets: a client that asks for silent names has one
+// lookup at a time. The next caller asks anew.
+func TestDNSAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked, underway, ended atomic.Int64
+		answer := make(chan struct{})
+		c := newTestCache(t, Options{Resolver: fakeResolver(func(ctx context.Context, _ string) ([]netip.Addr, error) {
+			asked.Add(1)
+			underway.Add(1)
+			defer underway.Add(-1)
+			select {
+			case <-ctx.Done():
+				ended.Add(1)
+				return nil, ctx.Err()
+			case <-answer:
+				return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
+			}
+		})})
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := c.lookup(ctx, fmt.Sprintf("%d.example", i%10))
+			if synctest.Wait(); err != context.DeadlineExceeded || underway.Load() != 0 || len(c.entries) > 0 {
+				t.Fatalf("%v, %d lookups go on, %d are remembered", err, underway.Load(), len(c.entries))
+			}
+		}
+		close(answer)
+		if addrs, err := c.lookup(t.Context(), "0.example"); err != nil || len(addrs) != 1 {
+			t.Errorf("%v, %v", addrs, err)
+		}
+		if asked.Load() != 21 || ended.Load() != 20 || c.recent.Len() != 1 {
+			t.Errorf("asked %d times, %d given up, %d remembered", asked.Load(), ended.Load(), c.recent.Len())
 		}
 	})
 }

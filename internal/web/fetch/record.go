@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,11 +25,14 @@ type Archive interface {
 	Spool() (Spool, error)
 }
 
-// A Spool is a temporary file.
+// A Spool is a temporary file. Write returns ErrNoRoom after the bytes for which there is room.
 type Spool interface {
 	io.ReadWriteSeeker
 	io.Closer
 }
+
+// ErrNoRoom means that an Archive keeps no more of a body. What it has of it is archived.
+var ErrNoRoom = errors.New("the archive keeps no more of the body")
 
 // An Exchange is a request and its answer, as they were sent.
 type Exchange struct {
@@ -54,8 +58,8 @@ type Exchange struct {
 	Earlier string // Request.Archived
 }
 
-// maxSpooled is how much of the body of a Stream is archived.
-const maxSpooled = 1 << 30
+// maxSpooled is how much of the body of a Stream is archived: more than a sitemap may have.
+const maxSpooled = 64 << 20
 
 // A recorder collects the Exchange of one call. A call has none if the Client has no Archive.
 type recorder struct {
@@ -157,7 +161,11 @@ func (k *recorder) add(p []byte, err error) {
 		return
 	}
 	if k.spool != nil {
-		_, k.failed = k.spool.Write(p)
+		n, err := k.spool.Write(p)
+		if err == ErrNoRoom {
+			p, err, k.limit, k.x.Truncated = p[:n], nil, k.x.Length+int64(n), "length"
+		}
+		k.failed = err
 	} else if k.failed = k.client.buffers.grow(k.call, k.buffer, len(p), int(k.limit)); k.failed == nil {
 		k.buffer.b = append(k.buffer.b, p...)
 	}

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -18,9 +19,10 @@ import (
 
 // A memoryArchive keeps exchanges with their bodies.
 type memoryArchive struct {
-	dir string
-	mu  sync.Mutex
-	all []kept // guarded by mu
+	dir  string
+	room int // of a Spool; zero means as much as comes
+	mu   sync.Mutex
+	all  []kept // guarded by mu
 }
 
 type kept struct {
@@ -40,13 +42,27 @@ func (a *memoryArchive) Keep(x *Exchange) string {
 	return "kept after " + x.Earlier
 }
 
-type tempSpool struct{ *os.File }
+type tempSpool struct {
+	*os.File
+	room int
+}
+
+func (s tempSpool) Write(p []byte) (int, error) {
+	if s.room > 0 {
+		at, err := s.Seek(0, io.SeekCurrent)
+		if room := s.room - int(at); room < len(p) {
+			n, failed := s.File.Write(p[:room])
+			return n, cmp.Or(err, failed, ErrNoRoom)
+		}
+	}
+	return s.File.Write(p)
+}
 
 func (s tempSpool) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
 
 func (a *memoryArchive) Spool() (Spool, error) {
 	f, err := os.CreateTemp(a.dir, "spool")
-	return tempSpool{f}, err
+	return tempSpool{f, a.room}, err
 }
 
 func (a *memoryArchive) last(t *testing.T) *kept {
@@ -191,6 +207,25 @@ func TestArchiveStoppedStream(t *testing.T) {
 	}
 	res.Close()
 	if x := a.last(t); x.Truncated != "unspecified" || len(x.body) == 0 || len(x.body) > len(body)/2 {
+		t.Errorf("truncated %q, %d bytes", x.Truncated, len(x.body))
+	}
+}
+
+// TestArchiveWithoutRoom reads a stream of which the archive keeps only a part: the caller has all of it.
+func TestArchiveWithoutRoom(t *testing.T) {
+	a := &memoryArchive{dir: t.TempDir(), room: 99_999}
+	c := newClient(t, Options{Archive: a})
+	body := slices.Repeat([]byte("0123456789"), 100<<10)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	res, err := c.Do(t.Context(), Request{URL: mustURL(t, s.URL), Mode: Stream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, res.Reader); err != nil || n != int64(len(body)) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	res.Close()
+	if x := a.last(t); x.Truncated != "length" || x.body != string(body[:a.room]) {
 		t.Errorf("truncated %q, %d bytes", x.Truncated, len(x.body))
 	}
 }

@@ -71,13 +71,13 @@ func (s *systemResolver) answers() bool {
 // A socketLog is what became of the sockets of one lookup.
 type socketLog struct {
 	heard  atomic.Bool
-	failed atomic.Pointer[error] // the first failure that is not a time-out
+	failed atomic.Pointer[error] // the first failure but a time-out
 }
 
 type socketLogKey struct{}
 
 func (l *socketLog) fail(err error) {
-	if l != nil && !isTimeout(err) {
+	if !isTimeout(err) && !errors.Is(err, net.ErrClosed) {
 		l.failed.CompareAndSwap(nil, &err)
 	}
 }
@@ -86,26 +86,39 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 func watchedDial(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		sockets, _ := ctx.Value(socketLogKey{}).(*socketLog)
+		sockets, ok := ctx.Value(socketLogKey{}).(*socketLog)
+		if !ok { // a lookup that was given up has no values
+			sockets = &socketLog{}
+		}
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			sockets.fail(err)
 			return nil, err
 		}
-		if sockets == nil {
-			return conn, nil
-		}
+		// Go's resolver waits for an answer after its caller has gone.
+		stop := context.AfterFunc(ctx, func() {
+			if ctx.Err() == context.Canceled { // time-outs are those of the socket
+				_ = conn.Close()
+			}
+		})
+		watched := watchedConn{conn, sockets, stop}
 		// Go's resolver tells datagrams from streams by this interface.
 		if packets, ok := conn.(net.PacketConn); ok {
-			return &watchedPackets{watchedConn{conn, sockets}, packets}, nil
+			return &watchedPackets{watched, packets}, nil
 		}
-		return &watchedConn{conn, sockets}, nil
+		return &watched, nil
 	}
 }
 
 type watchedConn struct {
 	net.Conn
 	sockets *socketLog
+	stop    func() bool // the watch of the context
+}
+
+func (c *watchedConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {

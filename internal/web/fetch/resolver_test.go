@@ -125,3 +125,23 @@ func TestSystemResolver(t *testing.T) {
 		})
 	}
 }
+
+// A lookup that is given up closes its sockets at once: others have counted on them.
+func TestSystemResolverGivenUp(t *testing.T) {
+	_, _ = newTestResolver(t, nil, nil, syscall.ECONNREFUSED).LookupNetIP(t.Context(), "ip", "a.example.")
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		s := newTestResolver(t, &wg, func(dnsmessage.Question) *dnsmessage.RCode { return nil }, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.AfterFunc(time.Millisecond, cancel)
+		began := time.Now()
+		if _, err := s.LookupNetIP(ctx, "ip", "a.example."); err == nil {
+			t.Error("no error")
+		}
+		wg.Wait() // for the server's ends of the sockets
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("its sockets were closed after %s", took)
+		}
+	})
+}

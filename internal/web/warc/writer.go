@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -39,18 +40,29 @@ const (
 
 	// smallBody is the largest body whose record is compressed in memory, while other goroutines write.
 	smallBody = 1 << 20
+
+	// mostSpooled is how many bytes the temporary files of a Writer have together: two of the largest sitemaps, or very
+	// many of others. They do not count as disk of a crawl.
+	mostSpooled = 128 << 20
 )
+
+// IsSpool reports whether a file of this name is a temporary one of this package.
+func IsSpool(name string) bool {
+	matches, _ := filepath.Match(spoolName, name)
+	return matches
+}
 
 // IsName reports whether a file of this name is one that this package writes.
 func IsName(name string) bool {
-	spool, _ := filepath.Match(spoolName, name)
-	return spool || strings.HasPrefix(name, prefix) && strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffix)
+	return IsSpool(name) || strings.HasPrefix(name, prefix) && strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffix)
 }
 
 // A Writer writes the archive of one crawl. It is safe for use by any number of goroutines.
 type Writer struct {
 	o    Options
 	zips sync.Pool // of *gzip.Writer
+
+	spooled atomic.Int64 // bytes that temporary files have or are about to get
 
 	mu     sync.Mutex
 	file   *os.File // guarded by mu; nil if none is open
@@ -315,7 +327,8 @@ func (w *Writer) Close() error {
 // A spool is a temporary file of a Writer.
 type spool struct {
 	*os.File
-	w *Writer
+	w    *Writer
+	size int64
 }
 
 // Spool implements fetch.Archive.
@@ -329,11 +342,16 @@ func (w *Writer) Spool() (fetch.Spool, error) {
 		w.fail(err)
 		return nil, err
 	}
-	return &spool{f, w}, nil
+	return &spool{File: f, w: w}, nil
 }
 
-// Write implements io.Writer.
+// Write implements fetch.Spool.
 func (s *spool) Write(p []byte) (int, error) {
+	if s.w.spooled.Add(int64(len(p))) > mostSpooled {
+		s.w.spooled.Add(-int64(len(p)))
+		return 0, fetch.ErrNoRoom
+	}
+	s.size += int64(len(p))
 	n, err := s.File.Write(p)
 	if err != nil {
 		s.w.fail(err)
@@ -342,4 +360,8 @@ func (s *spool) Write(p []byte) (int, error) {
 }
 
 // Close removes the file.
-func (s *spool) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
+func (s *spool) Close() error {
+	err := errors.Join(s.File.Close(), os.Remove(s.Name()))
+	s.w.spooled.Add(-s.size)
+	return err
+}

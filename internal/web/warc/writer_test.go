@@ -219,3 +219,41 @@ func TestFailure(t *testing.T) {
 		t.Errorf("Spool: %v, Err: %v", err, w.Err())
 	}
 }
+
+// The temporary files of a Writer have a bound together, and leave room when they are closed.
+func TestSpooledTogether(t *testing.T) {
+	dir := t.TempDir()
+	w := open(t, Options{Dir: dir})
+	defer w.Close()
+	piece := make([]byte, mostSpooled/8)
+	var spools []fetch.Spool
+	for i := range 4 {
+		s, err := w.Spool()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spools = append(spools, s)
+		for range 2 {
+			if n, err := s.Write(piece); n != len(piece) || err != nil {
+				t.Fatalf("file %d: %d bytes, %v", i, n, err)
+			}
+		}
+	}
+	if n, err := spools[2].Write([]byte{1}); n != 0 || err != fetch.ErrNoRoom {
+		t.Errorf("one byte more: %d, %v", n, err)
+	}
+	if err := spools[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if n, err := spools[1].Write(piece); n != len(piece) || err != nil {
+		t.Errorf("after one was closed: %d bytes, %v", n, err)
+	}
+	for _, s := range spools[1:] {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || w.Err() != nil || w.spooled.Load() != 0 {
+		t.Errorf("%d files and %d bytes are left, %v, %v", len(left), w.spooled.Load(), err, w.Err())
+	}
+}
