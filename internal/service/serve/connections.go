@@ -23,6 +23,8 @@ const (
 	roundTrip     = 300 * time.Millisecond // for a client to take its next step
 	mostStrange   = 20                     // requests in a row without a valid key; then the connection is closed
 	firstSteps    = 5                      // turns that a first answer needs, also with TLS and a body
+	crowd         = 100                    // requests that wait for turns; then those with long heads are not read
+	longHead      = 6 << 10                // bytes, with those of a TLS handshake
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -32,7 +34,9 @@ const (
 // from when something has arrived until it reads or writes again, or until its request has shown a valid key, which the
 // limits of accounts bound. Meanwhile crawls leave half of the processors. Nothing that may wait is done in a turn.
 // Until its first answer, a connection waits for one round: the turns that follow the first come before those of
-// others. Its deadlines do not run while it waits for a turn.
+// others. Its deadlines do not run while it waits for a turn. How long a turn takes depends on the head of the request,
+// in which thousands of headers fit: while many wait, a connection that sends a long one without having shown a key is
+// closed.
 //
 // A connection is closable while it waits for its client, or for a turn. If there is no room for a new connection,
 // clients share what there is: of the client that has the most, the closable connection is closed that has waited
@@ -231,6 +235,7 @@ type connection struct {
 	turn     *turn     // nil if it has none and waits for none
 	steps    int       // turns that it asked for before its first answer; then firstSteps
 	handled  bool      // a request is, from when its head has arrived
+	head     int       // bytes that were read for the next request
 	removed  bool
 
 	readBy, writeBy time.Time // deadlines; zero means none
@@ -304,7 +309,7 @@ func (c *connection) handle() bool {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.handled = true
+	c.handled, c.head = true, 0
 	if c.known.Swap(false) {
 		return c.goOnLocked()
 	}
@@ -465,7 +470,13 @@ func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if n > 0 && !c.handled && !c.resumeLocked() {
+	if n == 0 || c.handled {
+		return n, err
+	}
+	if c.head += n; c.head > longHead && !c.known.Load() && c.of.turns.isCrowded() {
+		c.of.closeLocked(c)
+	}
+	if !c.resumeLocked() {
 		return 0, net.ErrClosed
 	}
 	return n, err

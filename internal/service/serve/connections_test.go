@@ -159,6 +159,36 @@ func TestShareOfAnswersUnderWay(t *testing.T) {
 	})
 }
 
+// While many requests wait, those with long heads and without a key are not read: they take longer than others.
+func TestLongHeadsInACrowd(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string {
+		return "GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X: y\r\n", n/6) + "\r\n"
+	}
+	withOptions(t, Options{Connections: 1000}, func(t *testing.T, s *Server, p *pipes) {
+		s.pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }) // in the turn
+		ends := &connectionEnds{p: p}
+		for i := range 2 * crowd {
+			ends.open(fmt.Sprint("one of many ", i), fmt.Sprintf("198.51.100.%d:1", i), slowPage)
+			if i == turnsAtOnce() { // they wait for turns, and the others come meanwhile
+				ends.open("long", "192.0.2.1:1", long(2*longHead))
+				ends.open("short", "192.0.2.2:1", long(longHead/2))
+			}
+		}
+		time.Sleep(2 * crowd * time.Second) // the bubble's
+		if closed, _ := ends.read(); !slices.Equal(closed, []string{"long"}) {
+			t.Errorf("closed: %q", closed)
+		}
+		ends.open("later", "192.0.2.3:1", long(3*longHead))
+		ends.open("later again", "192.0.2.1:1", strings.Repeat(long(longHead/2), 5))
+		closed, answered := ends.read()
+		if len(closed) > 1 || !slices.Contains(answered, "short") || !slices.Contains(answered, "later") ||
+			!slices.Contains(answered, "later again") {
+			t.Errorf("closed: %q, answered: %q", closed, answered)
+		}
+	})
+}
+
 // connectionEnds opens connections, and notes which of them are answered and which are closed without an answer.
 type connectionEnds struct {
 	p *pipes

@@ -101,6 +101,13 @@ func (o *turn) hurry() {
 	}
 }
 
+// isCrowded says whether many requests wait.
+func (t *turns) isCrowded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.waiting >= crowd
+}
+
 // giveLocked gives the turns that are free.
 func (t *turns) giveLocked() {
 	most := t.most
