@@ -74,7 +74,8 @@ func openArchive(o *Options, s *config.Settings, starts []datadir.Start) (*warc.
 	if err != nil {
 		return nil, err
 	}
-	return warc.Open(warc.Options{Dir: o.Dir.Archive(), Machine: machine, Software: "Mapwright/" + o.Version,
+	return warc.Open(warc.Options{Dir: o.Dir.Archive(), Space: o.outputRoom().Space, Machine: machine,
+		Software: "Mapwright/" + o.Version,
 		Info: []string{"isPartOf", starts[0].URL.String(), "http-header-user-agent", s.UserAgent, "robots", robots,
 			"mapwright-profile", string(s.Profile), "mapwright-settings", string(settings)}})
 }

@@ -516,8 +516,8 @@ func TestFewRemovalsAtOnce(t *testing.T) {
 	}
 }
 
-// The temporary files of an archive do not count: a crawl that is paused for its plan would wait for their room for
-// ever, though they are gone.
+// The temporary files of an archive do not count, and no kill leaves them behind: a crawl that is paused for its plan
+// would wait for their room for ever, though they are gone.
 func TestSizeWithoutTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

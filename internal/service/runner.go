@@ -28,7 +28,6 @@ import (
 	"github.com/mapwright/mapwright/internal/results"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/web/warc"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -802,11 +801,10 @@ func (r *runner) measure() {
 	r.sizeAt = began.Add(max(measureEvery, measureShare*time.Since(began)))
 }
 
-// sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted, nor are the temporary
-// files of an archive, which vanish soon: a crawl would wait for room that it does not need.
+// sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted.
 func sizeOf(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || warc.IsSpool(e.Name()) {
+		if err != nil {
 			return nil
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {

@@ -178,7 +178,7 @@ func BenchmarkToUTF8(b *testing.B) {
 			body := []byte(page.body)
 			k := &call{parent: context.Background()}
 			for b.Loop() {
-				out := Response{buffers: c.buffers, memory: holding{share: c.memory}}
+				out := Response{buffers: c.buffers, memory: holding{share: c.account}}
 				out.buffer = c.buffers.get(&out.memory)
 				out.buffer.b = append(out.buffer.b, body...)
 				if _, _, err := c.toUTF8(k, &out, page.contentType); err != nil {

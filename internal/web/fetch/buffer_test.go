@@ -59,7 +59,7 @@ func TestShareOfAnAccount(t *testing.T) {
 	b := &base.buffers.budget
 	hold := func(name string) (bytes int64) {
 		client := clientFor(t, base, Options{Account: name})
-		for ; b.claim(&holding{share: client.memory}, 10) == nil; bytes += 10 {
+		for ; b.claim(&holding{share: client.account}, 10) == nil; bytes += 10 {
 		}
 		return bytes
 	}

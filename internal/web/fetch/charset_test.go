@@ -100,7 +100,7 @@ func FuzzCharset(f *testing.F) {
 		if len(body) > 1<<16 {
 			return
 		}
-		out := Response{buffers: c.buffers, memory: holding{share: c.memory}}
+		out := Response{buffers: c.buffers, memory: holding{share: c.account}}
 		out.buffer = c.buffers.get(&out.memory)
 		out.buffer.b = append(out.buffer.b, body...)
 		defer out.Close()

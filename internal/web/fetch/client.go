@@ -30,7 +30,7 @@ type Client struct {
 	private *modeHeaders // for the origins of Options.PrivateTo; nil if there are no private headers
 	route   *route
 	dialer  *dialer
-	memory  *share
+	account *share
 	*shared
 }
 
@@ -82,7 +82,7 @@ func (s *shared) newClient(o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("fetch options: %w", err)
 	}
-	c := &Client{opts: o, shared: s, memory: s.buffers.budget.shareOf(o.Account)}
+	c := &Client{opts: o, shared: s, account: s.buffers.budget.shareOf(o.Account)}
 	var err error
 	if c.public, err = newModeHeaders(o, o.Header); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *shared) newClient(o Options) (*Client, error) {
 		}
 		c.private = &private
 	}
-	c.dialer = newDialer(o, s.network)
+	c.dialer = newDialer(o, s.network, c.account)
 	c.route = newRoute(o, c.dialer, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,9 +102,10 @@ func (s *shared) newClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-func newDialer(o Options, n *network) *dialer {
+func newDialer(o Options, n *network, account *share) *dialer {
 	d := &dialer{
 		network:      n,
+		account:      account,
 		dns:          newDNSCache(o, n.sockets),
 		resolve:      o.Resolve,
 		allowPrivate: o.AllowPrivate,
@@ -183,7 +184,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
-	out.memory.share = c.memory
+	out.memory.share = c.account
 	out.Reused = call.reused.Load()
 	if call.record != nil {
 		call.record.begin(&r, res, out)

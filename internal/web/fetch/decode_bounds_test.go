@@ -132,7 +132,7 @@ func encodings() []string {
 
 // decodeAll decodes until the end and returns how much came out.
 func decodeAll(c *Client, k *call, encoding string, most int64, in io.Reader) (int64, error) {
-	memory := holding{share: c.memory}
+	memory := holding{share: c.account}
 	bounds := c.boundsFor(k, &memory, most)
 	bounds.most = most
 	opens, err := openFuncs([]string{encoding})

@@ -28,6 +28,7 @@ type network struct {
 type dialer struct {
 	*network
 
+	account      *share
 	dns          *dnsCache
 	resolve      []Resolve
 	allowPrivate bool
@@ -198,6 +199,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 // A target is what to dial for a host and port.
 type target struct {
 	*network
+	account *share
 	dialer  tcpDialer
 	addrs   []netip.Addr // in the order in which they are tried
 	port    uint16
@@ -217,7 +219,8 @@ func (t *target) first() netip.Addr {
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{network: d.network, dialer: d.guarded, port: port, isProxy: addr == d.proxy, isGuarded: true}
+	t := target{network: d.network, account: d.account, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
+		isGuarded: true}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || t.isProxy {
 		t.dialer, t.isGuarded = d.open, false
 	}
@@ -252,6 +255,7 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 	}
 	t.conns.Add(1)
 	counted := &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}
+	counted.frames.account = t.account
 	if !t.isProxy {
 		counted.addr = addr
 	}

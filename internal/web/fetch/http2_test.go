@@ -13,8 +13,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
@@ -341,7 +344,7 @@ func TestHTTP2Floods(t *testing.T) {
 	} {
 		for _, idle := range []bool{true, false} {
 			if name == "unknown" && !idle {
-				continue // the time of the request bounds these
+				continue // these are read slowly, see TestHTTP2Astray
 			}
 			t.Run(fmt.Sprintf("%s, idle %t", name, idle), func(t *testing.T) {
 				frames := make(chan int, 1)
@@ -399,5 +402,69 @@ func TestHTTP2KeepsItsConnection(t *testing.T) {
 	}
 	if n := c.Stats().Dials; n != 1 {
 		t.Errorf("%d connections were made", n)
+	}
+	if n := c.account.astray.bytes; n > headOfCall {
+		t.Errorf("%d bytes of answers count as read for nothing", n)
+	}
+}
+
+// endlessConn is a connection over which a server sends without end.
+type endlessConn struct {
+	net.Conn
+	sent atomic.Int64
+}
+
+func (e *endlessConn) Read(p []byte) (int, error) {
+	e.sent.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func (e *endlessConn) Close() error { return nil }
+
+// What servers send while requests are under way, but to none of them, is read slowly, over all connections of an
+// account; bodies are not.
+func TestHTTP2Astray(t *testing.T) {
+	const seconds, conns, piece = 20, 50, 16 << 10
+	most := int64(mostAstray + seconds*astrayPerCPU*int64(runtime.GOMAXPROCS(0)) + conns*(mostHeads+2*piece))
+	for name, c := range map[string]struct {
+		reaches int64 // of 100 bytes
+		isFast  bool
+	}{"frames for nothing": {0, false}, "bodies": {97, true}, "small frames": {60, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				account, ended := &share{}, make(chan struct{})
+				server := &endlessConn{}
+				var wg sync.WaitGroup
+				for range conns {
+					conn := &countedConn{Conn: server, sockets: &sockets{free: semaphore.NewWeighted(1)},
+						open: new(atomic.Int64)}
+					conn.frames.account = account
+					conn.frames.begin()
+					k := &call{frames: &conn.frames}
+					wg.Go(func() {
+						p := make([]byte, piece)
+						for server.sent.Load() <= 2*most {
+							select {
+							case <-ended:
+								return
+							default:
+							}
+							n, err := conn.Read(p)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							k.reached(n * int(c.reaches) / 100)
+						}
+					})
+				}
+				time.Sleep(seconds * time.Second) // the bubble's
+				close(ended)
+				wg.Wait()
+				if sent := server.sent.Load(); c.isFast != (sent > most) {
+					t.Errorf("%d bytes were read in %d s, want fast %t", sent, seconds, c.isFast)
+				}
+			})
+		})
 	}
 }

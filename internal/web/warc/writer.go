@@ -17,12 +17,16 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Options say where the files are and what their first records say.
 type Options struct {
 	Dir string
+	// Space is what must stay free: nothing is written to temporary files if it would not. Without Space.Free, that is
+	// not looked at.
+	Space disk.Space
 	// MaxSize is the size that a file reaches before another one is begun. Zero means 1 GB.
 	MaxSize int64
 	// Machine is part of the names of files. Empty means the name of this machine.
@@ -42,19 +46,16 @@ const (
 	smallBody = 1 << 20
 
 	// mostSpooled is how many bytes the temporary files of a Writer have together: two of the largest sitemaps, or very
-	// many of others. They do not count as disk of a crawl.
+	// many of others.
 	mostSpooled = 128 << 20
-)
 
-// IsSpool reports whether a file of this name is a temporary one of this package.
-func IsSpool(name string) bool {
-	matches, _ := filepath.Match(spoolName, name)
-	return matches
-}
+	lookEvery = 8 << 20 // bytes of temporary files between two looks at the disk
+)
 
 // IsName reports whether a file of this name is one that this package writes.
 func IsName(name string) bool {
-	return IsSpool(name) || strings.HasPrefix(name, prefix) && strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffix)
+	spool, _ := filepath.Match(spoolName, name)
+	return spool || strings.HasPrefix(name, prefix) && strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffix)
 }
 
 // A Writer writes the archive of one crawl. It is safe for use by any number of goroutines.
@@ -63,6 +64,8 @@ type Writer struct {
 	zips sync.Pool // of *gzip.Writer
 
 	spooled atomic.Int64 // bytes that temporary files have or are about to get
+	offered atomic.Int64 // bytes that were to be written to them, in all
+	isFull  atomic.Bool  // at the last look, too little was free for them
 
 	mu     sync.Mutex
 	file   *os.File // guarded by mu; nil if none is open
@@ -324,11 +327,13 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// A spool is a temporary file of a Writer.
+// A spool is a temporary file of a Writer. It has no name where the system allows that: then no kill leaves it behind, and
+// it does not count as a file of the crawl.
 type spool struct {
 	*os.File
-	w    *Writer
-	size int64
+	w       *Writer
+	size    int64
+	isNamed bool
 }
 
 // Spool implements fetch.Archive.
@@ -342,12 +347,12 @@ func (w *Writer) Spool() (fetch.Spool, error) {
 		w.fail(err)
 		return nil, err
 	}
-	return &spool{File: f, w: w}, nil
+	return &spool{File: f, w: w, isNamed: os.Remove(f.Name()) != nil}, nil
 }
 
 // Write implements fetch.Spool.
 func (s *spool) Write(p []byte) (int, error) {
-	if s.w.spooled.Add(int64(len(p))) > mostSpooled {
+	if s.w.spooled.Add(int64(len(p))) > mostSpooled || !s.w.hasSpace(int64(len(p))) {
 		s.w.spooled.Add(-int64(len(p)))
 		return 0, fetch.ErrNoRoom
 	}
@@ -359,9 +364,24 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// hasSpace says whether the disk has space for so many bytes of temporary files.
+func (w *Writer) hasSpace(n int64) bool {
+	if w.o.Space.Free == nil {
+		return true
+	}
+	if all := w.offered.Add(n); w.isFull.Load() || all == n || all/lookEvery > (all-n)/lookEvery {
+		lack, err := w.o.Space.Lack(w.o.Dir, lookEvery)
+		w.isFull.Store(err == nil && lack > 0)
+	}
+	return !w.isFull.Load()
+}
+
 // Close removes the file.
 func (s *spool) Close() error {
-	err := errors.Join(s.File.Close(), os.Remove(s.Name()))
+	err := s.File.Close()
+	if s.isNamed {
+		err = errors.Join(err, os.Remove(s.Name()))
+	}
 	s.w.spooled.Add(-s.size)
 	return err
 }

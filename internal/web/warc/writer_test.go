@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/test/warctest"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -255,5 +257,38 @@ func TestSpooledTogether(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); len(left) > 0 || w.Err() != nil || w.spooled.Load() != 0 {
 		t.Errorf("%d files and %d bytes are left, %v, %v", len(left), w.spooled.Load(), err, w.Err())
+	}
+}
+
+// Nothing is written to temporary files while too little of the disk is free, and again when there is enough.
+func TestSpoolsLeaveSpace(t *testing.T) {
+	const least = 100 << 20
+	var free atomic.Int64
+	free.Store(least + 2*lookEvery)
+	w := open(t, Options{Dir: t.TempDir(), Space: disk.Space{Min: least, Free: func(string) (int64, error) {
+		return free.Load(), nil
+	}}})
+	defer w.Close()
+	s, err := w.Spool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	piece := make([]byte, 1<<20)
+	written := 0
+	for ; err == nil && written < mostSpooled; written += len(piece) {
+		if _, err = s.Write(piece); err == nil {
+			free.Add(-int64(len(piece)))
+		}
+	}
+	if err != fetch.ErrNoRoom || free.Load() < least {
+		t.Errorf("%d bytes are left, %v", free.Load(), err)
+	}
+	if _, err := s.Write(piece[:1]); err != fetch.ErrNoRoom {
+		t.Errorf("one byte more: %v", err)
+	}
+	free.Store(least + 2*lookEvery)
+	if _, err := s.Write(piece[:1]); err != nil {
+		t.Errorf("with space again: %v", err)
 	}
 }
