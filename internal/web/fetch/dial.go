@@ -271,6 +271,10 @@ type countedConn struct {
 	onClose func() // called once; may be nil
 	closed  atomic.Bool
 	frames  frames
+
+	// Used by the goroutine that reads: the time that it has taken for what it read last, and since when.
+	taken time.Duration
+	since time.Time
 }
 
 // NetConn is the connection below.

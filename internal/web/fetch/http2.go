@@ -17,10 +17,14 @@ const (
 	spareOfByte = 64       // what a byte earns that is read while a request is under way
 	costOfWrite = 64 << 10 // what a write costs
 
-	headOfCall   = 16 << 10 // what is read for a request beside its body
-	mostHeads    = 64 << 10 // of them that can be kept
-	mostAstray   = 8 << 20  // what an account may read at once for no request
-	astrayPerCPU = 2 << 20  // and what of it comes back in a second, for each processor
+	headOfCall = 4 << 10  // what is read for a request beside its body
+	mostHeads  = 16 << 10 // of them that can be kept
+
+	// What is read and reaches no request may take a tenth of the processors' time for each account, and more at once if
+	// there was less before.
+	astrayShare  = 10
+	astrayAtOnce = 500 * time.Millisecond // of each processor
+	astrayByte   = 400 * time.Nanosecond  // what a byte can take: a header of one byte, by HPACK
 )
 
 // errFlood says why a connection of HTTP/2 was closed.
@@ -31,8 +35,8 @@ var errFlood = errors.New("the server sends frames of HTTP/2 that serve no reque
 // as many connections as are kept, could take all processors.
 //
 // Requests earn what writes cost, and what is read while none is under way; so do the bytes of answers, which
-// WINDOW_UPDATE acknowledges. What is read while requests are under way, but reaches none of them, is read slowly:
-// headers of streams that nothing waits for take 80 nanoseconds a byte.
+// WINDOW_UPDATE acknowledges. What is read and reaches no request must wait for the time that it can take, and gives back
+// what it did not: headers of streams that nothing waits for take much, and bodies that nothing wants little.
 type frames struct {
 	account *share
 	counts  atomic.Bool // the connection speaks HTTP/2, and a request has had it
@@ -58,65 +62,58 @@ func (f *frames) earn(n int64) {
 	}
 }
 
-// read counts bytes that were read, and reports whether the connection may stay. The next read is to wait as long.
-func (f *frames) read(n int) (wait time.Duration, ok bool) {
-	if f.calls.Load() == 0 {
-		return 0, f.spare.Add(-int64(n)) >= 0
+// read counts bytes that were read. It returns how many of them have reached no request, and whether the connection may
+// stay.
+func (f *frames) read(n int) (astray int64, ok bool) {
+	if ok = true; f.calls.Load() > 0 {
+		f.earn(spareOfByte * int64(n))
+	} else {
+		ok = f.spare.Add(-int64(n)) >= 0
 	}
-	f.earn(spareOfByte * int64(n))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.astray += int64(n)
-	return f.account.astray.take(min(int64(n), f.astray)), true
+	return max(0, min(int64(n), f.astray)), ok
 }
 
 // reached counts bytes that a request has got.
 func (f *frames) reached(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.account.astray.give(min(n, f.astray))
 	f.astray = max(f.astray-n, -mostHeads)
-}
-
-// isPaid says whether all that was read has reached a request.
-func (f *frames) isPaid() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.astray <= 0
 }
 
 // write counts a write, and reports whether the connection may stay.
 func (f *frames) write() bool { return f.spare.Add(-costOfWrite) >= 0 }
 
-// astray is what the connections of an account have read for no request.
+// astray is the time that the connections of an account take for what reaches no request.
 type astray struct {
-	mu    sync.Mutex
-	bytes int64     // guarded by mu; less what has come back until at
-	at    time.Time // guarded by mu
+	mu   sync.Mutex
+	used time.Duration // guarded by mu; less what has come back until at
+	at   time.Time     // guarded by mu
 }
 
-// take counts bytes. If there are too many, it returns how long it takes for them to come back.
-func (a *astray) take(n int64) time.Duration {
-	if n <= 0 {
-		return 0
-	}
-	perSecond := astrayPerCPU * int64(runtime.GOMAXPROCS(0))
+// take uses time. It returns how long to wait before.
+func (a *astray) take(d time.Duration) time.Duration {
+	processors := time.Duration(runtime.GOMAXPROCS(0))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	a.bytes = max(0, a.bytes-int64(now.Sub(a.at).Seconds()*float64(perSecond))) + n
+	if past := now.Sub(a.at); past < a.used*astrayShare/processors {
+		a.used -= past * processors / astrayShare
+	} else {
+		a.used = 0
+	}
 	a.at = now
-	return time.Duration(max(0, a.bytes-mostAstray)) * time.Second / time.Duration(perSecond)
+	a.used += d
+	return max(0, a.used-astrayAtOnce*processors) * astrayShare / processors
 }
 
-// give takes back bytes that have reached a request after all.
-func (a *astray) give(n int64) {
-	if n <= 0 {
-		return
-	}
+// give gives time back.
+func (a *astray) give(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.bytes = max(0, a.bytes-n)
+	a.used = max(0, a.used-d)
 }
 
 // framesOf are those of a connection of HTTP/2, or nil.
@@ -130,17 +127,25 @@ func framesOf(conn net.Conn) *frames {
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
+	if c.taken > 0 { // what was read before is computed now
+		c.frames.account.astray.give(max(0, c.taken-time.Since(c.since)))
+		c.taken = 0
+	}
 	n, err := c.Conn.Read(p)
 	if !c.frames.counts.Load() {
 		return n, err
 	}
-	wait, ok := c.frames.read(n)
+	astray, ok := c.frames.read(n)
 	if !ok {
 		return 0, errors.Join(errFlood, c.Close())
 	}
-	const step = 50 * time.Millisecond
-	for ; wait > 0 && !c.closed.Load() && !c.frames.isPaid(); wait -= step {
-		time.Sleep(min(wait, step))
+	if astray > 0 {
+		c.taken = time.Duration(astray) * astrayByte
+		const step = 50 * time.Millisecond
+		for wait := c.frames.account.astray.take(c.taken); wait > 0 && !c.closed.Load(); wait -= step {
+			time.Sleep(min(wait, step))
+		}
+		c.since = time.Now()
 	}
 	return n, err
 }

@@ -403,9 +403,6 @@ func TestHTTP2KeepsItsConnection(t *testing.T) {
 	if n := c.Stats().Dials; n != 1 {
 		t.Errorf("%d connections were made", n)
 	}
-	if n := c.account.astray.bytes; n > headOfCall {
-		t.Errorf("%d bytes of answers count as read for nothing", n)
-	}
 }
 
 // endlessConn is a connection over which a server sends without end.
@@ -421,19 +418,28 @@ func (e *endlessConn) Read(p []byte) (int, error) {
 
 func (e *endlessConn) Close() error { return nil }
 
-// What servers send while requests are under way, but to none of them, is read slowly, over all connections of an
-// account; bodies are not.
+// What servers send to no request, whether one is under way or not, takes a part of the processors' time, over all
+// connections of an account. Bodies do not count, nor does what takes no time.
 func TestHTTP2Astray(t *testing.T) {
 	const seconds, conns, piece = 20, 50, 16 << 10
-	most := int64(mostAstray + seconds*astrayPerCPU*int64(runtime.GOMAXPROCS(0)) + conns*(mostHeads+2*piece))
+	processors := time.Duration(runtime.GOMAXPROCS(0))
+	most := astrayAtOnce*processors + seconds*time.Second*processors/astrayShare
 	for name, c := range map[string]struct {
-		reaches int64 // of 100 bytes
+		takes   time.Duration // to compute a byte
+		reaches int           // of 100 bytes
 		isFast  bool
-	}{"frames for nothing": {0, false}, "bodies": {97, true}, "small frames": {60, true}} {
+		isIdle  bool
+	}{
+		"frames for nothing": {takes: astrayByte}, "slower ones": {takes: 2 * astrayByte},
+		"idle":               {takes: astrayByte, isIdle: true},
+		"bodies":             {takes: astrayByte, reaches: 97, isFast: true},
+		"small frames":       {takes: astrayByte, reaches: 60, isFast: true},
+		"what nothing wants": {takes: time.Nanosecond, isFast: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				account, ended := &share{}, make(chan struct{})
-				server := &endlessConn{}
+				account, server := &share{}, &endlessConn{}
+				began := time.Now()
 				var wg sync.WaitGroup
 				for range conns {
 					conn := &countedConn{Conn: server, sockets: &sockets{free: semaphore.NewWeighted(1)},
@@ -441,28 +447,27 @@ func TestHTTP2Astray(t *testing.T) {
 					conn.frames.account = account
 					conn.frames.begin()
 					k := &call{frames: &conn.frames}
+					if c.isIdle {
+						conn.frames.earn(mostSpare)
+						conn.frames.end()
+					}
 					wg.Go(func() {
 						p := make([]byte, piece)
-						for server.sent.Load() <= 2*most {
-							select {
-							case <-ended:
-								return
-							default:
-							}
+						for time.Since(began) < seconds*time.Second {
 							n, err := conn.Read(p)
 							if err != nil {
 								t.Error(err)
 								return
 							}
-							k.reached(n * int(c.reaches) / 100)
+							k.reached(n * c.reaches / 100)
+							time.Sleep(time.Duration(n) * c.takes)
 						}
 					})
 				}
-				time.Sleep(seconds * time.Second) // the bubble's
-				close(ended)
 				wg.Wait()
-				if sent := server.sent.Load(); c.isFast != (sent > most) {
-					t.Errorf("%d bytes were read in %d s, want fast %t", sent, seconds, c.isFast)
+				sent := server.sent.Load()
+				if took := time.Duration(sent) * c.takes; c.isFast && sent < 1<<30 || !c.isFast && took > 3*most {
+					t.Errorf("%d bytes were read, which took %s; %s for nothing are allowed", sent, took, most)
 				}
 			})
 		})
