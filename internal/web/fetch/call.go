@@ -172,12 +172,12 @@ func (c *call) beginFrames(conn net.Conn) {
 	}
 }
 
-// reached notes that bytes of the body have come, each of which may have needed as much again.
+// reached notes that bytes of the body have come. Their frames and records need a few more.
 func (c *call) reached(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.frames != nil {
-		c.frames.reached(2 * int64(n))
+		c.frames.reached(int64(n + n/32))
 	}
 }
 

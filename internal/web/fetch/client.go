@@ -112,7 +112,7 @@ func newDialer(o Options, n *network, account *share) *dialer {
 		allowed:      make(map[hostPort]bool),
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
-			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
+			ClientSessionCache: sessions{tls.NewLRUClientSessionCache(mostSessions)},
 			NextProtos:         []string{"h2", "http/1.1"},
 		},
 	}

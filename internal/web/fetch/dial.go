@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -105,11 +106,20 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		cfg.GetClientCertificate = nil
 		cfg.ClientSessionCache = nil // one with the same name may not have been verified
 	}
-	if isProxy || !cfg.InsecureSkipVerify {
-		cfg.InsecureSkipVerify = true // verify does it
-		cfg.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error {
+	isVerified := isProxy || !cfg.InsecureSkipVerify
+	cfg.InsecureSkipVerify = true // verify does it
+	cfg.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error {
+		size := 0
+		for _, cert := range chain {
+			size += len(cert)
+		}
+		if size > mostChain {
+			return fmt.Errorf("the server's certificates have %d bytes, and %d are allowed", size, mostChain)
+		}
+		if isVerified {
 			return verify(host, chain, cfg.RootCAs)
 		}
+		return nil
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
@@ -124,9 +134,37 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	return conn, nil
 }
 
-// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come from
-// servers that send all authorities they know, after the chain.
-const mostCertificates = 10
+const (
+	// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come
+	// from servers that send all authorities they know, after the chain.
+	mostCertificates = 10
+
+	// mostChain is how many bytes the certificates of a server have together: each connection holds them, as text and
+	// parsed.
+	mostChain = 64 << 10
+
+	// mostSessions is how many TLS sessions a Client keeps, and mostSession how many bytes each of them has. A session
+	// holds the certificates of its server.
+	mostSessions = 1024
+	mostSession  = 12 << 10
+)
+
+// sessions are the TLS sessions that may be resumed. Large ones are not kept.
+type sessions struct{ tls.ClientSessionCache }
+
+// Put implements [tls.ClientSessionCache].
+func (s sessions) Put(key string, session *tls.ClientSessionState) {
+	if session != nil {
+		ticket, state, err := session.ResumptionState()
+		if err != nil || state == nil {
+			return
+		}
+		if b, err := state.Bytes(); err != nil || len(ticket)+len(b) > mostSession {
+			return
+		}
+	}
+	s.ClientSessionCache.Put(key, session)
+}
 
 // verify verifies the certificates of a server, as crypto/tls does without InsecureSkipVerify, but of the first
 // certificates only. crypto/tls would try a hundred signatures of the largest keys for one handshake. As there, a
@@ -271,10 +309,6 @@ type countedConn struct {
 	onClose func() // called once; may be nil
 	closed  atomic.Bool
 	frames  frames
-
-	// Used by the goroutine that reads: the time that it has taken for what it read last, and since when.
-	taken time.Duration
-	since time.Time
 }
 
 // NetConn is the connection below.

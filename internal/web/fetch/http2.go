@@ -25,6 +25,7 @@ const (
 	astrayShare  = 10
 	astrayAtOnce = 500 * time.Millisecond // of each processor
 	astrayByte   = 400 * time.Nanosecond  // what a byte can take: a header of one byte, by HPACK
+	mostCharged  = 50 * time.Millisecond  // what a connection gets back when the bytes reach a request after all
 )
 
 // errFlood says why a connection of HTTP/2 was closed.
@@ -43,8 +44,11 @@ type frames struct {
 	calls   atomic.Int32
 	spare   atomic.Int64
 
-	mu     sync.Mutex
-	astray int64 // guarded by mu; bytes that were read and have reached no request; below zero, what may
+	mu      sync.Mutex
+	astray  int64         // guarded by mu; bytes that were read and have reached no request; below zero, what may
+	charged time.Duration // guarded by mu; the time that the account is charged for them
+	last    time.Duration // guarded by mu; of it for the last read, which is being computed
+	since   time.Time     // guarded by mu; when that began
 }
 
 func (f *frames) begin() {
@@ -62,25 +66,56 @@ func (f *frames) earn(n int64) {
 	}
 }
 
-// read counts bytes that were read. It returns how many of them have reached no request, and whether the connection may
-// stay.
-func (f *frames) read(n int) (astray int64, ok bool) {
-	if ok = true; f.calls.Load() > 0 {
-		f.earn(spareOfByte * int64(n))
-	} else {
-		ok = f.spare.Add(-int64(n)) >= 0
-	}
+// read counts bytes that were read, and reports whether the connection may stay.
+func (f *frames) read(n int) (ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.astray += int64(n)
-	return max(0, min(int64(n), f.astray)), ok
+	f.last = time.Duration(max(0, min(int64(n), f.astray))) * astrayByte
+	if f.calls.Load() > 0 {
+		f.earn(spareOfByte * int64(n))
+		return true
+	}
+	return f.spare.Add(-int64(n)) >= 0
 }
 
-// reached counts bytes that a request has got.
+// compute says whether what was read last may be computed now. The account is charged for it then.
+func (f *frames) compute() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last > 0 && !f.account.astray.take(f.last) {
+		return false
+	}
+	f.charged = min(f.charged+f.last, mostCharged) // what was long ago has come back
+	f.since = time.Now()
+	return true
+}
+
+// computed gives back what the last read did not need.
+func (f *frames) computed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last > 0 {
+		f.giveLocked(f.last - time.Since(f.since))
+		f.last = 0
+	}
+}
+
+// reached counts bytes that a request has got. The account is not charged for them any more.
 func (f *frames) reached(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.astray > 0 {
+		f.giveLocked(time.Duration(float64(f.charged) * float64(min(n, f.astray)) / float64(f.astray)))
+	}
 	f.astray = max(f.astray-n, -mostHeads)
+}
+
+func (f *frames) giveLocked(d time.Duration) {
+	if d = min(d, f.charged); d > 0 {
+		f.charged -= d
+		f.account.astray.give(d)
+	}
 }
 
 // write counts a write, and reports whether the connection may stay.
@@ -93,8 +128,8 @@ type astray struct {
 	at   time.Time     // guarded by mu
 }
 
-// take uses time. It returns how long to wait before.
-func (a *astray) take(d time.Duration) time.Duration {
+// take uses time, unless too much is used already.
+func (a *astray) take(d time.Duration) bool {
 	processors := time.Duration(runtime.GOMAXPROCS(0))
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,8 +140,11 @@ func (a *astray) take(d time.Duration) time.Duration {
 		a.used = 0
 	}
 	a.at = now
+	if a.used > astrayAtOnce*processors {
+		return false
+	}
 	a.used += d
-	return max(0, a.used-astrayAtOnce*processors) * astrayShare / processors
+	return true
 }
 
 // give gives time back.
@@ -127,25 +165,17 @@ func framesOf(conn net.Conn) *frames {
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
-	if c.taken > 0 { // what was read before is computed now
-		c.frames.account.astray.give(max(0, c.taken-time.Since(c.since)))
-		c.taken = 0
-	}
-	n, err := c.Conn.Read(p)
 	if !c.frames.counts.Load() {
-		return n, err
+		return c.Conn.Read(p)
 	}
-	astray, ok := c.frames.read(n)
-	if !ok {
+	c.frames.computed()
+	n, err := c.Conn.Read(p)
+	if !c.frames.read(n) {
 		return 0, errors.Join(errFlood, c.Close())
 	}
-	if astray > 0 {
-		c.taken = time.Duration(astray) * astrayByte
-		const step = 50 * time.Millisecond
-		for wait := c.frames.account.astray.take(c.taken); wait > 0 && !c.closed.Load(); wait -= step {
-			time.Sleep(min(wait, step))
-		}
-		c.since = time.Now()
+	// What others have taken comes back soon if it took little. If it did not, many wait.
+	for wait := 5 * time.Millisecond; !c.frames.compute() && !c.closed.Load(); wait = min(2*wait, 200*time.Millisecond) {
+		time.Sleep(wait)
 	}
 	return n, err
 }

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -169,6 +171,41 @@ func TestVerify(t *testing.T) {
 	} {
 		if err := verify(c.host, c.chain, roots); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Servers decide how large their certificates are, and each connection and session holds them: large sessions are not
+// kept, and still larger certificates are refused, whether they are verified or not.
+func TestLargeCertificates(t *testing.T) {
+	for _, test := range []struct {
+		bytes           int
+		isKept, isTaken bool
+	}{{100, true, true}, {mostSession, false, true}, {mostChain, false, false}} {
+		for _, insecure := range []bool{false, true} {
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.Header().Set("Connection", "close")
+				_, _ = fmt.Fprint(w, r.TLS.DidResume)
+			}))
+			authority := newAuthority(t, nil)
+			large, _ := authority.issue(authority, &x509.Certificate{ExtraExtensions: []pkix.Extension{
+				{Id: asn1.ObjectIdentifier{2, 999, 1}, Value: make([]byte, test.bytes)}}})
+			leaf, key := authority.issue(authority, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw, large.Raw}, PrivateKey: key}}}
+			s.Config.ErrorLog = quiet()
+			s.StartTLS()
+			roots := x509.NewCertPool()
+			roots.AddCert(authority.cert)
+			c := newClient(t, Options{RootCAs: roots, Insecure: insecure})
+			for i := range 3 {
+				res, err := get(t, c, s.URL)
+				want := fmt.Sprint(test.isKept && i > 0)
+				if test.isTaken && (err != nil || string(res.Body) != want) || !test.isTaken && KindOf(err) != TLSError {
+					t.Errorf("%d bytes, insecure %t, request %d: %v, %v", test.bytes, insecure, i, res, err)
+				}
+			}
+			s.Close()
 		}
 	}
 }
