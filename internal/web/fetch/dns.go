@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -138,10 +139,13 @@ func (c *dnsCache) resolve(ctx context.Context, e *dnsEntry) {
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: e.host, IsNotFound: true}
 	}
-	e.addrs, e.err = addrs, asDNSError(e.host, err)
+	e.addrs, e.err = slices.Clone(addrs[:min(len(addrs), mostAddresses)]), asDNSError(e.host, err)
 	e.expires = time.Now().Add(c.keep(e.err))
 	close(e.done)
 }
+
+// mostAddresses is how many addresses of a name are kept.
+const mostAddresses = 16
 
 // lookupSockets is how many sockets a look-up may have open: one for each family.
 const lookupSockets = 2

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -21,11 +22,13 @@ const (
 	mostHeads  = 16 << 10 // of them that can be kept
 
 	// What is read and reaches no request may take a tenth of the processors' time for each account, and more at once if
-	// there was less before.
+	// there was less before; as much again if it takes little for a byte, as bodies do.
 	astrayShare  = 10
 	astrayAtOnce = 500 * time.Millisecond // of each processor
-	astrayByte   = 400 * time.Nanosecond  // what a byte can take: a header of one byte, by HPACK
-	mostCharged  = 50 * time.Millisecond  // what a connection gets back when the bytes reach a request after all
+	cheapByte    = 100 * time.Nanosecond
+	firstByte    = 20 * time.Nanosecond  // what is expected of a connection
+	dearestByte  = 800 * time.Nanosecond // a header of one byte, by HPACK, takes half of it
+	mostCharged  = 50 * time.Millisecond // what a connection gets back when the bytes reach a request after all
 )
 
 // errFlood says why a connection of HTTP/2 was closed.
@@ -36,8 +39,9 @@ var errFlood = errors.New("the server sends frames of HTTP/2 that serve no reque
 // as many connections as are kept, could take all processors.
 //
 // Requests earn what writes cost, and what is read while none is under way; so do the bytes of answers, which
-// WINDOW_UPDATE acknowledges. What is read and reaches no request must wait for the time that it can take, and gives back
-// what it did not: headers of streams that nothing waits for take much, and bodies that nothing wants little.
+// WINDOW_UPDATE acknowledges. What is read and reaches no request is charged to the account by the time that it takes, and
+// waits while that is too much: headers of streams that nothing waits for take 400 nanoseconds a byte, and bodies that
+// nothing wants a few. Bodies are read before their requests get them, so they are charged too, and get it back.
 type frames struct {
 	account *share
 	counts  atomic.Bool // the connection speaks HTTP/2, and a request has had it
@@ -46,8 +50,9 @@ type frames struct {
 
 	mu      sync.Mutex
 	astray  int64         // guarded by mu; bytes that were read and have reached no request; below zero, what may
-	charged time.Duration // guarded by mu; the time that the account is charged for them
-	last    time.Duration // guarded by mu; of it for the last read, which is being computed
+	charged time.Duration // guarded by mu; what the account is charged for them
+	perByte time.Duration // guarded by mu; what they took before
+	last    int64         // guarded by mu; those of the last read, which is being computed
 	since   time.Time     // guarded by mu; when that began
 }
 
@@ -71,7 +76,7 @@ func (f *frames) read(n int) (ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.astray += int64(n)
-	f.last = time.Duration(max(0, min(int64(n), f.astray))) * astrayByte
+	f.last = max(0, min(int64(n), f.astray))
 	if f.calls.Load() > 0 {
 		f.earn(spareOfByte * int64(n))
 		return true
@@ -79,26 +84,31 @@ func (f *frames) read(n int) (ok bool) {
 	return f.spare.Add(-int64(n)) >= 0
 }
 
-// compute says whether what was read last may be computed now. The account is charged for it then.
+// compute says whether what was read last may be computed now.
 func (f *frames) compute() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last > 0 && !f.account.astray.take(f.last) {
+	f.perByte = cmp.Or(f.perByte, firstByte)
+	if f.last > 0 && !f.account.astray.take(time.Duration(f.last)*f.perByte, f.perByte <= cheapByte) {
 		return false
 	}
-	f.charged = min(f.charged+f.last, mostCharged) // what was long ago has come back
 	f.since = time.Now()
 	return true
 }
 
-// computed gives back what the last read did not need.
+// computed charges the account for what the last read took. A goroutine that had to wait for a processor seems to take
+// more, so what a byte takes is believed step by step.
 func (f *frames) computed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last > 0 {
-		f.giveLocked(f.last - time.Since(f.since))
-		f.last = 0
+	if f.last == 0 {
+		return
 	}
+	bytes := time.Duration(f.last)
+	perByte := min(time.Since(f.since)/bytes, dearestByte)
+	f.account.astray.charge(bytes * (perByte - f.perByte))
+	f.charged = min(f.charged+bytes*perByte, mostCharged) // what was long ago has come back
+	f.perByte, f.last = max(1, min(perByte, 2*f.perByte)), 0
 }
 
 // reached counts bytes that a request has got. The account is not charged for them any more.
@@ -106,16 +116,11 @@ func (f *frames) reached(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.astray > 0 {
-		f.giveLocked(time.Duration(float64(f.charged) * float64(min(n, f.astray)) / float64(f.astray)))
+		back := time.Duration(float64(f.charged) * float64(min(n, f.astray)) / float64(f.astray))
+		f.charged -= back
+		f.account.astray.charge(-back)
 	}
 	f.astray = max(f.astray-n, -mostHeads)
-}
-
-func (f *frames) giveLocked(d time.Duration) {
-	if d = min(d, f.charged); d > 0 {
-		f.charged -= d
-		f.account.astray.give(d)
-	}
 }
 
 // write counts a write, and reports whether the connection may stay.
@@ -129,8 +134,12 @@ type astray struct {
 }
 
 // take uses time, unless too much is used already.
-func (a *astray) take(d time.Duration) bool {
+func (a *astray) take(d time.Duration, isCheap bool) bool {
 	processors := time.Duration(runtime.GOMAXPROCS(0))
+	most := astrayAtOnce * processors
+	if isCheap {
+		most *= 2
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -140,18 +149,18 @@ func (a *astray) take(d time.Duration) bool {
 		a.used = 0
 	}
 	a.at = now
-	if a.used > astrayAtOnce*processors {
+	if a.used > most {
 		return false
 	}
 	a.used += d
 	return true
 }
 
-// give gives time back.
-func (a *astray) give(d time.Duration) {
+// charge adds to what is used, or takes from it.
+func (a *astray) charge(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.used = max(0, a.used-d)
+	a.used = max(0, a.used+d)
 }
 
 // framesOf are those of a connection of HTTP/2, or nil.

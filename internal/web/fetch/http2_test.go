@@ -422,6 +422,7 @@ func (e *endlessConn) Close() error { return nil }
 // connections of an account. Bodies do not count, nor does what takes no time.
 func TestHTTP2Astray(t *testing.T) {
 	const seconds, conns, piece = 20, 50, 16 << 10
+	const dear = 400 * time.Nanosecond
 	processors := time.Duration(runtime.GOMAXPROCS(0))
 	most := astrayAtOnce*processors + seconds*time.Second*processors/astrayShare
 	for name, c := range map[string]struct {
@@ -430,10 +431,10 @@ func TestHTTP2Astray(t *testing.T) {
 		isFast  bool
 		isIdle  bool
 	}{
-		"frames for nothing": {takes: astrayByte}, "slower ones": {takes: 2 * astrayByte},
-		"idle":               {takes: astrayByte, isIdle: true},
-		"bodies":             {takes: astrayByte, reaches: 97, isFast: true},
-		"half bodies":        {takes: astrayByte, reaches: 50},
+		"frames for nothing": {takes: dear}, "slower ones": {takes: 2 * dear},
+		"idle":               {takes: dear, isIdle: true},
+		"bodies":             {takes: dear, reaches: 97, isFast: true},
+		"half bodies":        {takes: dear, reaches: 50},
 		"small frames":       {takes: 10 * time.Nanosecond, reaches: 60, isFast: true},
 		"what nothing wants": {takes: time.Nanosecond, isFast: true},
 	} {

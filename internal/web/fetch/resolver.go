@@ -101,7 +101,7 @@ func watchedDial(dial dialFunc) dialFunc {
 				_ = conn.Close()
 			}
 		})
-		watched := watchedConn{conn, sockets, stop}
+		watched := watchedConn{Conn: conn, sockets: sockets, stop: stop}
 		// Go's resolver tells datagrams from streams by this interface.
 		if packets, ok := conn.(net.PacketConn); ok {
 			return &watchedPackets{watched, packets}, nil
@@ -114,7 +114,12 @@ type watchedConn struct {
 	net.Conn
 	sockets *socketLog
 	stop    func() bool // the watch of the context
+	read    int         // bytes
 }
+
+// mostAnswer is how many bytes an answer of DNS has at most, which is some hundred addresses. Go's resolver makes a
+// socket for each, to sort them.
+const mostAnswer = 4 << 10
 
 func (c *watchedConn) Close() error {
 	c.stop()
@@ -128,6 +133,9 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	}
 	if err != nil {
 		c.sockets.fail(err)
+	}
+	if c.read += n; c.read > mostAnswer {
+		return 0, errors.New("the answer of the DNS server is too long")
 	}
 	return n, err
 }

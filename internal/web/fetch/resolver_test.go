@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -61,6 +63,9 @@ func serveDNS(t *testing.T, c net.Conn, answer func(q dnsmessage.Question) *dnsm
 					Class: dnsmessage.ClassINET, TTL: 60},
 				Body: &dnsmessage.AResource{A: [4]byte{8, 8, 8, 8}},
 			}}
+			if strings.HasPrefix(m.Questions[0].Name.String(), "long.") {
+				m.Answers = slices.Repeat(m.Answers, mostAnswer/16)
+			}
 		}
 		out, err := m.Pack()
 		if err != nil {
@@ -142,6 +147,21 @@ func TestSystemResolverGivenUp(t *testing.T) {
 		wg.Wait() // for the server's ends of the sockets
 		if took := time.Since(began); took != time.Millisecond {
 			t.Errorf("its sockets were closed after %s", took)
+		}
+	})
+}
+
+// Go's resolver makes a socket for each address of an answer: names with thousands of them are not found.
+func TestSystemResolverLongAnswer(t *testing.T) {
+	_, _ = newTestResolver(t, nil, nil, syscall.ECONNREFUSED).LookupNetIP(t.Context(), "ip", "a.example.")
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		s := newTestResolver(t, &wg, func(dnsmessage.Question) *dnsmessage.RCode { return new(dnsmessage.RCode) }, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if addrs, err := s.LookupNetIP(ctx, "ip", "long.example."); err == nil || isOurs(err) {
+			t.Errorf("%d addresses, %v", len(addrs), err)
 		}
 	})
 }
