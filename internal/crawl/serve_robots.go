@@ -22,6 +22,9 @@ import (
 // everything were allowed, so one slow answer must not decide.
 const robotsRepeats = 2
 
+// smallRobots is how many bytes of robots.txt are parsed without a place among the pages that are parsed.
+const smallRobots = 16 << 10
+
 // errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more
 // requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
@@ -29,7 +32,7 @@ var errLateRobots = errors.New("the host that it redirects to did not answer in 
 // serveRobots serves a robots lease and ends it. If the store has a valid answer of the origin, that one is used.
 // Otherwise it makes one request. A redirect is followed by a lease of its own, whose answer is stored for the origins
 // that wait for it. Each of them then gets a lease again and finds the answer.
-func (w *run) serveRobots(ctx context.Context, l *frontier.Lease) error {
+func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	task := l.Robots()
 	if task.Hops > 0 || l.Attempt() > 1 {
 		fact, r, err := w.askRobots(ctx, l, task)
@@ -64,7 +67,7 @@ func (w *run) keepRobots(ctx context.Context, u weburl.URL, task frontier.Robots
 }
 
 // serveOrigin answers the robots lease of an origin.
-func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
+func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
 	fact, err := w.robots.Fact(ctx, task.Origins[0])
 	if err != nil {
 		return err
@@ -89,7 +92,11 @@ func (w *run) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
+	if len(fact.Body) > smallRobots {
+		w.place.take() // half a megabyte of short lines takes as long as a large page
+	}
 	a := w.robots.Remember(&fact)
+	w.place.end()
 	if task.Late {
 		answered := *a
 		answered.Silent = false // the origin itself has answered, with a redirect

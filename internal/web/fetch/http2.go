@@ -22,9 +22,11 @@ const (
 	mostHeads  = 16 << 10 // of them that can be kept
 
 	// What is read and reaches no request may take a tenth of the processors' time for each account, and more at once if
-	// there was less before; as much again if it takes little for a byte, as bodies do.
+	// there was less before; as much again if it takes little for a byte. Bodies take less still, and are bounded by their
+	// windows.
 	astrayShare  = 10
 	astrayAtOnce = 500 * time.Millisecond // of each processor
+	bodyByte     = 6 * time.Nanosecond
 	cheapByte    = 100 * time.Nanosecond
 	firstByte    = 20 * time.Nanosecond  // what is expected of a connection
 	dearestByte  = 800 * time.Nanosecond // a header of one byte, by HPACK, takes half of it
@@ -41,7 +43,7 @@ var errFlood = errors.New("the server sends frames of HTTP/2 that serve no reque
 // Requests earn what writes cost, and what is read while none is under way; so do the bytes of answers, which
 // WINDOW_UPDATE acknowledges. What is read and reaches no request is charged to the account by the time that it takes, and
 // waits while that is too much: headers of streams that nothing waits for take 400 nanoseconds a byte, and bodies that
-// nothing wants a few. Bodies are read before their requests get them, so they are charged too, and get it back.
+// nothing wants one or two. What reaches a request later, because it is read before, gets back what it was charged.
 type frames struct {
 	account *share
 	counts  atomic.Bool // the connection speaks HTTP/2, and a request has had it
@@ -53,6 +55,7 @@ type frames struct {
 	charged time.Duration // guarded by mu; what the account is charged for them
 	perByte time.Duration // guarded by mu; what they took before
 	last    int64         // guarded by mu; those of the last read, which is being computed
+	taken   time.Duration // guarded by mu; what is charged for them until it is known
 	since   time.Time     // guarded by mu; when that began
 }
 
@@ -89,7 +92,10 @@ func (f *frames) compute() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.perByte = cmp.Or(f.perByte, firstByte)
-	if f.last > 0 && !f.account.astray.take(time.Duration(f.last)*f.perByte, f.perByte <= cheapByte) {
+	if f.perByte > bodyByte {
+		f.taken = time.Duration(f.last) * f.perByte
+	}
+	if f.taken > 0 && !f.account.astray.take(f.taken, f.perByte <= cheapByte) {
 		return false
 	}
 	f.since = time.Now()
@@ -106,9 +112,11 @@ func (f *frames) computed() {
 	}
 	bytes := time.Duration(f.last)
 	perByte := min(time.Since(f.since)/bytes, dearestByte)
-	f.account.astray.charge(bytes * (perByte - f.perByte))
-	f.charged = min(f.charged+bytes*perByte, mostCharged) // what was long ago has come back
-	f.perByte, f.last = max(1, min(perByte, 2*f.perByte)), 0
+	if f.taken > 0 {
+		f.account.astray.charge(bytes*perByte - f.taken)
+		f.charged = min(f.charged+bytes*perByte, mostCharged) // what was long ago has come back
+	}
+	f.perByte, f.last, f.taken = max(1, min(perByte, 2*f.perByte)), 0, 0
 }
 
 // reached counts bytes that a request has got. The account is not charged for them any more.

@@ -175,6 +175,17 @@ func TestTLS(t *testing.T) {
 		t.Errorf("a client that speaks only HTTP/2 is connected, with %q", conn.ConnectionState().NegotiatedProtocol)
 		_ = conn.Close()
 	}
+	for curve, ok := range map[tls.CurveID]bool{tls.X25519: true, tls.CurveP256: true, tls.CurveP384: true,
+		tls.CurveP521: false} { // which takes long to compute
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"),
+			&tls.Config{RootCAs: pool, CurvePreferences: []tls.CurveID{curve}})
+		if (err == nil) != ok {
+			t.Errorf("%v: %v", curve, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
 	for _, host := range []string{"evil.test", "127.0.0.1.evil.test", "localhost.evil.test:8080", "xn--lcalhost-54a"} {
 		if res := get(host); res.StatusCode != http.StatusMisdirectedRequest {
 			t.Errorf("the name %s: status %d", host, res.StatusCode)
