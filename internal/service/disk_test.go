@@ -429,6 +429,7 @@ func TestDeleteWhereEventsStay(t *testing.T) {
 	ts.do(c.ID, CommandDelete)
 	ts.run()
 	for {
+		added := ts.Events.Added() // before the look, so that nothing is missed
 		_, err := ts.Crawls.Get(t.Context(), ts.admin, c.ID)
 		if e, ok := errors.AsType[*Error](err); ok && e.Code == ErrNotFound {
 			return
@@ -436,7 +437,7 @@ func TestDeleteWhereEventsStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-ts.Events.Added()
+		<-added
 	}
 }
 
