@@ -136,8 +136,8 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 
 const (
 	// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come
-	// from servers that send all authorities they know, after the chain. If all authorities have one name, each is tried
-	// for each: with the largest keys a check takes two milliseconds.
+	// from servers that send all authorities they know, after the chain. If all authorities have one name, each is
+	// tried for each: with the largest keys a check takes two milliseconds.
 	mostCertificates = 5
 
 	// mostChain is how many bytes the certificates of a server have together: each connection holds them, as text and

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A dnsCache remembers the addresses of names. Callers that wait for the same name share one lookup. It ends when none of
-// them waits any more: there are never more lookups than callers, for which there are sockets.
+// A dnsCache remembers the addresses of names. Callers that wait for the same name share one lookup. It ends when none
+// of them waits any more: there are never more lookups than callers, for which there are sockets.
 type dnsCache struct {
 	resolver Resolver
 	sockets  *sockets
@@ -69,8 +69,8 @@ func (c *dnsCache) lookup(ctx context.Context, host string) ([]netip.Addr, error
 	}
 }
 
-// entry returns the entry of a name, for which one more caller waits. It starts a lookup if there is no entry that still
-// counts.
+// entry returns the entry of a name, for which one more caller waits. It starts a lookup if there is no entry that
+// still counts.
 func (c *dnsCache) entry(host string) *dnsEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

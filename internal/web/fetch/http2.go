@@ -21,9 +21,9 @@ const (
 	headOfCall = 4 << 10  // what is read for a request beside its body
 	mostHeads  = 16 << 10 // of them that can be kept
 
-	// What is read and reaches no request may take a tenth of the processors' time for each account, and more at once if
-	// there was less before; as much again if it takes little for a byte. Bodies take less still, and are bounded by their
-	// windows.
+	// What is read and reaches no request may take a tenth of the processors' time for each account, and more at once
+	// if there was less before; as much again if it takes little for a byte. Bodies take less still, and are bounded by
+	// their windows.
 	astrayShare  = 10
 	astrayAtOnce = 500 * time.Millisecond // of each processor
 	bodyByte     = 6 * time.Nanosecond
@@ -41,9 +41,9 @@ var errFlood = errors.New("the server sends frames of HTTP/2 that serve no reque
 // as many connections as are kept, could take all processors.
 //
 // Requests earn what writes cost, and what is read while none is under way; so do the bytes of answers, which
-// WINDOW_UPDATE acknowledges. What is read and reaches no request is charged to the account by the time that it takes, and
-// waits while that is too much: headers of streams that nothing waits for take 400 nanoseconds a byte, and bodies that
-// nothing wants one or two. What reaches a request later, because it is read before, gets back what it was charged.
+// WINDOW_UPDATE acknowledges. What is read and reaches no request is charged to the account by the time that it takes,
+// and waits while that is too much: headers of streams that nothing waits for take 400 nanoseconds a byte, and bodies
+// that nothing wants one or two. What reaches a request later, because it is read before, gets back its charge.
 type frames struct {
 	account *share
 	counts  atomic.Bool // the connection speaks HTTP/2, and a request has had it
@@ -92,11 +92,11 @@ func (f *frames) compute() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.perByte = cmp.Or(f.perByte, firstByte)
-	if f.perByte > bodyByte {
-		f.taken = time.Duration(f.last) * f.perByte
-	}
-	if f.taken > 0 && !f.account.astray.take(f.taken, f.perByte <= cheapByte) {
-		return false
+	if take := time.Duration(f.last) * f.perByte; take > 0 && f.perByte > bodyByte {
+		if !f.account.astray.take(take, f.perByte <= cheapByte) {
+			return false
+		}
+		f.taken = take
 	}
 	f.since = time.Now()
 	return true
@@ -191,7 +191,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 		return 0, errors.Join(errFlood, c.Close())
 	}
 	// What others have taken comes back soon if it took little. If it did not, many wait.
-	for wait := 5 * time.Millisecond; !c.frames.compute() && !c.closed.Load(); wait = min(2*wait, 200*time.Millisecond) {
+	const most = 200 * time.Millisecond
+	for wait := 5 * time.Millisecond; !c.frames.compute() && !c.closed.Load(); wait = min(2*wait, most) {
 		time.Sleep(wait)
 	}
 	return n, err

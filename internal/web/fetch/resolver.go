@@ -71,7 +71,7 @@ func (s *systemResolver) answers() bool {
 // A socketLog is what became of the sockets of one lookup.
 type socketLog struct {
 	heard  atomic.Bool
-	failed atomic.Pointer[error] // the first failure but a time-out
+	failed atomic.Pointer[error] // the first failure other than a time-out
 }
 
 type socketLogKey struct{}
@@ -117,8 +117,8 @@ type watchedConn struct {
 	read    int         // bytes
 }
 
-// mostAnswer is how many bytes an answer of DNS has at most, which is some hundred addresses. Go's resolver makes a
-// socket for each, to sort them.
+// mostAnswer is how many bytes an answer of DNS has at most: about 250 addresses. Go's resolver makes a socket for
+// each, to sort them.
 const mostAnswer = 4 << 10
 
 func (c *watchedConn) Close() error {

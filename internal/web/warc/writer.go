@@ -327,8 +327,8 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// A spool is a temporary file of a Writer. It has no name where the system allows that: then no kill leaves it behind, and
-// it does not count as a file of the crawl.
+// A spool is a temporary file of a Writer. It has no name where the system allows that: then no kill leaves it behind,
+// and it does not count as a file of the crawl.
 type spool struct {
 	*os.File
 	w       *Writer
