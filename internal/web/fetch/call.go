@@ -166,9 +166,11 @@ func (c *call) beginFrames(conn net.Conn) {
 	defer c.mu.Unlock()
 	if c.frames != nil {
 		c.frames.end()
+		c.frames = nil
 	}
-	if c.frames = framesOf(conn); c.frames != nil {
-		c.frames.begin()
+	if f := framesOf(conn); f != nil && isHTTP2(conn) {
+		c.frames = f
+		f.begin()
 	}
 }
 
@@ -195,6 +197,9 @@ func (c *call) Start(conn net.Conn, reused bool) error {
 		if err := c.wire.Start(); err != nil {
 			return &refusal{err}
 		}
+	}
+	if f := framesOf(conn); f != nil {
+		f.send()
 	}
 	c.reused.Store(reused)
 	c.wrote.set(time.Since(c.start))

@@ -33,12 +33,12 @@ const (
 	mostCharged  = 50 * time.Millisecond // what a connection gets back when the bytes reach a request after all
 )
 
-// errFlood says why a connection of HTTP/2 was closed.
-var errFlood = errors.New("the server sends frames of HTTP/2 that serve no request")
+// errFlood says why a connection was closed.
+var errFlood = errors.New("the server sends frames of HTTP/2, or messages of TLS, that serve no request")
 
-// frames bounds what a server sends over a connection of HTTP/2 beside its answers. net/http reads whatever comes, also
-// while the connection is idle, and answers each PING and SETTINGS by a write of its own: so a server of few bytes, on
-// as many connections as are kept, could take all processors.
+// frames bounds what a server sends beside its answers over a connection of TLS. net/http reads whatever comes over
+// HTTP/2, also while the connection is idle, and answers each PING and SETTINGS by a write of its own; crypto/tls does so
+// for each KeyUpdate. So a server of few bytes, on as many connections as are kept, could take all processors.
 //
 // Requests earn what writes cost, and what is read while none is under way; so do the bytes of answers, which
 // WINDOW_UPDATE acknowledges. What is read and reaches no request is charged to the account by the time that it takes,
@@ -46,7 +46,8 @@ var errFlood = errors.New("the server sends frames of HTTP/2 that serve no reque
 // that nothing wants one or two. What reaches a request later, because it is read before, gets back its charge.
 type frames struct {
 	account *share
-	counts  atomic.Bool // the connection speaks HTTP/2, and a request has had it
+	isUsed  atomic.Bool // a request has had the connection, so writes are counted
+	isHTTP2 atomic.Bool // and it speaks HTTP/2, so reads are
 	calls   atomic.Int32
 	spare   atomic.Int64
 
@@ -59,11 +60,17 @@ type frames struct {
 	since   time.Time     // guarded by mu; when that began
 }
 
+// send is called before a request is sent.
+func (f *frames) send() {
+	f.earn(spareOfCall)
+	f.isUsed.Store(true)
+}
+
+// begin is called after send if the connection speaks HTTP/2.
 func (f *frames) begin() {
 	f.calls.Add(1)
-	f.earn(spareOfCall)
 	f.reached(headOfCall)
-	f.counts.Store(true)
+	f.isHTTP2.Store(true)
 }
 
 func (f *frames) end() { f.calls.Add(-1) }
@@ -171,9 +178,9 @@ func (a *astray) charge(d time.Duration) {
 	a.used = max(0, a.used+d)
 }
 
-// framesOf are those of a connection of HTTP/2, or nil.
+// framesOf are those of a connection of TLS, or nil.
 func framesOf(conn net.Conn) *frames {
-	if secure, ok := conn.(*tls.Conn); ok && isHTTP2(secure) {
+	if secure, ok := conn.(*tls.Conn); ok {
 		if counted, ok := secure.NetConn().(*countedConn); ok {
 			return &counted.frames
 		}
@@ -182,7 +189,7 @@ func framesOf(conn net.Conn) *frames {
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
-	if !c.frames.counts.Load() {
+	if !c.frames.isHTTP2.Load() {
 		return c.Conn.Read(p)
 	}
 	c.frames.computed()
@@ -199,7 +206,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 }
 
 func (c *countedConn) Write(p []byte) (int, error) {
-	if c.frames.counts.Load() && !c.frames.write() {
+	if c.frames.isUsed.Load() && !c.frames.write() {
 		return 0, errors.Join(errFlood, c.Close())
 	}
 	return c.Conn.Write(p)
