@@ -31,25 +31,25 @@ func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, erro
 }
 
 // newFetcher makes the client of one crawl, which shares sockets and memory with those of others.
-func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, m *Managed,
-	archive *warc.Writer) (*fetch.Client, error) {
-	o, err := fetchOptions(s, starts)
+func (r *run) newFetcher() (*fetch.Client, error) {
+	m := &r.o.Managed
+	o, err := fetchOptions(r.settings, r.starts)
 	if err != nil {
 		return nil, err
 	}
-	if archive != nil {
-		o.Archive = archive
+	if r.archive != nil {
+		o.Archive = r.archive
 	}
 	if m.GuardStarts {
 		o.AllowHosts = nil
 	}
-	o.Account, o.HideAddresses = m.Account, m.Given != nil
+	o.Account, o.HideAddresses, o.Compute = m.Account, m.Given != nil, r.compute
 	if m.hasOperatorHeaders() {
-		if o.PrivateTo, err = headerAudience(s, nil); err != nil {
+		if o.PrivateTo, err = headerAudience(r.settings, nil); err != nil {
 			return nil, err
 		}
 	}
-	return shared.For(o)
+	return r.shared.client.For(o)
 }
 
 // openArchive opens the archive of a crawl; nil if the settings ask for none. Users of a service are not told the name

@@ -129,11 +129,12 @@ func (r *run) build(ctx context.Context) (err error) {
 	if r.scope, err = newScope(settings, r.starts, store, r.startHosts); err != nil {
 		return err
 	}
+	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
 		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
 			return err
 		}
-		if r.client, err = newFetcher(r.shared.client, settings, r.starts, &o.Managed, r.archive); err != nil {
+		if r.client, err = r.newFetcher(); err != nil {
 			return err
 		}
 		r.fetcher = r.client
@@ -159,7 +160,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r.robots = robotscache.New(store, settings, r.shared.robotsMemory, generation, generationBegan)
+	r.robots = robotscache.New(store, settings, r.shared.robotsMemory, generation, generationBegan, r.compute)
 	r.resetFolds()
 	if r.frontier, err = r.newFrontier(); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (r *run) build(ctx context.Context) (err error) {
 		isOpen, mayStart = frontier.MemberOf(r.frontier).IsOpen, o.Cluster.StartsIn
 	}
 	r.permits, r.gate = newPermits(settings, r.log, mayStart), r.shared.gate.Join(o.Managed.Account, math.MaxInt)
-	r.parsing, r.limits = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit), newLimits(r)
+	r.limits = newLimits(r)
 	if o.Managed.Quota != nil {
 		r.quota = &quota{run: r, grants: o.Managed.Quota}
 	}

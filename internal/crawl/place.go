@@ -28,6 +28,13 @@ func (p *place) end() {
 	}
 }
 
+// compute waits for a place, and returns what leaves it. The goroutine must not have one. There is none if ctx ends.
+func (r *run) compute(ctx context.Context) (done func()) {
+	p := place{of: r.parsing, ctx: ctx}
+	p.take()
+	return p.end
+}
+
 // waits leaves the place, if it is taken, until goOn.
 func (p *place) waits() (goOn func()) {
 	if !p.taken {

@@ -18,7 +18,7 @@ func TestLongRobotsHasAPlace(t *testing.T) {
 	var pages atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
-			_, _ = io.WriteString(w, strings.Repeat("\n", 2*smallRobots))
+			_, _ = io.WriteString(w, strings.Repeat("\n", 64<<10))
 			return
 		}
 		pages.Add(1)

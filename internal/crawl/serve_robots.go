@@ -22,9 +22,6 @@ import (
 // everything were allowed, so one slow answer must not decide.
 const robotsRepeats = 2
 
-// smallRobots is how many bytes of robots.txt are parsed without a place among the pages that are parsed.
-const smallRobots = 16 << 10
-
 // errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more
 // requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
@@ -92,11 +89,7 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
-	if len(fact.Body) > smallRobots {
-		w.place.take() // half a megabyte of short lines takes as long as a large page
-	}
-	a := w.robots.Remember(&fact)
-	w.place.end()
+	a := w.robots.Remember(ctx, &fact)
 	if task.Late {
 		answered := *a
 		answered.Silent = false // the origin itself has answered, with a redirect

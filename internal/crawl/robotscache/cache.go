@@ -180,6 +180,8 @@ type Cache struct {
 	store  *state.Store
 	hasher weburl.Hasher
 	memory int // bound of size
+	// compute waits until a long file may be parsed, and returns what ends that.
+	compute func(ctx context.Context) (done func())
 
 	token      string    // of this crawler in robots.txt
 	strict     bool      // a robots.txt that could not be fetched disallows everything
@@ -198,10 +200,11 @@ type Cache struct {
 const DefaultMemory = 32 << 20
 
 // New makes a cache over a store, for a crawl in a generation that began at the given time. Memory bounds its parsed
-// answers, in bytes.
-func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time) *Cache {
+// answers, in bytes. Compute waits until a long file may be parsed, and returns what ends that.
+func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time,
+	compute func(ctx context.Context) (done func())) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), token: robots.ProductToken(settings.UserAgent),
-		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began,
+		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began, compute: compute,
 		known: map[string]*Answer{}}
 }
 
@@ -225,7 +228,7 @@ func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
 	if err != nil || !k.IsValid(&fact) {
 		return nil, err
 	}
-	return k.Remember(&fact), nil
+	return k.Remember(ctx, &fact), nil
 }
 
 // IsValid reports whether a fact has an answer that still counts.
@@ -261,7 +264,7 @@ func (k *Cache) Fact(ctx context.Context, origin string) (frontier.OriginFact, e
 func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginFact) error {
 	fact, err := k.Update(ctx, origin, answer, false)
 	if err == nil {
-		k.Remember(&fact)
+		k.Remember(ctx, &fact)
 	}
 	return err
 }
@@ -290,9 +293,18 @@ func (k *Cache) Update(ctx context.Context, origin string, answer frontier.Origi
 	return fact, err
 }
 
+// short is how many bytes of a robots.txt are parsed at once. Half a megabyte of short lines takes as long as a large
+// page.
+const short = 16 << 10
+
 // Remember parses an answer and takes it into memory.
-func (k *Cache) Remember(fact *frontier.OriginFact) *Answer {
+func (k *Cache) Remember(ctx context.Context, fact *frontier.OriginFact) *Answer {
+	done := func() {}
+	if len(fact.Body) > short {
+		done = k.compute(ctx)
+	}
 	a := k.answer(fact)
+	done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old := k.known[fact.Origin]; old != nil {

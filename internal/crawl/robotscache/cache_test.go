@@ -2,6 +2,7 @@ package robotscache
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k := New(s, &config.Settings{UserAgent: "mapwright"}, DefaultMemory, 0, time.Time{})
+	k := New(s, &config.Settings{UserAgent: "mapwright"}, DefaultMemory, 0, time.Time{}, nil)
 	const origin = "https://a.test"
 	for i := range 500 {
 		first, err := k.Fact(t.Context(), origin)
@@ -52,6 +53,45 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 		if got, err := k.Fact(t.Context(), origin); err != nil || !got.SitemapsRequested ||
 			!bytes.Equal(got.Body, answer.Body) {
 			t.Fatalf("round %d: %+v, %v", i, got, err)
+		}
+	}
+}
+
+// A long robots.txt waits for its turn each time that it is parsed, also if it comes from the store.
+func TestLongFilesWait(t *testing.T) {
+	t.Parallel()
+	s, err := state.Open(t.TempDir()+"/state", state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	began, ended := 0, 0
+	k := New(s, &config.Settings{UserAgent: "mapwright"}, 0, 0, time.Time{}, func(context.Context) func() {
+		began++
+		return func() { ended++ }
+	})
+	for _, test := range []struct {
+		origin      string
+		bytes, want int
+	}{{"https://short.test", short, 0}, {"https://long.test", short + 1, 2}} {
+		began, ended = 0, 0
+		answer := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Expires: time.Now().Add(time.Hour),
+			Body: make([]byte, test.bytes)}
+		if err := k.Keep(t.Context(), test.origin, answer); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Keep(t.Context(), "https://next.test", frontier.OriginFact{State: frontier.OriginNone}); err != nil {
+			t.Fatal(err) // for which the other is forgotten
+		}
+		if a, err := k.Lookup(t.Context(), test.origin); err != nil || a == nil {
+			t.Error(a, err)
+		}
+		if began != test.want || ended != test.want {
+			t.Errorf("%s: waited %d times, %d ended, want %d", test.origin, began, ended, test.want)
 		}
 	}
 }

@@ -106,6 +106,7 @@ func newDialer(o Options, n *network, account *share) *dialer {
 	d := &dialer{
 		network:      n,
 		account:      account,
+		compute:      o.Compute,
 		dns:          newDNSCache(o, n.sockets),
 		resolve:      o.Resolve,
 		allowPrivate: o.AllowPrivate,

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -30,6 +29,7 @@ type dialer struct {
 	*network
 
 	account      *share
+	compute      func(ctx context.Context) (done func()) // Options.Compute
 	dns          *dnsCache
 	resolve      []Resolve
 	allowPrivate bool
@@ -106,24 +106,21 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		cfg.GetClientCertificate = nil
 		cfg.ClientSessionCache = nil // one with the same name may not have been verified
 	}
-	isVerified := isProxy || !cfg.InsecureSkipVerify
-	cfg.InsecureSkipVerify = true // verify does it
-	cfg.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error {
-		size := 0
-		for _, cert := range chain {
-			size += len(cert)
-		}
-		if size > mostChain {
-			return fmt.Errorf("the server's certificates have %d bytes, and %d are allowed", size, mostChain)
-		}
-		if isVerified {
-			return verify(host, chain, cfg.RootCAs)
-		}
-		return nil
-	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
 	defer cancel()
+	isVerified := isProxy || !cfg.InsecureSkipVerify
+	cfg.InsecureSkipVerify = true // verify does it
+	cfg.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
+		chain, err := parseChain(raw)
+		if err != nil || !isVerified {
+			return err
+		}
+		if d.compute != nil && chain.takesLong() {
+			defer d.compute(ctx)()
+		}
+		return chain.verify(host, cfg.RootCAs)
+	}
 	conn := tls.Client(raw, cfg)
 	err = conn.HandshakeContext(ctx)
 	callOf(ctx).timed(phaseTLS, time.Since(start))
@@ -132,63 +129,6 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, &phaseError{phaseTLS, err}
 	}
 	return conn, nil
-}
-
-const (
-	// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come
-	// from servers that send all authorities they know, after the chain. If all authorities have one name, each is
-	// tried for each: with the largest keys a check takes two milliseconds.
-	mostCertificates = 5
-
-	// mostChain is how many bytes the certificates of a server have together: each connection holds them, as text and
-	// parsed.
-	mostChain = 64 << 10
-
-	// mostSessions is how many TLS sessions a Client keeps, and mostSession how many bytes each of them has. A session
-	// holds the certificates of its server.
-	mostSessions = 1024
-	mostSession  = 12 << 10
-)
-
-// sessions are the TLS sessions that may be resumed. Large ones are not kept.
-type sessions struct{ tls.ClientSessionCache }
-
-// Put implements [tls.ClientSessionCache].
-func (s sessions) Put(key string, session *tls.ClientSessionState) {
-	if session != nil {
-		ticket, state, err := session.ResumptionState()
-		if err != nil || state == nil {
-			return
-		}
-		if b, err := state.Bytes(); err != nil || len(ticket)+len(b) > mostSession {
-			return
-		}
-	}
-	s.ClientSessionCache.Put(key, session)
-}
-
-// verify verifies the certificates of a server, as crypto/tls does without InsecureSkipVerify, but of the first
-// certificates only. crypto/tls would try a hundred signatures of the largest keys for one handshake. As there, a
-// resumed session is not verified again.
-func verify(host string, chain [][]byte, roots *x509.CertPool) error {
-	certs := make([]*x509.Certificate, min(len(chain), mostCertificates))
-	for i := range certs {
-		var err error
-		if certs[i], err = x509.ParseCertificate(chain[i]); err != nil {
-			return err
-		}
-	}
-	if len(certs) == 0 || host == "" {
-		return errors.New("there is no certificate, or no name to verify")
-	}
-	o := x509.VerifyOptions{Roots: roots, DNSName: host, Intermediates: x509.NewCertPool()}
-	for _, c := range certs[1:] {
-		o.Intermediates.AddCert(c)
-	}
-	if _, err := certs[0].Verify(o); err != nil {
-		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
-	}
-	return nil
 }
 
 // bound ends a context when the client is closed.

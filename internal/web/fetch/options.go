@@ -77,6 +77,10 @@ type Options struct {
 	// together. A Client without an account has a share of its own.
 	Account string
 
+	// Compute waits until the account may compute something that takes long, as certificates that are made for it do,
+	// and returns what ends that. Nil means at once.
+	Compute func(ctx context.Context) (done func())
+
 	// HideAddresses keeps addresses out of the texts of errors; see [WithoutAddresses].
 	HideAddresses bool
 

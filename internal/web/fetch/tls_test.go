@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -95,17 +96,23 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T, by *authority) *authority {
+func newAuthority(t *testing.T, by *authority, name string) *authority {
 	a := &authority{t: t}
 	a.cert, a.key = a.issue(by, &x509.Certificate{IsCA: true, BasicConstraintsValid: true,
-		Subject: pkix.Name{CommonName: "an authority"}})
+		Subject: pkix.Name{CommonName: name}})
 	return a
 }
 
 // issue makes a certificate, signed by an authority, or by itself if there is none.
 func (a *authority) issue(by *authority, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return a.issueWith(by, c, elliptic.P256())
+}
+
+func (a *authority) issueWith(by *authority, c *x509.Certificate, curve elliptic.Curve) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -130,12 +137,12 @@ func (a *authority) issue(by *authority, c *x509.Certificate) (*x509.Certificate
 
 // What verify accepts and refuses is what crypto/tls does, but for the number of certificates.
 func TestVerify(t *testing.T) {
-	root := newAuthority(t, nil)
-	between := newAuthority(t, root)
-	stranger := newAuthority(t, nil)
+	root := newAuthority(t, nil, "an authority")
+	between := newAuthority(t, root, "an authority")
+	stranger := newAuthority(t, nil, "an authority")
 	var junk [][]byte
 	for range 3 * mostCertificates {
-		junk = append(junk, newAuthority(t, stranger).cert.Raw)
+		junk = append(junk, newAuthority(t, stranger, "an authority").cert.Raw)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(root.cert)
@@ -169,8 +176,65 @@ func TestVerify(t *testing.T) {
 		"for clients":       {"a.test", append(leaf(between, client), between.cert.Raw), false},
 		"another authority": {"a.test", leaf(stranger, good), false},
 	} {
-		if err := verify(c.host, c.chain, roots); (err == nil) != c.ok {
+		chain, err := parseChain(c.chain)
+		if err == nil {
+			err = chain.verify(c.host, roots)
+		}
+		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Certificates that take long to verify wait for the account's turn, others do not.
+func TestCertificatesThatTakeLong(t *testing.T) {
+	root := newAuthority(t, nil, "root")
+	one, two := newAuthority(t, root, "one"), newAuthority(t, root, "two")
+	names := make([]string, 500)
+	for i := range names {
+		names[i] = fmt.Sprintf("a-long-name-%d.example.com", i)
+	}
+	own := func(c x509.Certificate, curve elliptic.Curve) tls.Certificate {
+		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		made, key := one.issueWith(one, &c, curve)
+		return tls.Certificate{Certificate: [][]byte{made.Raw, one.cert.Raw}, PrivateKey: key}
+	}
+	with := func(more ...*authority) tls.Certificate {
+		made := own(x509.Certificate{}, elliptic.P256())
+		for _, a := range more {
+			made.Certificate = append(made.Certificate, a.cert.Raw)
+		}
+		return made
+	}
+	for name, test := range map[string]struct {
+		cert      tls.Certificate
+		takesLong bool
+	}{
+		"usual":       {own(x509.Certificate{}, elliptic.P256()), false},
+		"three":       {with(two), false},
+		"one name":    {with(newAuthority(t, root, "one")), true},
+		"a large key": {own(x509.Certificate{}, elliptic.P521()), true},
+		"many names":  {own(x509.Certificate{DNSNames: names}, elliptic.P256()), true},
+	} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+		}))
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{test.cert}}
+		s.Config.ErrorLog = quiet()
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		roots := x509.NewCertPool()
+		roots.AddCert(root.cert)
+		began, ended := 0, 0
+		c := newClient(t, Options{RootCAs: roots, Compute: func(context.Context) func() {
+			began++
+			return func() { ended++ }
+		}})
+		if _, err := get(t, c, s.URL); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if began != ended || began > 0 != test.takesLong {
+			t.Errorf("%s: computed %d times, %d ended", name, began, ended)
 		}
 	}
 }
@@ -188,7 +252,7 @@ func TestLargeCertificates(t *testing.T) {
 				w.Header().Set("Connection", "close")
 				_, _ = fmt.Fprint(w, r.TLS.DidResume)
 			}))
-			authority := newAuthority(t, nil)
+			authority := newAuthority(t, nil, "an authority")
 			large, _ := authority.issue(authority, &x509.Certificate{ExtraExtensions: []pkix.Extension{
 				{Id: asn1.ObjectIdentifier{2, 999, 1}, Value: make([]byte, test.bytes)}}})
 			leaf, key := authority.issue(authority, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})

@@ -1,0 +1,109 @@
+package fetch
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+)
+
+const (
+	// mostCertificates is how many certificates of a server are looked at. A chain has two to four; further ones come
+	// from servers that send all authorities they know, after the chain. If all authorities have one name, each is
+	// tried for each: with the largest keys a check takes two milliseconds.
+	mostCertificates = 5
+
+	// mostChain is how many bytes the certificates of a server have together: each connection holds them, as text and
+	// parsed. usualChain is what those of ordinary servers do not reach.
+	mostChain  = 64 << 10
+	usualChain = 12 << 10
+
+	// mostSessions is how many TLS sessions a Client keeps, and mostSession how many bytes each of them has. A session
+	// holds the certificates of its server.
+	mostSessions = 1024
+	mostSession  = 12 << 10
+)
+
+// sessions are the TLS sessions that may be resumed. Large ones are not kept.
+type sessions struct{ tls.ClientSessionCache }
+
+// Put implements [tls.ClientSessionCache].
+func (s sessions) Put(key string, session *tls.ClientSessionState) {
+	if session != nil {
+		ticket, state, err := session.ResumptionState()
+		if err != nil || state == nil {
+			return
+		}
+		if b, err := state.Bytes(); err != nil || len(ticket)+len(b) > mostSession {
+			return
+		}
+	}
+	s.ClientSessionCache.Put(key, session)
+}
+
+// A chain holds the first certificates of a server: its own, and those of authorities.
+type chain struct {
+	certs []*x509.Certificate
+	size  int // of all that the server sent, in bytes
+}
+
+func parseChain(raw [][]byte) (chain, error) {
+	c := chain{certs: make([]*x509.Certificate, min(len(raw), mostCertificates))}
+	for _, cert := range raw {
+		c.size += len(cert)
+	}
+	if c.size > mostChain {
+		return c, fmt.Errorf("the server's certificates have %d bytes, and %d are allowed", c.size, mostChain)
+	}
+	for i := range c.certs {
+		var err error
+		if c.certs[i], err = x509.ParseCertificate(raw[i]); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// takesLong reports whether the certificates may take more than some milliseconds to verify: each authority is tried
+// for all that name it, the largest keys take a hundred times as long as usual ones, and long lists of names are
+// compared with each other.
+func (c chain) takesLong() bool {
+	for i, cert := range c.certs {
+		switch key := cert.PublicKey.(type) {
+		case *ecdsa.PublicKey:
+			if key.Curve == elliptic.P521() {
+				return true
+			}
+		case *rsa.PublicKey:
+			if key.N.BitLen() > 4096 {
+				return true
+			}
+		}
+		for _, earlier := range c.certs[:i] {
+			if bytes.Equal(earlier.RawSubject, cert.RawSubject) {
+				return true
+			}
+		}
+	}
+	return c.size > usualChain
+}
+
+// verify does as crypto/tls does without InsecureSkipVerify, but for the first certificates only. crypto/tls would try a
+// hundred signatures of the largest keys for one handshake. As there, a resumed session is not verified again.
+func (c chain) verify(host string, roots *x509.CertPool) error {
+	if len(c.certs) == 0 || host == "" {
+		return errors.New("there is no certificate, or no name to verify")
+	}
+	o := x509.VerifyOptions{Roots: roots, DNSName: host, Intermediates: x509.NewCertPool()}
+	for _, authority := range c.certs[1:] {
+		o.Intermediates.AddCert(authority)
+	}
+	if _, err := c.certs[0].Verify(o); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: c.certs, Err: err}
+	}
+	return nil
+}
