@@ -22,7 +22,7 @@ const (
 	connectTimeout = 10 * time.Second // of the TCP connection, over all addresses of a host
 	tlsTimeout     = 10 * time.Second // of the TLS handshake
 	idleTimeout    = 90 * time.Second // after which an idle connection is closed
-	maxHeader      = 256 << 10        // bytes of a response's headers
+	maxHeader      = 64 << 10         // bytes of a response's headers
 	dnsTimeout     = 10 * time.Second // of one name
 	dnsSize        = 1 << 16          // names that a Client remembers
 

@@ -58,9 +58,17 @@ func TestAnswers(t *testing.T) {
 		{name: "headers just over the limit", answer: "HTTP/1.1 204 None\r\n\r\n", opts: Options{MaxHeader: 20}},
 		{name: "headers without end", answer: okHead + "X: " + strings.Repeat("x", 1<<20),
 			opts: Options{MaxHeader: 64 << 10}},
-		{name: "as many different headers as may be", answer: okHead + numbered(maxNames-2) + "Content-Length: 0\r\n\r\n",
+		{name: "as many lines as may be", answer: okHead + numbered(maxLines-4) + "Content-Length: 0\r\n\r\n",
 			status: 200, kept: true},
-		{name: "too many different headers", answer: okHead + numbered(maxNames) + "Content-Length: 0\r\n\r\n"},
+		{name: "too many lines", answer: okHead + numbered(maxLines-3) + "Content-Length: 0\r\n\r\n"},
+		{name: "too many lines of one header", answer: okHead + strings.Repeat("a:\n", maxLines) +
+			"Content-Length: 0\r\n\r\n"},
+		{name: "too many lines that are folded", answer: okHead + "X: a" + strings.Repeat("\r\n a", maxLines) +
+			"\r\nContent-Length: 0\r\n\r\n"},
+		{name: "too many lines of informational answers", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\n"+
+			numbered(maxLines/3)+"\r\n", 3) + okHead + "Content-Length: 0\r\n\r\n"},
+		{name: "a body of many lines", answer: informational(2) + okHead + "Content-Length: 3000\r\n\r\n" +
+			strings.Repeat("\n", 3000), status: 200, body: strings.Repeat("\n", 3000), kept: true},
 		{name: "body over the limit of headers", answer: okHead + "Content-Length: 3000\r\n\r\n" +
 			strings.Repeat("x", 3000), opts: Options{MaxHeader: 100}, status: 200, body: strings.Repeat("x", 3000),
 			kept: true},

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -19,10 +20,11 @@ type conn struct {
 	look   func() bool // whether nothing has come from the socket
 
 	// For the exchange that has the connection.
-	left   int64  // how many bytes may still be read
-	failed bool   // a read failed, by the end of the stream too
-	kept   bool   // it was in the pool before
-	heads  *Heads // gets what is read; nil if it is not wanted, and when the headers have come
+	left   int64     // how many bytes may still be read
+	lines  lineCount // of the headers
+	failed bool      // a read failed, by the end of the stream too
+	kept   bool      // it was in the pool before
+	heads  *Heads    // gets what is read; nil if it is not wanted, and when the headers have come
 
 	idle idleLinks // guarded by Pool.mu
 }
@@ -51,7 +53,35 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err != nil {
 		c.failed = true
 	}
+	if c.lines.add(p[:n]); c.lines.left < 0 {
+		return 0, errManyLines
+	}
 	return n, err
+}
+
+// A lineCount counts the lines of headers as they are read, until an empty one ends them.
+type lineCount struct {
+	left    int  // less than zero if there were too many
+	hasText bool // the line that is being read has something in it
+	isOver  bool // the headers have ended
+}
+
+func (l *lineCount) add(p []byte) {
+	for !l.isOver && len(p) > 0 && l.left >= 0 {
+		line, rest, ends := bytes.Cut(p, []byte{'\n'})
+		l.hasText = l.hasText || len(line) > 1 || len(line) == 1 && line[0] != '\r'
+		if ends {
+			l.left--
+			l.isOver, l.hasText = !l.hasText, false
+		}
+		p = rest
+	}
+}
+
+// next begins with the headers of the next answer, of which some was read with the last one.
+func (l *lineCount) next(seen []byte) {
+	l.isOver = false
+	l.add(seen)
 }
 
 // interrupt makes reads and writes fail, those under way too.

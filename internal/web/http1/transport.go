@@ -26,9 +26,9 @@ import (
 // headers of all of them together are within Options.MaxHeader too.
 const maxInformational = 16
 
-// maxNames is how many different headers an answer may have. Short ones take twenty times their text in memory, as long
-// as the body comes.
-const maxNames = 1000
+// maxLines is how many lines the headers of an answer may have, together with those of informational ones. Short ones
+// take twenty times their text in memory, as long as the body comes, and a hundred times as long to read as long ones.
+const maxLines = 1000
 
 var (
 	// ErrDropped says that the server closed a kept connection before it answered. The
@@ -37,7 +37,7 @@ var (
 
 	errHeaderLimit   = errors.New("response headers over the limit")
 	errInformational = errors.New("too many informational responses")
-	errManyHeaders   = fmt.Errorf("more than %d different headers", maxNames)
+	errManyLines     = fmt.Errorf("response headers of more than %d lines", maxLines)
 )
 
 // Options are the settings of a Transport.
@@ -47,7 +47,7 @@ type Options struct {
 	// package does not decide what may be reached.
 	Dial func(ctx context.Context, scheme, addr string) (net.Conn, error)
 
-	// MaxHeader is the limit of an answer's headers in bytes. Zero means 256 KiB.
+	// MaxHeader is the limit of an answer's headers in bytes. Zero means 64 KiB.
 	MaxHeader int64
 }
 
@@ -66,7 +66,7 @@ type Transport struct {
 
 // New makes a Transport whose idle connections are kept in the pool.
 func New(p *Pool, o Options) *Transport {
-	o.MaxHeader = cmp.Or(o.MaxHeader, 256<<10)
+	o.MaxHeader = cmp.Or(o.MaxHeader, 64<<10)
 	return &Transport{pool: p, dialer: o.Dial, maxHeader: o.MaxHeader}
 }
 
@@ -177,7 +177,7 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 	if c.heads = x.Heads; c.heads != nil {
 		*c.heads = Heads{Request: bytes.Clone(m.out)}
 	}
-	c.left, c.failed = t.maxHeader, false
+	c.left, c.failed, c.lines = t.maxHeader, false, lineCount{left: maxLines}
 	m.in.Reset(c)
 	if _, err := m.in.Peek(1); err != nil {
 		return nil, false, err
@@ -188,11 +188,13 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 		if h := c.heads; h != nil { // drop what came before this answer
 			h.Answer = h.Answer[len(h.Answer)-m.in.Buffered():]
 		}
-		res, err = readResponse(m.in, head.bodiless)
-		if err == nil && len(res.Header) > maxNames {
-			err = errManyHeaders
+		if i > 0 {
+			seen, _ := m.in.Peek(m.in.Buffered())
+			if c.lines.next(seen); c.lines.left < 0 {
+				return nil, true, errManyLines
+			}
 		}
-		if err != nil {
+		if res, err = readResponse(m.in, head.bodiless); err != nil {
 			return nil, true, err
 		}
 		if res.StatusCode > 199 || res.StatusCode < 100 || res.StatusCode == http.StatusSwitchingProtocols {
