@@ -185,7 +185,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "HOST:PORT:ADDR[:PORT], dial ADDR for HOST:PORT; * matches any (repeatable)"},
 		{Name: "allow-private", Group: Fetching, Permission: Admin, Value: boolValue{p: &s.AllowPrivate},
 			Usage: "allow private, loopback and link-local addresses"},
-		{Name: "http2", Group: Fetching, Permission: Tenant, Value: boolValue{&s.HTTP2, true},
+		{Name: "http2", Group: Fetching, Permission: Operator, Value: boolValue{&s.HTTP2, true},
 			Usage: "use HTTP/2 where the server does"},
 		{Name: "warc", Group: Fetching, Permission: Tenant, Value: boolValue{p: &s.WARC},
 			Usage: "archive every request and its answer, also of robots.txt and sitemaps, in WARC files (folder " +

@@ -74,11 +74,14 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// ownDefaults are the settings in which a crawl of the service differs from one of the command line: its pages show
-// links in and out, and all problems of a site.
+// ownDefaults are the settings in which a crawl of the service differs from one of the command line. Its pages show
+// links in and out, and all problems of a site. It does not speak HTTP/2: nothing bounds well what a server's frames cost
+// the other accounts, and every server speaks HTTP/1.1 too.
 func ownDefaults() config.Layer {
-	on := config.Given{Texts: []string{"true"}, From: "default of the service"}
-	return config.Layer{"links": on, "near-duplicates": on}
+	is := func(text string) config.Given {
+		return config.Given{Texts: []string{text}, From: "default of the service"}
+	}
+	return config.Layer{"links": is("true"), "near-duplicates": is("true"), "http2": is("false")}
 }
 
 // validate names every fault of the options.

@@ -288,6 +288,30 @@ func TestSafeBase(t *testing.T) {
 	}
 }
 
+// A crawl of a service speaks HTTP/2 only if the operator says so: servers could harm other accounts by it.
+func TestHTTP2IsTheOperators(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		base []config.Layer
+		want bool
+	}{
+		{nil, false},
+		{[]config.Layer{{"http2": {Texts: []string{"true"}, From: "--config"}}}, true},
+	} {
+		o := Options{Base: test.base}
+		o.setDefaults()
+		loaded, faults := load(t, settingsRequest{base: o.Base}, map[string]any{})
+		if loaded == nil || loaded.Settings.HTTP2 != test.want {
+			t.Errorf("%v: %+v, %v", test.base, loaded, faults)
+		}
+	}
+	for _, admin := range []bool{false, true} {
+		if loaded, _ := load(t, settingsRequest{admin: admin}, map[string]any{"http2": true}); loaded != nil {
+			t.Errorf("admin %v: a request may switch it on", admin)
+		}
+	}
+}
+
 func TestInfoListsEverySetting(t *testing.T) {
 	t.Parallel()
 	info := config.Info(config.Defaults(config.Polite))

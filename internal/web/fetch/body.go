@@ -71,7 +71,6 @@ func (m *meter) Read(p []byte) (int, error) {
 	c.readSince.set(start)
 	n, err := m.r.Read(p)
 	c.bytes.Add(int64(n))
-	c.reached(n)
 	// In this order the clock may miss a read, but never counts one twice.
 	c.readSince.clear()
 	c.busy.Add(int64(time.Since(c.start) - start))

@@ -21,13 +21,11 @@ func smallBody(o *Options) int {
 	return int(max(leastSmall, min(o.MaxMemory/int64(o.MaxInflight), mostSmall)))
 }
 
-// A share is what all calls of one account, or of one Client without an account, have been granted of the budget, and
-// what they have read for nothing.
+// A share is what all calls of one account, or of one Client without an account, have been granted of the budget.
 type share struct {
 	held   int64    // guarded by budget.mu
 	over   *holding // guarded by budget.mu; the one that has memory beyond the budget, or nil
 	claims []*claim // guarded by budget.mu; that wait, in their order
-	astray astray
 }
 
 // A holding is the memory that one call has been granted.

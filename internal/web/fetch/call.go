@@ -174,15 +174,6 @@ func (c *call) beginFrames(conn net.Conn) {
 	}
 }
 
-// reached notes that bytes of the body have come. Their frames and records need a few more.
-func (c *call) reached(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.frames != nil {
-		c.frames.reached(int64(n + n/32))
-	}
-}
-
 // Start asks the Wire whether the request may be sent, and if so begins an attempt to send it. Its time counts as the
 // time of the write until the write is reported, which on HTTP/2 can be after the answer. The error is a refusal; then
 // nothing may be written.

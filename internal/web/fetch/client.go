@@ -94,7 +94,7 @@ func (s *shared) newClient(o Options) (*Client, error) {
 		}
 		c.private = &private
 	}
-	c.dialer = newDialer(o, s.network, c.account)
+	c.dialer = newDialer(o, s.network)
 	c.route = newRoute(o, c.dialer, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,10 +102,9 @@ func (s *shared) newClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-func newDialer(o Options, n *network, account *share) *dialer {
+func newDialer(o Options, n *network) *dialer {
 	d := &dialer{
 		network:      n,
-		account:      account,
 		compute:      o.Compute,
 		dns:          newDNSCache(o, n.sockets),
 		resolve:      o.Resolve,

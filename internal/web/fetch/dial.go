@@ -28,7 +28,6 @@ type network struct {
 type dialer struct {
 	*network
 
-	account      *share
 	compute      func(ctx context.Context) (done func()) // Options.Compute
 	dns          *dnsCache
 	resolve      []Resolve
@@ -178,7 +177,6 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 // A target is what to dial for a host and port.
 type target struct {
 	*network
-	account *share
 	dialer  tcpDialer
 	addrs   []netip.Addr // in the order in which they are tried
 	port    uint16
@@ -198,7 +196,7 @@ func (t *target) first() netip.Addr {
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{network: d.network, account: d.account, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
+	t := target{network: d.network, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
 		isGuarded: true}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || t.isProxy {
 		t.dialer, t.isGuarded = d.open, false
@@ -234,7 +232,6 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 	}
 	t.conns.Add(1)
 	counted := &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}
-	counted.frames.account = t.account
 	if !t.isProxy {
 		counted.addr = addr
 	}

@@ -13,11 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
@@ -402,76 +399,5 @@ func TestHTTP2KeepsItsConnection(t *testing.T) {
 	}
 	if n := c.Stats().Dials; n != 1 {
 		t.Errorf("%d connections were made", n)
-	}
-}
-
-// endlessConn is a connection over which a server sends without end.
-type endlessConn struct {
-	net.Conn
-	sent atomic.Int64
-}
-
-func (e *endlessConn) Read(p []byte) (int, error) {
-	e.sent.Add(int64(len(p)))
-	return len(p), nil
-}
-
-func (e *endlessConn) Close() error { return nil }
-
-// What servers send to no request, whether one is under way or not, takes a part of the processors' time, over all
-// connections of an account. Bodies do not count, nor does what takes no time.
-func TestHTTP2Astray(t *testing.T) {
-	const seconds, conns, piece = 20, 50, 16 << 10
-	const dear = 400 * time.Nanosecond
-	processors := time.Duration(runtime.GOMAXPROCS(0))
-	most := astrayAtOnce*processors + seconds*time.Second*processors/astrayShare
-	for name, c := range map[string]struct {
-		takes   time.Duration // to compute a byte
-		reaches int           // of 100 bytes
-		isFast  bool
-		isIdle  bool
-	}{
-		"frames for nothing": {takes: dear}, "slower ones": {takes: 2 * dear},
-		"idle":               {takes: dear, isIdle: true},
-		"bodies":             {takes: dear, reaches: 97, isFast: true},
-		"half bodies":        {takes: dear, reaches: 50},
-		"small frames":       {takes: 10 * time.Nanosecond, reaches: 60, isFast: true},
-		"what nothing wants": {takes: time.Nanosecond, isFast: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				account, server := &share{}, &endlessConn{}
-				began := time.Now()
-				var wg sync.WaitGroup
-				for range conns {
-					conn := &countedConn{Conn: server, sockets: &sockets{free: semaphore.NewWeighted(1)},
-						open: new(atomic.Int64)}
-					conn.frames.account = account
-					conn.frames.begin()
-					k := &call{frames: &conn.frames}
-					if c.isIdle {
-						conn.frames.earn(mostSpare)
-						conn.frames.end()
-					}
-					wg.Go(func() {
-						p := make([]byte, piece)
-						for time.Since(began) < seconds*time.Second && server.sent.Load() < 1<<29 {
-							n, err := conn.Read(p)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							k.reached(n * c.reaches / 100)
-							time.Sleep(time.Duration(n) * c.takes)
-						}
-					})
-				}
-				wg.Wait()
-				sent := server.sent.Load()
-				if took := time.Duration(sent) * c.takes; c.isFast && sent < 1<<28 || !c.isFast && took > 3*most {
-					t.Errorf("%d bytes were read, which took %s; %s for nothing are allowed", sent, took, most)
-				}
-			})
-		})
 	}
 }
