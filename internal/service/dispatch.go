@@ -293,7 +293,7 @@ func (d *dispatcher) giveExtraSlot(queue []*entry, accounts map[string]*terms, n
 	}
 	var next *entry
 	for _, e := range queue {
-		if e.desired == DesiredCancel && d.retries.isDue(e.id, now) &&
+		if e.desired == DesiredCancel && d.retries.isDue(e.id, now) && !d.awaitsTrial(e, now) &&
 			(next == nil || accounts[e.account].turn < accounts[next.account].turn) {
 			next = e
 		}
@@ -310,6 +310,8 @@ func (d *dispatcher) hindrance(e *entry, t *terms, now time.Time) *Waiting {
 	switch {
 	case e.isExtra:
 		return nil
+	case d.awaitsTrial(e, now):
+		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 	case e.mustFinish():
 		wait = t.runningWait()
 	default:
@@ -328,10 +330,13 @@ func (d *dispatcher) runHindrance(e *entry, t *terms, now time.Time) *Waiting {
 	case wait != nil:
 	case d.space.low || !d.space.hasRoom(&d.s.o):
 		wait = &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}
-	case e.trial == onTrial && isOnTrial(d.all(), now):
-		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 	}
 	return wait
+}
+
+// awaitsTrial reports whether a crawl is to be on trial when it starts, and another one is now.
+func (d *dispatcher) awaitsTrial(e *entry, now time.Time) bool {
+	return (e.trial == awaitsTrial || e.trial == onTrial) && isOnTrial(d.all(), now)
 }
 
 const retryText = "it could not be started, or its files could not be written; this is tried again"

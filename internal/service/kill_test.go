@@ -505,3 +505,58 @@ func TestKilledWhileRecrawling(t *testing.T) {
 		t.Errorf("%d pages used, %d reserved, %d counted in the recrawl", used, granted, c.PagesCounted)
 	}
 }
+
+// Cancelled crawls that have yet to write their files when the server has ended too often write them one at a time. Only
+// one in whose turn the server ends again gives its files up.
+func TestKilledOftenWhileCancelling(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 40})
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	ts := openService(t, o).run()
+	var ids []string
+	for range 3 {
+		before := web.HostStats(0).Pages
+		web.Hold(10)
+		id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+		awaitPages(t, web, before+11)
+		ts.do(id, CommandPause)
+		web.Release()
+		ts.awaitState(id, Paused)
+		ids = append(ids, id)
+	}
+	ts.end()
+	records := openService(t, o)
+	for range uncleanEnds { // processes that ended without notice
+		if _, err := records.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := records.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.Change("UPDATE crawl SET state = ?, desired = ?", Finishing, DesiredCancel),
+			tx.Change("UPDATE crawl SET trial = ? WHERE id = ?", onTrial, ids[0]))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	records.end()
+	again := openService(t, o)
+	if _, err := again.recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		row, err := getRow(t.Context(), again.db.Read(), "", id)
+		if err != nil || (row.State == Finishing && row.trial == awaitsTrial) != (i > 0) {
+			t.Errorf("crawl %d is %s, trial %d, %v", i, row.State, row.trial, err)
+		}
+	}
+	again.run()
+	for i, id := range ids {
+		c := again.awaitState(id, Cancelled)
+		if i == 0 {
+			if !strings.Contains(strings.Join(c.Errors, " "), "the server ended while it wrote them") {
+				t.Errorf("the one on trial: %q", c.Errors)
+			}
+			continue
+		}
+		checkFiles(t, again, id)
+	}
+}

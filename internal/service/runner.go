@@ -103,6 +103,9 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 		by := Actor{System: "dispatcher"}
 		switch {
 		case r.Desired == DesiredCancel && !r.State.Ended():
+			if r.trial == awaitsTrial {
+				r.trial = onTrial
+			}
 			err := r.cancel(tx, by)
 			starts = r.State == Finishing
 			return err
