@@ -25,6 +25,7 @@ const (
 	firstSteps    = 5                      // turns that a first answer needs, also with TLS and a body
 	crowd         = 100                    // requests that wait for turns; then those with long heads are not read
 	longHead      = 6 << 10                // bytes, with those of a TLS handshake
+	fullFor       = time.Second            // others are taken to wait so long after there was no room
 )
 
 // connections is a listener with a bound on all connections, and on those of one client.
@@ -66,7 +67,8 @@ type connections struct {
 	strangers closable       // guarded by mu
 	known     closable       // guarded by mu; of requests with a valid key. All of them wait for their clients
 	writes    lists.List     // guarded by mu; of write, in the order in which they began
-	told      time.Time      // guarded by mu; when the log was told that there is no room
+	full      time.Time      // guarded by mu; when there was no room for a connection the last time
+	told      time.Time      // guarded by mu; when the log was told that
 }
 
 // Limit bounds the connections of a listener.
@@ -152,6 +154,9 @@ func (l *connections) tryAdd(plain net.Conn, client []string, late bool) (c *con
 // makeRoomLocked makes room for a connection of a client. If it returns false, again is as in tryAdd. Late says that
 // the connection has waited for long.
 func (l *connections) makeRoomLocked(client string, late bool) (ok bool, again time.Duration) {
+	if l.open >= l.most {
+		l.full = time.Now()
+	}
 	own := l.strangers.below[client]
 	var c *connection
 	switch {
@@ -456,7 +461,8 @@ func (c *connection) isStrangersLast() bool {
 	c.strange++
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	return c.strange >= mostStrange || c.of.open >= c.of.most
+	// There may be room at this instant, because another one was closed, though many wait to be accepted.
+	return c.strange >= mostStrange || time.Since(c.of.full) < fullFor
 }
 
 // Read implements [net.Conn]. While a request is handled, net/http reads in another goroutine to see whether the client

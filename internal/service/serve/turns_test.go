@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -207,6 +208,36 @@ func TestStrangersAreLeft(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While there is no room, and for a moment after it, a connection is closed after one answer: others may wait to be
+// accepted though there is room at this instant.
+func TestStrangersAreLeftWhenFull(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	const requests = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	withOptions(t, Options{Connections: most}, func(t *testing.T, _ *Server, p *pipes) {
+		check := func(when string, want int) {
+			t.Helper()
+			if n, last := answersOf(t, p, requests); n != want || last != (want == 1) {
+				t.Errorf("%s: %d answers, want %d; the last one closes: %v", when, n, want, last)
+			}
+		}
+		check("before", 2)
+		var idle []net.Conn
+		for i := range most {
+			idle = append(idle, p.dialFrom(fmt.Sprintf("198.51.100.%d:1", i)))
+		}
+		synctest.Wait()
+		check("full", 1)
+		for _, conn := range idle {
+			_ = conn.Close() // it may be closed already
+		}
+		synctest.Wait()
+		check("after it", 1)
+		time.Sleep(fullFor)
+		check("later", 2)
+	})
 }
 
 // A valid key keeps a connection, and is looked up while keys of others wait for it. Those have no turn meanwhile.
