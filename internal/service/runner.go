@@ -829,7 +829,12 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("settings of the crawl: %w", err)
 	}
+	base, err := config.Load(o.Base...)
+	if err != nil {
+		return nil, fmt.Errorf("settings of the service: %w", err)
+	}
 	s := loaded.Settings
+	s.HTTP2 = base.Settings.HTTP2 // an earlier version let users choose
 	if given := r.givenKeys(); given["header_to"] && !given["header"] {
 		s.Headers = nil // an earlier version took the operator's, which are not for origins that a user names
 	}

@@ -304,6 +304,10 @@ func TestHTTP2IsTheOperators(t *testing.T) {
 		if loaded == nil || loaded.Settings.HTTP2 != test.want {
 			t.Errorf("%v: %+v, %v", test.base, loaded, faults)
 		}
+		earlier := row{stored: map[string][]string{"http2": {"true"}}}
+		if s, err := o.settings(&earlier, &Plan{}); err != nil || s.HTTP2 != test.want {
+			t.Errorf("%v: a crawl of an earlier version: %+v, %v", test.base, s, err)
+		}
 	}
 	for _, admin := range []bool{false, true} {
 		if loaded, _ := load(t, settingsRequest{admin: admin}, map[string]any{"http2": true}); loaded != nil {
