@@ -38,7 +38,7 @@ func TestResumeKeepsExtendedScope(t *testing.T) {
 	}
 	s := newHandSite(t, map[string]any{
 		"a.test/": to("http://b.example/"), "c.test/": to("http://d.example/"),
-		"e.test/":    to("http://f.example/" + strings.Repeat("x", 70<<10)),
+		"e.test/":    to("http://f.example/" + strings.Repeat("x", 60<<10)),
 		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage, "d.example/": `<html><a href="/2">x</a>`,
 		"d.example/2": plainPage,
 	})
