@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
@@ -21,8 +23,10 @@ func smallBody(o *Options) int {
 	return int(max(leastSmall, min(o.MaxMemory/int64(o.MaxInflight), mostSmall)))
 }
 
-// A share is what all calls of one account, or of one Client without an account, have been granted of the budget.
+// A share is what all calls of one account, or of one Client without an account, have been granted of the budget, and
+// what they may read beside answers.
 type share struct {
+	beside *rate.Limiter
 	held   int64    // guarded by budget.mu
 	over   *holding // guarded by budget.mu; the one that has memory beyond the budget, or nil
 	claims []*claim // guarded by budget.mu; that wait, in their order
@@ -61,13 +65,13 @@ type budget struct {
 // shareOf is the share of an account, or a new one if it has no name.
 func (b *budget) shareOf(account string) *share {
 	if account == "" {
-		return &share{}
+		return &share{beside: newBesideLimit()}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.shares[account]
 	if s == nil {
-		s = &share{}
+		s = &share{beside: newBesideLimit()}
 		b.shares[account] = s
 	}
 	return s

@@ -49,7 +49,7 @@ type call struct {
 	derived       context.Context         // guarded by mu; nil until a dial or net/http needs it
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
 	ended         bool                    // guarded by mu
-	frames        *frames                 // guarded by mu; of the connection of HTTP/2 that the call has; nil if none
+	beside        *beside                 // guarded by mu; of the connection of HTTP/2 that the call has; nil if none
 	window        time.Duration           // guarded by mu; when the rate is next looked at
 	lastRead      int64                   // guarded by mu; bytes at the last look
 	lastBusy      time.Duration           // guarded by mu; time in reads at the last look
@@ -111,8 +111,8 @@ func (c *call) end() {
 	}
 	c.ended = true
 	c.alarm.stop()
-	if c.frames != nil {
-		c.frames.end()
+	if c.beside != nil {
+		c.beside.end()
 	}
 	if c.cancelDerived != nil {
 		c.cancelDerived(nil)
@@ -151,7 +151,7 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 		err = c.Start(info.Conn, info.Reused)
 	}
 	if err == nil {
-		c.beginFrames(info.Conn)
+		c.useNetHTTP(info.Conn)
 		return
 	}
 	c.cancel(err)
@@ -160,17 +160,21 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// beginFrames counts the call among those of its connection, if that speaks HTTP/2, until it ends or has another one.
-func (c *call) beginFrames(conn net.Conn) {
+// useNetHTTP counts the call among those of its connection, if that speaks HTTP/2, until it ends or has another one.
+func (c *call) useNetHTTP(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.frames != nil {
-		c.frames.end()
-		c.frames = nil
+	if c.beside != nil {
+		c.beside.end()
+		c.beside = nil
 	}
-	if f := framesOf(conn); f != nil && isHTTP2(conn) {
-		c.frames = f
-		f.begin()
+	switch b := besideOf(conn); {
+	case b == nil:
+	case isHTTP2(conn):
+		c.beside = b
+		b.begin()
+	default:
+		b.serve(otherUse)
 	}
 }
 
@@ -189,8 +193,8 @@ func (c *call) Start(conn net.Conn, reused bool) error {
 			return &refusal{err}
 		}
 	}
-	if f := framesOf(conn); f != nil {
-		f.send()
+	if b := besideOf(conn); b != nil {
+		b.send()
 	}
 	c.reused.Store(reused)
 	c.wrote.set(time.Since(c.start))

@@ -24,16 +24,25 @@ const (
 
 	// mostSessions is how many TLS sessions a Client keeps, and mostSession how many bytes each of them has. A session
 	// holds the certificates of its server.
+	// A connection may make mostTickets of them.
 	mostSessions = 1024
 	mostSession  = 12 << 10
+	mostTickets  = 4
 )
 
-// sessions are the TLS sessions that may be resumed. Large ones are not kept.
-type sessions struct{ tls.ClientSessionCache }
+// sessions are the TLS sessions that may be resumed, for one connection. Large ones are not kept, nor those after the
+// first ones: a server may send any number.
+type sessions struct {
+	tls.ClientSessionCache
+	put int // used by the goroutine that reads
+}
 
 // Put implements [tls.ClientSessionCache].
-func (s sessions) Put(key string, session *tls.ClientSessionState) {
+func (s *sessions) Put(key string, session *tls.ClientSessionState) {
 	if session != nil {
+		if s.put++; s.put > mostTickets {
+			return
+		}
 		ticket, state, err := session.ResumptionState()
 		if err != nil || state == nil {
 			return

@@ -94,7 +94,7 @@ func (s *shared) newClient(o Options) (*Client, error) {
 		}
 		c.private = &private
 	}
-	c.dialer = newDialer(o, s.network)
+	c.dialer = newDialer(o, s.network, c.account)
 	c.route = newRoute(o, c.dialer, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,9 +102,10 @@ func (s *shared) newClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-func newDialer(o Options, n *network) *dialer {
+func newDialer(o Options, n *network, account *share) *dialer {
 	d := &dialer{
 		network:      n,
+		beside:       account.beside,
 		compute:      o.Compute,
 		dns:          newDNSCache(o, n.sockets),
 		resolve:      o.Resolve,
@@ -112,7 +113,7 @@ func newDialer(o Options, n *network) *dialer {
 		allowed:      make(map[hostPort]bool),
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
-			ClientSessionCache: sessions{tls.NewLRUClientSessionCache(mostSessions)},
+			ClientSessionCache: tls.NewLRUClientSessionCache(mostSessions),
 			NextProtos:         []string{"h2", "http/1.1"},
 		},
 	}

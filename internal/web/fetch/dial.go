@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // network holds what related Clients share (see Client.For): the socket limit and its counters.
@@ -29,6 +31,7 @@ type dialer struct {
 	*network
 
 	compute      func(ctx context.Context) (done func()) // Options.Compute
+	beside       *rate.Limiter                           // of the account
 	dns          *dnsCache
 	resolve      []Resolve
 	allowPrivate bool
@@ -104,6 +107,11 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		cfg.NextProtos = []string{"http/1.1"}
 		cfg.GetClientCertificate = nil
 		cfg.ClientSessionCache = nil // one with the same name may not have been verified
+	} else if counted, ok := raw.(*countedConn); ok {
+		counted.beside.serve(handshakeUse)
+	}
+	if cfg.ClientSessionCache != nil {
+		cfg.ClientSessionCache = &sessions{ClientSessionCache: cfg.ClientSessionCache}
 	}
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
@@ -177,6 +185,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 // A target is what to dial for a host and port.
 type target struct {
 	*network
+	beside  *rate.Limiter
 	dialer  tcpDialer
 	addrs   []netip.Addr // in the order in which they are tried
 	port    uint16
@@ -196,7 +205,7 @@ func (t *target) first() netip.Addr {
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{network: d.network, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
+	t := target{network: d.network, beside: d.beside, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
 		isGuarded: true}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || t.isProxy {
 		t.dialer, t.isGuarded = d.open, false
@@ -232,6 +241,7 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 	}
 	t.conns.Add(1)
 	counted := &countedConn{Conn: conn, sockets: t.sockets, open: &t.conns}
+	counted.beside.account = t.beside
 	if !t.isProxy {
 		counted.addr = addr
 	}
@@ -246,7 +256,7 @@ type countedConn struct {
 	open    *atomic.Int64
 	onClose func() // called once; may be nil
 	closed  atomic.Bool
-	frames  frames
+	beside  beside
 }
 
 // NetConn is the connection below.

@@ -34,7 +34,8 @@ type route struct {
 
 func newRoute(o Options, d *dialer, s *shared) *route {
 	r := &route{dialer: d}
-	r.http1 = http1.New(s.pool, http1.Options{Dial: r.dial, MaxHeader: maxHeader})
+	r.http1 = http1.New(s.pool, http1.Options{Dial: r.dial, MaxHeader: maxHeader,
+		Decrypted: func(conn net.Conn, bytes int) { besideOf(conn).decrypted(bytes) }})
 	if !o.NoHTTP2 {
 		r.protocols = newProtocols(o.MaxIdle + o.MaxInflight)
 	}
@@ -116,6 +117,9 @@ func (r *route) dial(ctx context.Context, scheme, addr string) (net.Conn, error)
 	if err == nil && isHTTP2(conn) {
 		r.handOver(k, handover{conn: conn, addr: addr, asking: asking})
 		return nil, errHTTP2
+	}
+	if err == nil {
+		besideOf(conn).serve(http1Use)
 	}
 	if err == nil && r.protocols != nil {
 		r.protocols.learn(addr, false)

@@ -18,6 +18,7 @@ type conn struct {
 	socket net.Conn
 	key    poolKey
 	look   func() bool // whether nothing has come from the socket
+	isTLS  bool
 
 	// For the exchange that has the connection.
 	left   int64     // how many bytes may still be read
@@ -31,10 +32,11 @@ type conn struct {
 
 func newConn(c net.Conn, key poolKey) *conn {
 	socket := c
-	if secure, ok := c.(*tls.Conn); ok {
+	secure, isTLS := c.(*tls.Conn)
+	if isTLS {
 		socket = secure.NetConn()
 	}
-	return &conn{conn: c, socket: socket, key: key, look: newLook(socket)}
+	return &conn{conn: c, socket: socket, key: key, look: newLook(socket), isTLS: isTLS}
 }
 
 // Read reads from the connection, at most as many bytes as are left.
@@ -46,6 +48,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		p = p[:c.left]
 	}
 	n, err := c.conn.Read(p)
+	if c.isTLS && c.key.t.decrypted != nil {
+		c.key.t.decrypted(c.conn, n)
+	}
 	c.left -= int64(n)
 	if c.heads != nil {
 		c.heads.Answer = append(c.heads.Answer, p[:n]...)
@@ -100,7 +105,7 @@ func (c *conn) quiet() bool { return c.look == nil || c.look() }
 // empty reports whether TLS holds no more bytes after a body, which would otherwise be
 // taken for the start of the next answer.
 func (c *conn) empty() bool {
-	if _, secure := c.conn.(*tls.Conn); !secure {
+	if !c.isTLS {
 		return true
 	}
 	// With a deadline that has passed a read sees only what came before. Such a

@@ -47,6 +47,9 @@ type Options struct {
 	// package does not decide what may be reached.
 	Dial func(ctx context.Context, scheme, addr string) (net.Conn, error)
 
+	// Decrypted is called when bytes were read over TLS, with their number. Nil means never.
+	Decrypted func(conn net.Conn, bytes int)
+
 	// MaxHeader is the limit of an answer's headers in bytes. Zero means 64 KiB.
 	MaxHeader int64
 }
@@ -60,6 +63,7 @@ type Options struct {
 type Transport struct {
 	pool      *Pool
 	dialer    func(ctx context.Context, scheme, addr string) (net.Conn, error)
+	decrypted func(conn net.Conn, bytes int) // Options.Decrypted
 	maxHeader int64
 	closed    bool // guarded by pool.mu; nothing is kept any more
 }
@@ -67,7 +71,7 @@ type Transport struct {
 // New makes a Transport whose idle connections are kept in the pool.
 func New(p *Pool, o Options) *Transport {
 	o.MaxHeader = cmp.Or(o.MaxHeader, 64<<10)
-	return &Transport{pool: p, dialer: o.Dial, maxHeader: o.MaxHeader}
+	return &Transport{pool: p, dialer: o.Dial, decrypted: o.Decrypted, maxHeader: o.MaxHeader}
 }
 
 // A Request is a GET, or a HEAD if its Head says so, in the form in which it is sent.
