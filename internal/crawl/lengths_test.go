@@ -31,9 +31,9 @@ func TestLongHeadersAreCut(t *testing.T) {
 		"a.test/quotes": header(301, "Location", "/"+strings.Repeat("\"", 4000)), // 12,000 bytes in its canonical form
 		"a.test/mail":   header(301, "Location", "mailto:"+long),
 		"a.test/near":   header(301, "Location", "/"+strings.Repeat("n", 8000)),
-		"a.test/head":   header(200, "Etag", `"`+long[:20_000]+`"`, "Content-Type", "image/png; x="+long[:20_000],
+		"a.test/head": header(200, "Etag", `"`+long[:20_000]+`"`, "Content-Type", "image/png; x="+long[:20_000],
 			"Last-Modified", long[:20_000]),
-		"b.test/":       header(301, "Location", "http://c.test/"+long),
+		"b.test/": header(301, "Location", "http://c.test/"+long),
 	})
 	dir := newDataDir(t)
 	rep, lines := s.crawl(dir, checking(func(o *config.Settings) { o.Links = true }), "http://a.test/")
