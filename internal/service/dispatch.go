@@ -201,8 +201,10 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 		errs = append(errs, d.command(ctx, r, e, accounts[e.account]), r.passTrial(ctx, now))
 	}
 	trials := isOnTrial(d.all(), now) || slices.ContainsFunc(resting, func(e *entry) bool {
-		return e.trial == onTrial && e.state == Queued && accounts[e.account].hindrance(now) == nil
+		return e.trial == onTrial && e.state == Queued && accounts[e.account].hindrance(now) == nil &&
+			(!e.needsSafeSlot() || d.slot.isHeldFor(e.id))
 	})
+	kept := 0 // slots for crawls that ran when the process ended, and have yet to be on trial
 	for _, e := range resting {
 		switch {
 		case e.state == Deleting:
@@ -221,13 +223,16 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 				continue
 			}
 			queued = append(queued, e) // it keeps its age, and may be before others that are queued
+		case e.state == Paused && e.trial == awaitsTrial && accounts[e.account].hindrance(now) == nil:
+			kept++
 		}
 	}
-	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, now))...)
+	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, kept, now))...)
 }
 
-// startQueued starts the crawls of the queue whose turn it is, and notes what the others wait for.
-func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms,
+// startQueued starts the crawls of the queue whose turn it is, and notes what the others wait for. It keeps some slots
+// for crawls that are on trial or will be.
+func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms, kept int,
 	now time.Time) error {
 	var errs []error
 	waits, order := map[string]Waiting{}, []*entry{}
@@ -237,7 +242,11 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	d.giveExtraSlot(queue, accounts, now)
 	for _, e := range queue {
 		t := accounts[e.account]
-		wait, hasSlot := d.hindrance(e, t, now), e.isExtra || d.slotsUsed() < d.s.o.MaxCrawls
+		slots := d.s.o.MaxCrawls - kept
+		if e.trial == onTrial {
+			slots = d.s.o.MaxCrawls
+		}
+		wait, hasSlot := d.hindrance(e, t, now), e.isExtra || d.slotsUsed() < slots
 		if wait == nil && e.needsSafeSlot() && nextSafe == "" {
 			nextSafe = e.id
 			d.slot.giveTo(d, e.id, hasSlot)
@@ -430,13 +439,13 @@ func (d *dispatcher) requeue(ctx context.Context, e *entry) error {
 			return err
 		}
 		if row.trial == awaitsTrial {
-			row.trial = onTrial
+			row.trial, row.resumeFirst = onTrial, true // as others that ran when the process ended
 		}
 		row.State, row.Waiting = Queued, nil
 		return row.move(tx, Actor{System: "dispatcher"}, CrawlResumed, nil)
 	})
 	if err == nil && e.trial == awaitsTrial {
-		e.trial = onTrial
+		e.trial, e.resumeFirst = onTrial, true
 	}
 	return err
 }

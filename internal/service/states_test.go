@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/slot"
 	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/state"
@@ -578,4 +579,58 @@ func TestCountsAfterAKill(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After three unclean ends the crawls that ran go on one after the other, before those that never ran. One of them that
+// waits for the slot of safe crawls does not keep the others waiting.
+func TestTrialsComeFirst(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 20})
+	dir, slots := t.TempDir(), t.TempDir()+"/slot"
+	o := Options{Dir: dir, SlotDir: slots, Base: quick(web), MaxCrawls: 2}
+	ts := openService(t, o)
+	safe := ts.submit(ts.admin, web.StartURLs()[0], "safe", "true").ID
+	var ran, queued []string
+	for range 2 {
+		ran = append(ran, ts.submit(ts.admin, web.StartURLs()[0]).ID)
+	}
+	priority := 9
+	for range 2 {
+		c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: web.StartURLs()[:1], Priority: &priority}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		queued = append(queued, c.ID)
+	}
+	for range uncleanEnds { // processes that ended without notice, the last while some crawls ran
+		if _, err := ts.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET state = 'running', started_at = 1 WHERE id IN (?, ?, ?)", safe, ran[0], ran[1])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ts.end()
+	taken, err := slot.Acquire(t.Context(), slots, slot.Info{PID: os.Getpid()}, func(slot.Waiting) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := openService(t, o).run()
+	for _, id := range queued {
+		again.await(id, func(c *Crawl) bool { return c.State != Queued })
+		for _, first := range ran {
+			if c := again.get(first); c.State == Paused || c.State == Queued {
+				t.Errorf("a crawl that never ran has begun, and one that ran is %s, waiting %+v", c.State, c.Waiting)
+			}
+		}
+	}
+	if c := again.get(safe); c.State != Queued {
+		t.Errorf("the safe crawl is %s without its slot", c.State)
+	}
+	if err := taken.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again.awaitState(safe, Running)
 }

@@ -22,7 +22,7 @@ const (
 	tellEvery     = time.Minute            // the log
 	roundTrip     = 300 * time.Millisecond // for a client to take its next step
 	mostStrange   = 20                     // requests in a row without a valid key; then the connection is closed
-	firstSteps    = 5                      // turns that a first answer needs, also with TLS and a body
+	usualSteps    = 5                      // turns that an answer needs, also with TLS and a body
 	crowd         = 100                    // requests that wait for turns; then those with long heads are not read
 	longHead      = 6 << 10                // bytes, with those of a TLS handshake
 	fullFor       = time.Second            // others are taken to wait so long after there was no room
@@ -45,9 +45,10 @@ const (
 // for it, or, if it has its share of all, from its own oldest, also if its answer is being sent. If all have one
 // connection, the one that has waited longest is closed if it waits for its client. If it waits for a turn, no
 // connection is accepted until it has been served: new ones wait in the order in which they came. A wait is for one
-// step of a handshake or of a request. Until its first answer, a connection is not closed in the first moments of a
-// wait: a client that is far away is not taken for one that does nothing. Connections whose last request had a valid
-// key are apart, and go last while they are at most half of all.
+// step of a handshake or of a request. A connection whose request comes in many steps waits for its client in any case:
+// clients could else make all of them need more turns than there are. Until its first answer, a connection is not
+// closed in the first moments of a wait: a client that is far away is not taken for one that does nothing. Connections
+// whose last request had a valid key are apart, and go last while they are at most half of all.
 //
 // Otherwise a connection whose request is answered is closed only if its client does not take the answer.
 type connections struct {
@@ -238,7 +239,8 @@ type connection struct {
 	began    time.Time // of the wait
 	here     bool      // it waits for a turn, and not for its client
 	turn     *turn     // nil if it has none and waits for none
-	steps    int       // turns that it asked for before its first answer; then firstSteps
+	steps    int       // turns that it asked for since its last answer
+	answered bool      // it has had an answer
 	handled  bool      // a request is, from when its head has arrived
 	head     int       // bytes that were read for the next request
 	removed  bool
@@ -249,7 +251,7 @@ type connection struct {
 // patience is for how long the connection is not closed though it waits for its client: while it goes on towards its
 // first answer, each step has the time of a round trip.
 func (c *connection) patience() time.Duration {
-	if c.steps >= firstSteps {
+	if c.answered || c.steps >= usualSteps {
 		return 0
 	}
 	return roundTrip - time.Since(c.began)
@@ -328,8 +330,7 @@ func (c *connection) end() {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.handled = false
-	c.steps = firstSteps
+	c.handled, c.answered, c.steps = false, true, 0
 }
 
 // wait notes that the connection waits for its client. It ends the turn.
@@ -401,11 +402,11 @@ func (c *connection) takeTurnLocked() bool {
 	select {
 	case <-one.come:
 	default:
-		if 1 < c.steps && c.steps <= firstSteps {
+		if !c.answered && 1 < c.steps && c.steps <= usualSteps {
 			one.hurry()
 		}
 		began := time.Now()
-		c.closableLocked(true)
+		c.closableLocked(c.steps <= usualSteps)
 		c.of.mu.Unlock()
 		<-one.come
 		c.of.mu.Lock()

@@ -305,6 +305,62 @@ func TestClientThatIsFarAway(t *testing.T) {
 	})
 }
 
+// Clients whose requests come in many pieces, so that each waits for a turn most of the time, do not keep others out.
+func TestRequestsInPieces(t *testing.T) {
+	t.Parallel()
+	const most, pieces, turn = 12, 200, 100 * time.Millisecond
+	round := 5 * most * usualSteps * turn / time.Duration(turnsAtOnce())
+	for name, head := range map[string]string{
+		"a body": "POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+		"chunks": "POST /slow HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			withOptions(t, Options{Connections: most}, func(t *testing.T, s *Server, p *pipes) {
+				s.pages = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					for err := error(nil); err == nil; _, err = r.Body.Read(make([]byte, 1)) {
+						time.Sleep(turn)
+					}
+				})
+				over := make(chan struct{})
+				var floods sync.WaitGroup
+				for i := range 5 * most {
+					floods.Go(func() {
+						for isOver := false; !isOver; {
+							conn := p.dialFrom(fmt.Sprintf("198.51.100.%d:1", i))
+							_, err := io.WriteString(conn, head)
+							for range pieces {
+								select {
+								case <-over:
+									isOver = true
+								case <-time.After(50 * time.Millisecond):
+								}
+								if err != nil || isOver {
+									break
+								}
+								_, err = io.WriteString(conn, "1\r\nx\r\n")
+							}
+							_ = conn.Close()
+						}
+					})
+				}
+				time.Sleep(5 * time.Second) // the bubble's
+				for range 5 {
+					began := time.Now()
+					conn := p.dialFrom("203.0.113.9:1")
+					go func() { _, _ = io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n") }()
+					_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if took := time.Since(began); err != nil || took > 2*round {
+						t.Errorf("answered after %s, and a round takes %s: %v", took, round, err)
+					}
+					_ = conn.Close()
+				}
+				close(over)
+				floods.Wait()
+			})
+		})
+	}
+}
+
 // The networks of one IPv6 customer are one client: neither its connections nor its turns keep others out. Each of its
 // networks has its part.
 func TestNetworksOfOneCustomer(t *testing.T) {
