@@ -14,9 +14,10 @@ import (
 const (
 	mostHandshake = 80 << 10 // what comes before the first request
 
-	// Over HTTP/1: what is read and not yet decrypted, which is a record or two and the beginning of the next one.
-	// Further bytes were no part of an answer. An account may have so many of them in a second.
-	mostUndecrypted = 40 << 10
+	// Over HTTP/1: what was read and is not decrypted yet when more is read, which is less than a record. Further bytes
+	// were no part of an answer, and an account may have so many of them in a second. Records make up to half as much
+	// again of an answer.
+	mostUndecrypted = 20 << 10
 	besideRate      = 1 << 20
 
 	// Over HTTP/2: what is read while no request is under way, and what writes stand for.
@@ -81,22 +82,28 @@ func (b *beside) earn(n int64) {
 
 // decrypted counts bytes of answers over HTTP/1.
 func (b *beside) decrypted(n int) {
-	if b.read.Add(-int64(n)) < 0 {
-		b.read.Store(0) // some were paid for
+	if b.read.Add(-int64(n+n/2)) < 0 {
+		b.read.Store(0)
 	}
 }
 
-// mayRead counts bytes that were read, and reports whether the connection may stay.
-func (b *beside) mayRead(n int) bool {
+// mayRead reports whether more may be read.
+func (b *beside) mayRead() bool {
+	over := b.read.Load() - mostUndecrypted
+	if b.use.Load() != http1Use || over <= 0 {
+		return true
+	}
+	b.read.Add(-over)
+	return b.account.AllowN(time.Now(), int(over))
+}
+
+// hasRead counts bytes that were read, and reports whether the connection may stay.
+func (b *beside) hasRead(n int) bool {
 	switch b.use.Load() {
 	case handshakeUse:
 		return b.read.Add(int64(n)) <= mostHandshake
 	case http1Use:
-		if b.read.Add(int64(n)) <= mostUndecrypted {
-			return true
-		}
-		b.read.Add(-int64(n))
-		return b.account.AllowN(time.Now(), n)
+		b.read.Add(int64(n))
 	case http2Use:
 		if b.calls.Load() == 0 {
 			return b.spare.Add(-int64(n)) >= 0
@@ -122,8 +129,11 @@ func besideOf(conn net.Conn) *beside {
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
+	if !c.beside.mayRead() {
+		return 0, errors.Join(errFlood, c.Close())
+	}
 	n, err := c.Conn.Read(p)
-	if !c.beside.mayRead(n) {
+	if !c.beside.hasRead(n) {
 		return 0, errors.Join(errFlood, c.Close())
 	}
 	return n, err

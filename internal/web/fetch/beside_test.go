@@ -201,3 +201,36 @@ func TestLargeHandshake(t *testing.T) {
 		s.Close()
 	}
 }
+
+// Answers of any size, in records of any size that servers send, are not taken for messages of TLS.
+func TestLargeAnswersOverTLS(t *testing.T) {
+	body := make([]byte, 16<<20)
+	for name, piece := range map[string]func(i int) int{
+		"whole":         func(int) int { return len(body) },
+		"odd pieces":    func(i int) int { return 1 + i*7919%70_000 },
+		"small records": func(i int) int { return 60 + i%100 },
+	} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			for rest := body; len(rest) > 0; {
+				n := min(piece(len(rest)), len(rest))
+				_, _ = w.Write(rest[:n])
+				if name == "small records" {
+					_ = http.NewResponseController(w).Flush()
+				}
+				rest = rest[n:]
+			}
+		}))
+		s.StartTLS()
+		c := newClient(t, Options{RootCAs: poolOf(s), MaxBody: 1 << 30})
+		c.account.beside.SetLimit(0)
+		c.account.beside.SetBurst(0)
+		res, err := get(t, c, s.URL)
+		if err != nil || len(res.Body) != len(body) {
+			t.Errorf("%s: %v", name, err)
+		}
+		res.Close()
+		c.closeIdle()
+		s.Close()
+	}
+}
