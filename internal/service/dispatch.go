@@ -317,10 +317,10 @@ func (d *dispatcher) giveExtraSlot(queue []*entry, accounts map[string]*terms, n
 func (d *dispatcher) hindrance(e *entry, t *terms, now time.Time) *Waiting {
 	var wait *Waiting
 	switch {
+	case d.awaitsTrial(e, now): // also one that has the extra slot, if another one has begun since
+		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 	case e.isExtra:
 		return nil
-	case d.awaitsTrial(e, now):
-		wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 	case e.mustFinish():
 		wait = t.runningWait()
 	default:

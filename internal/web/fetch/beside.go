@@ -15,10 +15,10 @@ const (
 	mostHandshake = 80 << 10 // what comes before the first request
 
 	// Over HTTP/1: what was read and is not decrypted yet when more is read, which is less than a record. Further bytes
-	// were no part of an answer, and an account may have so many of them in a second. Records make up to half as much
-	// again of an answer.
+	// were no part of an answer, and an account may have so many of them in a second.
 	mostUndecrypted = 20 << 10
 	besideRate      = 1 << 20
+	ofRecord        = 40 // what a record has beside its content; with TLS 1.2 it may be half of the content more
 
 	// Over HTTP/2: what is read while no request is under way, and what writes stand for.
 	spareOfCall = 4 << 20  // what a request earns
@@ -80,9 +80,9 @@ func (b *beside) earn(n int64) {
 	}
 }
 
-// decrypted counts bytes of answers over HTTP/1.
+// decrypted counts bytes of answers over HTTP/1 that came at once, which is from one record.
 func (b *beside) decrypted(n int) {
-	if b.read.Add(-int64(n+n/2)) < 0 {
+	if b.read.Add(-int64(n+n/2+ofRecord)) < 0 {
 		b.read.Store(0)
 	}
 }

@@ -204,23 +204,27 @@ func TestLargeHandshake(t *testing.T) {
 
 // Answers of any size, in records of any size that servers send, are not taken for messages of TLS.
 func TestLargeAnswersOverTLS(t *testing.T) {
-	body := make([]byte, 16<<20)
+	body := make([]byte, 8<<20)
 	for name, piece := range map[string]func(i int) int{
 		"whole":         func(int) int { return len(body) },
 		"odd pieces":    func(i int) int { return 1 + i*7919%70_000 },
-		"small records": func(i int) int { return 60 + i%100 },
+		"small records": func(i int) int { return 10 + i%100 },
+		"TLS 1.2":       func(i int) int { return 20 + i%100 },
 	} {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			for rest := body; len(rest) > 0; {
 				n := min(piece(len(rest)), len(rest))
 				_, _ = w.Write(rest[:n])
-				if name == "small records" {
+				if n < 1000 {
 					_ = http.NewResponseController(w).Flush()
 				}
 				rest = rest[n:]
 			}
 		}))
+		if name == "TLS 1.2" {
+			s.TLS = &tls.Config{MaxVersion: tls.VersionTLS12}
+		}
 		s.StartTLS()
 		c := newClient(t, Options{RootCAs: poolOf(s), MaxBody: 1 << 30})
 		c.account.beside.SetLimit(0)

@@ -56,7 +56,7 @@ func newTransport(o Options, s *shared, r *route) *http.Transport {
 		MaxIdleConns:           o.MaxIdle,
 		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
 		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: 4 * maxHeader, // beyond it, HTTP/2 ends all requests of the connection
 		// An idle connection keeps its buffers. Requests are small.
 		WriteBufferSize: 1 << 10,
 		ReadBufferSize:  16 << 10,

@@ -342,3 +342,23 @@ func numbered(n int) string {
 	}
 	return b.String()
 }
+
+// An answer with too many lines over a kept connection is an answer: the server has not dropped the connection.
+func TestManyLinesOverAKeptConnection(t *testing.T) {
+	url := listen(t, func(_ int, c net.Conn) {
+		for served := 0; readRequest(c); served++ {
+			if served == 0 {
+				_, _ = io.WriteString(c, goodEnd)
+				continue
+			}
+			_, _ = io.WriteString(c, okHead+strings.Repeat("a:\n", 2*maxLines)+"Content-Length: 0\r\n\r\n")
+		}
+	})
+	c := newClient(t, PoolOptions{}, Options{})
+	if _, err := get(t, c, url, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t, c, url, nil); !errors.Is(err, errManyLines) || errors.Is(err, ErrDropped) {
+		t.Errorf("%v, want too many lines", err)
+	}
+}

@@ -184,7 +184,7 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 	c.left, c.failed, c.lines = t.maxHeader, false, lineCount{left: maxLines}
 	m.in.Reset(c)
 	if _, err := m.in.Peek(1); err != nil {
-		return nil, false, err
+		return nil, err == errManyLines, err
 	}
 	x.Hooks.FirstByte()
 	var res *http.Response
