@@ -22,9 +22,10 @@ type settingsRequest struct {
 	admin      bool            // the caller has the scope admin
 	hosts      []string        // granted to the caller's account, as config.NewHostSet reads them
 
-	layer  config.Layer // the settings that are asked for and permitted
-	order  []string     // names of the settings in layer, as they are given
-	faults []FieldError
+	layer    config.Layer // the settings that are asked for and permitted
+	order    []string     // names of the settings in layer, as they are given
+	faults   []FieldError
+	warnings []string // about settings that are ignored
 }
 
 // Codes of faults of settings; config.FromJSON has others.
@@ -75,6 +76,7 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 		loaded.Warnings = slices.DeleteFunc(loaded.Warnings,
 			func(text string) bool { return slices.Contains(operators.Warnings, text) })
 	}
+	loaded.Warnings = append(loaded.Warnings, r.warnings...)
 	if bound != nil {
 		loaded.Settings.OnlyHosts = bound
 		loaded.Origin["only-hosts"] = "hosts granted to the account"
@@ -137,6 +139,8 @@ func (r *settingsRequest) withhold() (owned []string) {
 			permission = config.OwnHost
 		}
 		switch {
+		case name == "http2": // an earlier version let users choose
+			r.warnings = append(r.warnings, settingField(name)+" is ignored: the operator of the service decides")
 		case permission == config.Operator:
 			r.fault(settingField(name), faultPermission,
 				"only the operator of the service may set it, and not in a request")

@@ -18,7 +18,6 @@ const (
 	// were no part of an answer, and an account may have so many of them in a second.
 	mostUndecrypted = 20 << 10
 	besideRate      = 1 << 20
-	ofRecord        = 40 // what a record has beside its content; with TLS 1.2 it may be half of the content more
 
 	// Over HTTP/2: what is read while no request is under way, and what writes stand for.
 	spareOfCall = 4 << 20  // what a request earns
@@ -44,6 +43,7 @@ type beside struct {
 	account *rate.Limiter
 	use     atomic.Int32
 	read    atomic.Int64 // bytes of the handshake, or that were not decrypted
+	record  int64        // what a record has beside its content; set before http1Use
 	calls   atomic.Int32 // requests that are under way over HTTP/2
 	spare   atomic.Int64
 }
@@ -61,6 +61,15 @@ func newBesideLimit() *rate.Limiter { return rate.NewLimiter(besideRate, besideR
 func (b *beside) serve(use int32) {
 	b.read.Store(0)
 	b.use.Store(use)
+}
+
+// serveHTTP1 begins with the first request over HTTP/1.
+func (b *beside) serveHTTP1(version uint16) {
+	b.record = 24
+	if version < tls.VersionTLS13 {
+		b.record = 96 // there are no messages beside answers, and small records may be padded much
+	}
+	b.serve(http1Use)
 }
 
 // send is called before a request is sent.
@@ -82,7 +91,7 @@ func (b *beside) earn(n int64) {
 
 // decrypted counts bytes of answers over HTTP/1 that came at once, which is from one record.
 func (b *beside) decrypted(n int) {
-	if b.read.Add(-int64(n+n/2+ofRecord)) < 0 {
+	if b.read.Add(-int64(n+n/2)-b.record) < 0 {
 		b.read.Store(0)
 	}
 }

@@ -118,8 +118,8 @@ func (r *route) dial(ctx context.Context, scheme, addr string) (net.Conn, error)
 		r.handOver(k, handover{conn: conn, addr: addr, asking: asking})
 		return nil, errHTTP2
 	}
-	if err == nil {
-		besideOf(conn).serve(http1Use)
+	if secure, ok := conn.(*tls.Conn); ok {
+		besideOf(conn).serveHTTP1(secure.ConnectionState().Version)
 	}
 	if err == nil && r.protocols != nil {
 		r.protocols.learn(addr, false)
