@@ -30,7 +30,7 @@ func TestCredentialsOfUsers(t *testing.T) {
 	base := config.Layer{"resolve": {Texts: []string{"*:80:" + site.Listener.Addr().String()}, From: "test"},
 		"max-delay-ms": {Texts: []string{"0"}, From: "test"}, "min-delay-ms": {Texts: []string{"0"}, From: "test"}}
 	ts := openService(t, Options{Base: []config.Layer{base}}).run()
-	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	c := ts.submit(tenant, "http://start.test/", "scope", `"any"`, "basic_auth", `["ann:t-s3cret@start.test"]`)
 	c = ts.awaitState(c.ID, Complete)
 	mu.Lock()

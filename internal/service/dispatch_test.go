@@ -263,7 +263,7 @@ func TestBlockedOn(t *testing.T) {
 	}{
 		{ts.admin, "gone.test", []HostBlock{{c.ID, "it failed too often in a row"}}},
 		{ts.admin, "h0.test", nil},
-		{&Caller{Account: other, Key: "k", Scopes: []Scope{ScopeWrite}}, "gone.test", nil},
+		{&Caller{Account: other, System: "test", Scopes: []Scope{ScopeWrite}}, "gone.test", nil},
 	} {
 		if got, err := ts.Crawls.BlockedOn(t.Context(), want.caller, want.host); err != nil ||
 			!slices.Equal(got, want.blocks) {
@@ -555,7 +555,7 @@ func TestWiderScopeOfAPausedCrawl(t *testing.T) {
 func TestEditOfAWaitingCrawl(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
-	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	priority := 9
 	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"},
 		Priority: &priority, Settings: raw("max_urls", "900", "timeout", `"9s"`)}, "")
@@ -642,7 +642,7 @@ func TestDisabledAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	web.Hold(20)
-	c := ts.submit(&Caller{Account: account, Key: "k", Scopes: []Scope{ScopeWrite}}, web.StartURLs()[0])
+	c := ts.submit(&Caller{Account: account, System: "test", Scopes: []Scope{ScopeWrite}}, web.StartURLs()[0])
 	awaitPages(t, web, 21)
 	disable := func(disabled bool) {
 		if _, err := ts.Accounts.Edit(t.Context(), ts.admin, account.ID, AccountEdit{Disabled: &disabled}); err != nil {
@@ -793,7 +793,7 @@ func TestSubmissions(t *testing.T) {
 	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority,
 		Plan: "none", Labels: []string{""},
 		Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
-	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}},
+	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}},
 		bad, "")
 	refusal := (*Error)(nil)
 	if !errors.As(err, &refusal) || refusal.Code != ErrInvalid {

@@ -21,7 +21,7 @@ func TestJudgedBeforeTheTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenant := &Caller{Account: account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: account, System: "test", Scopes: []Scope{ScopeWrite}}
 	c := ts.submit(tenant, "https://a.test/", "profile", `"own-site"`)
 	ts.do(c.ID, CommandPause)
 	hosts = []string{}

@@ -3,6 +3,8 @@ package service
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -165,8 +167,18 @@ func (a *Accounts) AuditLog(ctx context.Context, account string, before int64, l
 	}, query+" ORDER BY id DESC LIMIT ?", append(args, cmp.Or(limit, 100))...)
 }
 
-// Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets.
+// Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets. A caller whose key
+// has ended is refused: it may have been revoked since the request began, of which the body can take its time.
 func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
+	if c.Key != "" {
+		key, err := One(tx.ctx, tx, keyDest, selectKey+"WHERE id = ?", c.Key)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && key.State() != KeyValid {
+			err = errBadKey
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return tx.Insert("audit", "at, account, actor_key, actor_system, remote, action, object, data_json",
 		tx.now, c.Account.ID, c.Key, c.System, c.Remote, action, object, strings.TrimPrefix(ToJSON(data), "null"))
 }

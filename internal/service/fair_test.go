@@ -81,7 +81,7 @@ func (ts *testService) addCaller(name string) *Caller {
 	if err != nil {
 		ts.t.Fatal(err)
 	}
-	return &Caller{Account: account, Key: name, Scopes: []Scope{ScopeWrite}}
+	return &Caller{Account: account, System: "test", Scopes: []Scope{ScopeWrite}}
 }
 
 // started are the crawls of the service that have started, by the names that the test gave them.

@@ -26,7 +26,7 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 		Refused: []string{"header", "extract"}}); err != nil {
 		t.Fatal(err)
 	}
-	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	priority := 5
 	sub := Submission{StartURLs: []string{"https://a.test/"}, Plan: "safe", Priority: &priority,
 		Settings: raw("header", `["X-A: b"]`, "extract", `["a=h1"]`, "max_urls", "21")}
@@ -66,7 +66,7 @@ func TestWithdrawnHosts(t *testing.T) {
 		ts.admin.Account = account
 	}
 	tenant := func() *Caller {
-		return &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+		return &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	}
 	end := func(id string, state State) {
 		t.Helper()

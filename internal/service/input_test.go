@@ -35,7 +35,7 @@ func refusedBy(t *testing.T, what string, err error, field, code string) {
 func TestInputIsBounded(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{})
-	tenant := &Caller{Account: ts.admin.Account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	for _, c := range []struct{ name, key, value, field, code string }{
 		{"many types", "xml_types", texts(1001, "a/%d"), "settings.xml_types", faultValue},
 		{"many types in one text", "xml_types", ToJSON(strings.Repeat("a,", 1000) + "b"), "settings.xml_types",

@@ -134,8 +134,8 @@ func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string)
 			return &Error{Code: ErrForbidden, Detail: "the key has more scopes than the one that is to revoke it: " +
 				Join(key.Scopes, ", ")}
 		}
-		return errors.Join(tx.Change("UPDATE api_key SET revoked_at = ? WHERE id = ? AND revoked_at = 0", tx.now, id),
-			tx.Audit(c, "key.revoke", id, nil))
+		return errors.Join(tx.Audit(c, "key.revoke", id, nil), // first: a key may revoke itself
+			tx.Change("UPDATE api_key SET revoked_at = ? WHERE id = ? AND revoked_at = 0", tx.now, id))
 	})
 }
 

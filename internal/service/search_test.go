@@ -118,7 +118,7 @@ func TestSearchesLeaveReaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &Caller{Account: account, Key: name, Scopes: []Scope{ScopeRead}}
+			return &Caller{Account: account, System: "test", Scopes: []Scope{ScopeRead}}
 		}
 		all := make([]Submission, 2*searchedAtOnce)
 		for i := range all {

@@ -49,7 +49,7 @@ func TestNothingOfTheOperator(t *testing.T) {
 		base[name] = config.Given{Texts: texts, From: "/etc/operator.yaml"}
 	}
 	ts := openService(t, Options{Base: []config.Layer{base}}).run()
-	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
 	c := ts.submit(tenant, "http://start.test/", "scope", `"any"`, "max_urls", "20", "links", "true")
 	c = ts.awaitState(c.ID, Complete)
 	texts := map[string]string{"crawl": ToJSON(c), "live": ToJSON(ts.Crawls.Live(c.ID))}

@@ -92,7 +92,7 @@ func openService(t *testing.T, o Options) *testService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts.admin = &Caller{Account: account, Key: "test", Scopes: []Scope{ScopeAdmin}}
+	ts.admin = &Caller{Account: account, System: "test", Scopes: []Scope{ScopeAdmin}}
 	t.Cleanup(ts.end)
 	return ts
 }

@@ -44,7 +44,7 @@ func (f *fixture) account(name string) *service.Caller {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeWrite}}
+	return &service.Caller{Account: account, System: "test", Scopes: []service.Scope{service.ScopeWrite}}
 }
 
 // add records events of an account.

@@ -85,7 +85,7 @@ func (f *fixture) account(name string, hosts ...string) *service.Caller {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeWrite}}
+	return &service.Caller{Account: account, System: "test", Scopes: []service.Scope{service.ScopeWrite}}
 }
 
 func (f *fixture) submit(c *service.Caller, settings map[string]any, urls ...string) string {

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -257,3 +258,67 @@ func TestManyKeys(t *testing.T) {
 		t.Errorf("%d keys are listed", len(seen))
 	}
 }
+
+// A key is revoked while the body of a request is on its way: the request changes nothing.
+func TestKeyRevokedInMidRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	admin := f.key("team", service.ScopeAdmin)
+	c := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
+	defer c.CloseIdleConnections()
+	var hook service.Webhook
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/webhooks", admin, `{"url":"https://example.com/"}`)),
+		&hook); err != nil {
+		t.Fatal(err)
+	}
+	submission := must(json.Marshal(f.submission(0, nil)))
+	const lists = "/v1/keys /v1/crawls /v1/webhooks /v1/schedules"
+	for request, body := range map[string]string{
+		"POST /v1/keys":                 `{"scopes":["write"]}`,
+		"POST /v1/crawls":               submission,
+		"POST /v1/webhooks":             `{"url":"https://example.com/other"}`,
+		"PATCH /v1/webhooks/" + hook.ID: `{"url":"https://example.com/other"}`,
+		"POST /v1/schedules":            `{"cron":"0 3 1 1 *","submission":` + submission + `}`,
+	} {
+		key := f.key("team", service.ScopeAdmin)
+		var before []string
+		sent := strings.NewReader(body)
+		revoked := false
+		// The server asks for the body after it has looked at the key.
+		method, path, _ := strings.Cut(request, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, readerFunc(func(p []byte) (int, error) {
+			if !revoked {
+				revoked = true
+				f.want(204, "DELETE", "/v1/keys/"+strings.Split(key, "_")[1], admin, "")
+				for list := range strings.FieldsSeq(lists) {
+					before = append(before, f.want(200, "GET", list, admin, ""))
+				}
+			}
+			return sent.Read(p)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"},
+			"Expect": {"100-continue"}}
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != 401 || !revoked {
+			t.Errorf("%s: status %d, revoked %v", request, resp.StatusCode, revoked)
+		}
+		for i, list := range strings.Fields(lists) {
+			if after := f.want(200, "GET", list, admin, ""); i < len(before) && after != before[i] {
+				t.Errorf("%s has changed %s:\n%s\n%s", request, list, before[i], after)
+			}
+		}
+	}
+	f.want(204, "DELETE", "/v1/keys/"+strings.Split(admin, "_")[1], admin, "")
+	f.want(401, "GET", "/v1/me", admin, "")
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -69,7 +69,7 @@ func newDashboard(t *testing.T, cfg testweb.Config, base string) *dashboard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.admin = &service.Caller{Account: account, Key: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+	f.admin = &service.Caller{Account: account, System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
 	known, err := hosts.New(t.Context(), svc, log)
 	if err != nil {
 		t.Fatal(err)

@@ -233,7 +233,7 @@ func TestRateOfChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		every := "1m"
-		if _, err := s.Schedules.Create(t.Context(), &service.Caller{Account: account, Key: "k",
+		if _, err := s.Schedules.Create(t.Context(), &service.Caller{Account: account, System: "test",
 			Scopes: []service.Scope{service.ScopeWrite}}, schedules.Input{Interval: &every,
 			Submission: &service.Submission{StartURLs: []string{"https://example.com/"}}}); err != nil {
 			t.Fatal(err)

@@ -134,7 +134,7 @@ func TestStreamsTakeTurns(t *testing.T) {
 		if !ok {
 			t.Fatal("a stream that has nothing to read holds the turn")
 		}
-		admin := &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeAdmin}}
+		admin := &service.Caller{Account: account, System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
 		if _, err := s.Service.Crawls.Submit(t.Context(), admin, service.Submission{
 			StartURLs: []string{"http://example.test/"}}, ""); err != nil {
 			t.Fatal(err)
