@@ -51,15 +51,15 @@ func (c *call) run(route route) (err error) {
 			return err
 		}
 		var ok bool
-		if c.endTurn, ok = c.limits.underway.enter(c.ctx, c.caller.Account.ID); !ok {
+		if c.endTurn, ok = c.limits.underway.enter(c.ctx, c.caller.Account.ID, c.caller.Key); !ok {
 			return tooMany(c.w, time.Second)
 		}
 		defer c.endTurn()
-		if err := c.checkOrigin(); err != nil {
-			return err
-		}
 		if !c.caller.Has(route.scope) {
 			return c.outOfScope(route.scope)
+		}
+		if err := c.checkOrigin(); err != nil {
+			return err
 		}
 		if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
 			if err := c.takeChange(c.w, c.caller); err != nil {

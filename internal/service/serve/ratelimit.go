@@ -24,10 +24,12 @@ const (
 	changesPerSecond = 1
 	changesBurst     = 10_000
 
-	// Requests of an account that are served at once, and its event streams that read at once. Requests of several
-	// accounts may use all readers of the database, but not for long: queries are short.
-	mostUnderway = service.Readers - 2
-	mostReading  = 1
+	// Requests of an account that are served at once, those of one of its keys, and its event streams that read at once.
+	// Requests of several accounts may use all readers of the database, but not for long: queries are short. Clients send
+	// bodies and take answers at their own pace: some turns are left for other keys, such as the one that revokes the key.
+	mostUnderway      = service.Readers - 2
+	mostUnderwayOfKey = mostUnderway - 2
+	mostReading       = 1
 
 	// Files are sent to an account at once by this part of the connections that one client has. A connection that sends
 	// a file is not closed to make room for others.
@@ -51,7 +53,7 @@ type rateLimits struct {
 
 	// Bodies and answers are whole in memory, and some answers take long to make: without a bound, an account whose
 	// clients are slow or many could take all memory and all processors.
-	underway turns // of accounts
+	underway turns // of accounts, and of their keys
 	reading  turns // of accounts: of their event streams, while they read events
 	sending  turns // of accounts: files that are sent, at the pace of the client
 	lookups  turns // of networks
@@ -74,7 +76,7 @@ func newRateLimits(perKey float64, waiting int) *rateLimits {
 	l := &rateLimits{
 		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
-		underway: turns{each: mostUnderway, waiting: waiting},
+		underway: turns{each: mostUnderway, within: mostUnderwayOfKey, waiting: waiting},
 		reading:  turns{each: mostReading, waiting: mostStreams},
 		sending:  turns{each: max(4, waiting/shareOfFiles)},
 		lookups:  turns{most: mostLookups, each: lookupsOfAddress, waiting: waiting},

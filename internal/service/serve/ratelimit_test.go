@@ -88,8 +88,9 @@ func TestLimitersAreBounded(t *testing.T) {
 	}
 }
 
-// Requests of one account whose bodies do not arrive, or whose answers are not read, take a bounded number of turns. The
-// others of the account wait for a bounded time, those of another account do not wait, and streams keep no turn.
+// Requests of one account whose bodies do not arrive, or whose answers are not read, take a bounded number of turns, and
+// those of one key leave some for other keys. The others of the account wait for a bounded time, those of another account
+// do not wait, and streams keep no turn.
 func TestRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	bubbleStream(t, func(t *testing.T, s *Server, key service.Key, _ net.Conn) {
@@ -104,29 +105,37 @@ func TestRequestsUnderWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writer, err := s.Service.Accounts.CreateKey(t.Context(), admin, service.Key{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var asking sync.WaitGroup
 		var bodies []*io.PipeWriter
-		for range mostUnderway {
-			body, w := io.Pipe()
-			bodies = append(bodies, w)
-			asking.Go(func() {
-				ask(s, "POST", "/v1/crawls", func(r *http.Request) {
-					r.Header.Set("Authorization", "Bearer "+writer.Secret)
-					r.Header.Set("Content-Type", "application/json")
-					r.Body = body
+		hold := func(requests int) {
+			writer, err := s.Service.Accounts.CreateKey(t.Context(), admin, service.Key{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range requests {
+				body, w := io.Pipe()
+				bodies = append(bodies, w)
+				asking.Go(func() {
+					ask(s, "POST", "/v1/crawls", func(r *http.Request) {
+						r.Header.Set("Authorization", "Bearer "+writer.Secret)
+						r.Header.Set("Content-Type", "application/json")
+						r.Body = body
+					})
 				})
-			})
+			}
+			synctest.Wait() // all of them wait for their bodies, or for a turn
 		}
-		synctest.Wait() // all of them wait for their bodies
 		me := func(secret string) int {
 			return ask(s, "GET", "/v1/me", func(r *http.Request) {
 				r.Header.Set("Authorization", "Bearer "+secret)
 			}).Code
 		}
+		hold(mostUnderway)
+		if code := me(key.Secret); code != http.StatusOK {
+			t.Errorf("another key of the account gets %d", code)
+		}
+		time.Sleep(turnTime)
+		hold(mostUnderway - mostUnderwayOfKey)
 		var refused, answered atomic.Int32
 		for range mostWaiting + 10 {
 			asking.Go(func() {

@@ -13,6 +13,7 @@ import (
 type turns struct {
 	most    int        // turns at once, over all clients; zero means no bound
 	each    int        // turns of one client at once
+	within  int        // turns of one network of a client at once; zero means no bound
 	waiting int        // requests of one client that may wait
 	busy    func(bool) // if not nil, it is called when there is a first turn, and when there is none any more
 
@@ -128,8 +129,16 @@ func (t *turns) giveLocked() {
 	}
 }
 
-// changeLocked counts requests of a network that wait and that have a turn. Each network is in a round if it waits,
-// unless its client may have no other turn.
+// mayHaveMore says whether a client, or one of its networks, may have another turn.
+func (t *turns) mayHaveMore(of *turnsOf) bool {
+	if of.in == &t.all {
+		return of.taken < t.each
+	}
+	return t.within == 0 || of.taken < t.within
+}
+
+// changeLocked counts requests of a network that wait and that have a turn. A client or a network is in a round if
+// there is a request in it that waits and may have a turn.
 func (t *turns) changeLocked(of *turnsOf, waiting, taken int) {
 	for ; of != nil; of = of.in {
 		before := of.waiting + of.taken
@@ -141,7 +150,7 @@ func (t *turns) changeLocked(of *turnsOf, waiting, taken int) {
 			}
 			return
 		}
-		switch waits := of.waiting > 0 && (of.in != &t.all || of.taken < t.each); {
+		switch waits := of.round.Len()+of.requests.Len() > 0 && t.mayHaveMore(of); {
 		case waits && of.place == nil:
 			of.place = of.in.round.PushBack(of)
 		case !waits && of.place != nil:

@@ -95,6 +95,42 @@ func TestRoundsOfNetworks(t *testing.T) {
 	}
 }
 
+// A network of a client leaves turns for the others of the client, whoever waits first.
+func TestTurnsWithinAClient(t *testing.T) {
+	t.Parallel()
+	all := turns{each: 3, within: 2, waiting: 9}
+	var asked []*turn
+	got := func() (names string) {
+		for _, one := range asked {
+			if one.waits == nil && !one.ended {
+				names += one.of.in.name + one.of.name + " "
+			}
+		}
+		return names
+	}
+	for _, c := range []struct{ ask, want string }{
+		{"ax", "ax "}, {"ax", "ax ax "}, {"ax", "ax ax "}, {"bx", "ax ax bx "}, {"ay", "ax ax bx ay "},
+		{"ay", "ax ax bx ay "}, {"ax", "ax ax bx ay "},
+	} {
+		asked = append(asked, all.ask(strings.Split(c.ask, "")...))
+		if now := got(); now != c.want {
+			t.Errorf("after %s: %s; want %s", c.ask, now, c.want)
+		}
+	}
+	for i, want := range []string{"ax bx ay ay ", "ax bx ay ay ", "ax bx ay ax "} {
+		asked[[]int{0, 1, 4}[i]].end()
+		if now := got(); now != want {
+			t.Errorf("after %d ends: %s; want %s", i+1, now, want)
+		}
+	}
+	for _, one := range asked {
+		one.end()
+	}
+	if all.all.taken != 0 || len(all.all.below) != 0 || all.all.round.Len() != 0 {
+		t.Errorf("%d turns of %d clients have not ended", all.all.taken, len(all.all.below))
+	}
+}
+
 const slowPage = "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 // Requests without a key are computed a few at once, from one address or many, and others are answered meanwhile.
