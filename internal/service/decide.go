@@ -92,10 +92,16 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 	case c == CommandResume && r.State == Queued:
 		return "", ""
 	case c == CommandResume:
-		r.State, r.Desired, r.Waiting, r.trial = Queued, DesiredRun, nil, noTrial
+		r.State, r.Desired, r.Waiting = Queued, DesiredRun, nil
+		if r.trial != noTrial {
+			r.trial, r.resumeFirst = onTrial, true // it may be the cause still, and others wait for their trials
+		}
 		return CrawlResumed, ""
 	case c == CommandCancel && r.hasStarted() && r.Generation == 0:
 		r.Desired = DesiredCancel // the engine writes the outputs of what was found
+		if r.trial == convicted {
+			r.trial = awaitsTrial
+		}
 		return "", ""
 	case c == CommandCancel:
 		r.setCancelled(now)

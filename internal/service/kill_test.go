@@ -520,6 +520,7 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 		id := ts.submit(ts.admin, web.StartURLs()[0]).ID
 		awaitPages(t, web, before+11)
 		ts.do(id, CommandPause)
+		ts.awaitState(id, Pausing, Paused)
 		web.Release()
 		ts.awaitState(id, Paused)
 		ids = append(ids, id)
@@ -561,46 +562,74 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 	}
 }
 
-// A cancelled crawl and one that goes on are not on trial at the same time, though a slot is kept for cancelling.
-func TestCancelledAwaitsTrial(t *testing.T) {
+// A crawl that may be the cause is not on trial together with another one, whatever was asked of it, though a slot is
+// kept for cancelling.
+func TestOneTrialAtATime(t *testing.T) {
 	t.Parallel()
-	web := startWeb(t, testweb.Config{Pages: 40})
-	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
-	ts := openService(t, o).run()
-	var ids []string
-	for range 2 {
-		before := web.HostStats(0).Pages
-		web.Hold(10)
-		id := ts.submit(ts.admin, web.StartURLs()[0]).ID
-		awaitPages(t, web, before+11)
-		ts.do(id, CommandPause)
-		web.Release()
-		ts.awaitState(id, Paused)
-		ids = append(ids, id)
+	for _, tt := range []struct {
+		name      string
+		state     State
+		desired   Desired
+		trial     trial
+		then      Command
+		runsFirst bool
+		want      State
+	}{
+		{"cancelled before", Finishing, DesiredCancel, noTrial, "", false, Cancelled},
+		{"convicted, then cancelled", Paused, DesiredRun, convicted, CommandCancel, false, Cancelled},
+		{"convicted, then resumed", Paused, DesiredRun, convicted, CommandResume, true, Complete},
+		{"resumed before its trial", Paused, DesiredRun, awaitsTrial, CommandResume, true, Complete},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 40})
+			o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+			ts := openService(t, o).run()
+			var ids []string
+			for range 2 {
+				before := web.HostStats(0).Pages
+				web.Hold(10)
+				id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+				awaitPages(t, web, before+11)
+				ts.do(id, CommandPause)
+				ts.awaitState(id, Pausing, Paused)
+				web.Release()
+				ts.awaitState(id, Paused)
+				ids = append(ids, id)
+			}
+			ts.end()
+			records := openService(t, o)
+			for range uncleanEnds { // processes that ended without notice
+				if _, err := records.recover(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := records.Write(t.Context(), func(tx *Tx) error {
+				return errors.Join(tx.Change("UPDATE crawl SET state = ?, desired = ?", Running, DesiredRun),
+					tx.Change("UPDATE crawl SET state = ?, desired = ?, trial = ? WHERE id = ?", tt.state, tt.desired,
+						tt.trial, ids[1]))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if tt.then != "" {
+				records.do(ids[1], tt.then)
+			}
+			records.end()
+			web.Hold(0)
+			again := openService(t, o).run()
+			first, second := ids[0], ids[1]
+			if tt.runsFirst {
+				first, second = second, first
+			}
+			again.awaitState(first, Running)
+			awaitStep(again, second, func(c *Crawl) bool { return c.Waiting != nil && c.Waiting.Code == WaitRecovery })
+			if r := again.Crawls.dispatch.runner(second); r != nil {
+				t.Error("both are on trial")
+			}
+			web.Release()
+			again.awaitState(ids[0], Complete)
+			again.awaitState(ids[1], tt.want)
+			checkFiles(t, again, ids[1])
+		})
 	}
-	ts.end()
-	records := openService(t, o)
-	for range uncleanEnds { // processes that ended without notice
-		if _, err := records.recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := records.Write(t.Context(), func(tx *Tx) error {
-		return errors.Join(tx.Change("UPDATE crawl SET state = ?, desired = ?", Running, DesiredRun),
-			tx.Change("UPDATE crawl SET state = ?, desired = ? WHERE id = ?", Finishing, DesiredCancel, ids[1]))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	records.end()
-	web.Hold(0)
-	again := openService(t, o).run()
-	again.awaitState(ids[0], Running)
-	awaitStep(again, ids[1], func(c *Crawl) bool { return c.Waiting != nil && c.Waiting.Code == WaitRecovery })
-	if r := again.Crawls.dispatch.runner(ids[1]); r != nil {
-		t.Error("both are on trial")
-	}
-	web.Release()
-	again.awaitState(ids[0], Complete)
-	again.awaitState(ids[1], Cancelled)
-	checkFiles(t, again, ids[1])
 }
