@@ -17,6 +17,16 @@ func isSpace(c byte) bool {
 	return c <= ' ' && spaceSet>>c&1 != 0
 }
 
+// hasControl reports whether there is a control character of ASCII in b other than white space.
+func hasControl(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && !isSpace(c) {
+			return true
+		}
+	}
+	return false
+}
+
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'

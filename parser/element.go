@@ -140,7 +140,7 @@ func (w *walker) related(kind Kind, href, rel, hreflang []byte) {
 		f.canonical = i
 	}
 	hreflang = trimSpace(hreflang)
-	if alternate && len(hreflang) > 0 && len(f.hreflang) < maxHreflang {
+	if alternate && len(hreflang) > 0 && len(f.hreflang) < maxHreflang && !hasControl(hreflang) {
 		f.hreflang = append(f.hreflang, hreflangRecord{w.keep(cutText(hreflang, maxLanguage)), i})
 	}
 }
@@ -225,7 +225,7 @@ func (w *walker) setLanguage(lang []byte, rank uint8) {
 		return
 	}
 	for _, c := range lang {
-		if c == ',' || isSpace(c) {
+		if c == ',' || c <= ' ' {
 			return
 		}
 	}

@@ -68,7 +68,9 @@ func (w *walker) addType(value []byte) {
 			return
 		}
 	}
-	if len(name) > 0 {
+	if hasControl(name) {
+		w.arena = w.arena[:before]
+	} else if len(name) > 0 {
 		f.types = append(f.types, span{uint32(before), uint32(len(w.arena))})
 	}
 }

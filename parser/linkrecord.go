@@ -182,6 +182,9 @@ func (w *walker) keepRel(rel []byte) span {
 		if len(w.arena)-start+1+len(token) > maxRel {
 			break
 		}
+		if hasControl(token) {
+			continue
+		}
 		if len(w.arena) > start {
 			w.arena = append(w.arena, ' ')
 		}

@@ -293,3 +293,29 @@ func TestInsecureContent(t *testing.T) {
 		}
 	}
 }
+
+// Control characters are no part of what is recorded of a page: JSON writes each as six bytes.
+func TestControlCharacters(t *testing.T) {
+	const c = "\x01\x02&#1;&#x1f;"
+	const body = "<html lang='en" + c + "'><title>a" + c + "b</title><meta name=description content='d" + c + "e'>" +
+		"<meta name=robots content='noindex, x" + c + "'><meta property='og:title' content='o" + c + "g'>" +
+		"<link rel=alternate hreflang='de" + c + "' href=/de><script type=application/ld+json>" +
+		`[{"@type":"A\u0001B"},{"@type":"C"}]` + "</script><h1>h" + c + "1</h1>" +
+		"<a href=/x rel='me" + c + " nofollow'>t" + c + "u</a><p class='k" + c + "l'>p" + c + "q</p>"
+	var o Options
+	for _, text := range []string{"x=p", "y=p@class"} {
+		e, err := ParseExtractor(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Extract = append(o.Extract, e)
+	}
+	pg := read(t, o, body)
+	if text := fmt.Sprintf("%+v", *pg); strings.ContainsAny(text, "\x01\x02\x1f") {
+		t.Errorf("there are control characters in %q", text)
+	}
+	if pg.Title != "ab" || pg.Description != "de" || pg.H1 != "h1" || !pg.NoIndex ||
+		!slices.Equal(pg.JSONLDTypes, []string{"C"}) || pg.Language != "" {
+		t.Errorf("%+v", *pg)
+	}
+}

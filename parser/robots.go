@@ -64,7 +64,7 @@ func (r *robots) directive(d []byte) {
 		i++
 	}
 	r.seen++
-	if r.seen > maxDirectives || len(r.text)+len(", ")+len(d) > maxRobots {
+	if r.seen > maxDirectives || len(r.text)+len(", ")+len(d) > maxRobots || hasControl(d) {
 		return
 	}
 	start := len(r.text)

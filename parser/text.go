@@ -3,7 +3,8 @@ package parser
 import "unicode/utf8"
 
 // A collector gathers the text of one element: character references decoded,
-// white space collapsed and trimmed, cut at max bytes.
+// white space collapsed and trimmed, other control characters of ASCII dropped, cut at
+// max bytes. Control characters mean nothing in a text, and JSON writes each as six bytes.
 type collector struct {
 	open   bool
 	space  bool // white space is due before the next character
@@ -38,8 +39,8 @@ func (c *collector) add(text []byte) {
 				c.put(r2)
 			}
 			i += n
-		case b == 0:
-			if c.rcdata {
+		case b < ' ':
+			if b == 0 && c.rcdata {
 				c.put(utf8.RuneError)
 			}
 			i++
@@ -53,17 +54,15 @@ func (c *collector) add(text []byte) {
 func (c *collector) addDecoded(text []byte) {
 	for i := 0; i < len(text) && len(c.buf) < c.max; {
 		r, n := utf8.DecodeRune(text[i:])
-		if r != 0 {
-			c.put(r)
-		}
+		c.put(r)
 		i += n
 	}
 }
 
 // put takes one character.
 func (c *collector) put(r rune) {
-	if r <= ' ' && isSpace(byte(r)) {
-		c.space = true
+	if r <= ' ' {
+		c.space = c.space || isSpace(byte(r))
 		return
 	}
 	c.flush()

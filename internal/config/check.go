@@ -44,6 +44,17 @@ func checkURL(text string) error {
 	return nil
 }
 
+// mostBase is how many bytes the address of the sitemaps has at most. An index repeats it for each of its files, of
+// which there may be one for each page.
+const mostBase = 500
+
+func checkBase(text string) error {
+	if len(text) > mostBase {
+		return fmt.Errorf("it has %d bytes, and %d are allowed", len(text), mostBase)
+	}
+	return checkURL(text)
+}
+
 // checkLogin refuses a password in the URL: a crawl would keep it, and no request sends it.
 func checkLogin(text string) error {
 	if weburl.HideUserinfo(text) != text {

@@ -83,6 +83,17 @@ func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
 	}
 }
 
+// An index repeats the address for each of its files.
+func TestLongBaseURLIsRefused(t *testing.T) {
+	for more, ok := range map[int]bool{0: true, 1: false, 60_000: false} {
+		text := "https://example.com/"
+		text += strings.Repeat("x", mostBase-len(text)+more)
+		if _, err := Load(flags("base-url", text)); (err == nil) != ok {
+			t.Errorf("an address of %d bytes: %v", len(text), err)
+		}
+	}
+}
+
 func TestUnknownKeysInAFileAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(path, []byte("max_wrokers: 5\nfoo: 1\n"), 0o600); err != nil {

@@ -280,7 +280,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
 
 		{Name: "base-url", Group: Output, Permission: Tenant,
-			Value: stringValue{p: &s.BaseURL, check: checkURL, form: formURL},
+			Value: stringValue{p: &s.BaseURL, check: checkBase, form: formURL},
 			Usage: "where the XML sitemaps will be served from; names the parts in the index"},
 		{Name: "sitemap-name", Group: Output, Permission: Tenant,
 			Value: stringValue{p: &s.SitemapName, usual: sitemap.DefaultName, check: sitemap.CheckName,
