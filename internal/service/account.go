@@ -133,6 +133,7 @@ type Caller struct {
 	Remote   string // address of the client, for the audit log
 	Schedule string // id of the schedule that submits a crawl
 
+	session string    // hash of the session; empty for a key
 	expires page.Time // the latest end of keys that the caller makes; zero means no bound
 	used    page.Time // when the key was last used, as far as it is recorded
 }

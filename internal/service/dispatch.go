@@ -223,7 +223,8 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 				continue
 			}
 			queued = append(queued, e) // it keeps its age, and may be before others that are queued
-		case e.state == Paused && e.trial == awaitsTrial && accounts[e.account].hindrance(now) == nil:
+		case e.state == Paused && e.trial == awaitsTrial && e.wait == WaitRecovery &&
+			accounts[e.account].hindrance(now) == nil:
 			kept++
 		}
 	}

@@ -168,17 +168,31 @@ func (a *Accounts) AuditLog(ctx context.Context, account string, before int64, l
 }
 
 // Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets. A caller whose key
-// has ended is refused: it may have been revoked since the request began, of which the body can take its time.
+// or session has ended is refused.
 func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
-	if c.Key != "" {
-		key, err := One(tx.ctx, tx, keyDest, selectKey+"WHERE id = ?", c.Key)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && key.State() != KeyValid {
-			err = errBadKey
-		}
-		if err != nil {
-			return err
-		}
+	if err := tx.checkCaller(c); err != nil {
+		return err
 	}
 	return tx.Insert("audit", "at, account, actor_key, actor_system, remote, action, object, data_json",
 		tx.now, c.Account.ID, c.Key, c.System, c.Remote, action, object, strings.TrimPrefix(ToJSON(data), "null"))
+}
+
+// checkCaller looks at the key and the session of a caller again: they may have ended since the request began, of which
+// the body can take its time.
+func (tx *Tx) checkCaller(c *Caller) error {
+	if c.Key == "" {
+		return nil
+	}
+	key, err := One(tx.ctx, tx, keyDest, selectKey+"WHERE id = ?", c.Key)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && key.State() != KeyValid {
+		return errBadKey
+	}
+	if err != nil || c.session == "" {
+		return err
+	}
+	n, err := Value[int](tx.ctx, tx, "SELECT COUNT(*) FROM session WHERE hash = ? AND expires_at > ?", c.session, tx.now)
+	if err == nil && n == 0 {
+		err = errSessionEnded
+	}
+	return err
 }

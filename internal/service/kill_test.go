@@ -562,6 +562,51 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 	}
 }
 
+// A crawl that a key pauses soon after its trial has begun has not passed it: when it is resumed, it is on trial again,
+// and does not run beside another one.
+func TestPausedOnTrial(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 40})
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	ts := openService(t, o)
+	var ids []string
+	for range 2 {
+		ids = append(ids, ts.submit(ts.admin, web.StartURLs()[0]).ID)
+	}
+	for range uncleanEnds { // processes that ended without notice
+		if _, err := ts.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET state = ?, started_at = 1", Running)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ts.end()
+	web.Hold(5)
+	again := openService(t, o).run()
+	again.awaitState(ids[0], Running)
+	awaitPages(t, web, 6)
+	again.do(ids[0], CommandPause)
+	again.awaitState(ids[0], Pausing, Paused)
+	web.Release()
+	web.Hold(0)
+	again.awaitState(ids[0], Paused)
+	if row, err := getRow(t.Context(), again.db.Read(), "", ids[0]); err != nil || row.trial != awaitsTrial {
+		t.Errorf("trial %d, %v", row.trial, err)
+	}
+	awaitStep(again, ids[1], func(c *Crawl) bool { return c.State == Running || c.State.Ended() })
+	again.do(ids[0], CommandResume)
+	if again.get(ids[1]).State == Running {
+		awaitStep(again, ids[0], func(c *Crawl) bool { return c.Waiting != nil && c.Waiting.Code == WaitRecovery })
+	}
+	web.Release()
+	for _, id := range ids {
+		again.awaitState(id, Complete)
+	}
+}
+
 // A crawl that may be the cause is not on trial together with another one, whatever was asked of it, though a slot is
 // kept for cancelling.
 func TestOneTrialAtATime(t *testing.T) {

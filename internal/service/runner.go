@@ -564,7 +564,14 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		if err := row.recordNotices(tx, notices); err != nil {
 			return err
 		}
+		isTried := row.trial == onTrial && time.Since(r.began) < trialTime
 		row.disk, row.trial = size, noTrial
+		pause := func(by Actor, why *Waiting) error {
+			if isTried {
+				row.trial = awaitsTrial // it has not run long enough
+			}
+			return row.paused(tx, by, why)
+		}
 		if rep == nil && why != nil && why.Code == WaitPlan {
 			row.disk = max(size, r.size.Load()) // what it needs to go on; at rest it may need less
 		}
@@ -584,18 +591,18 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		case errors.Is(runErr, crawl.ErrPaused) && why == nil:
 			return row.move(tx, by, "", nil) // the process ends; the next one goes on
 		case errors.Is(runErr, crawl.ErrPaused):
-			return row.paused(tx, by, why)
+			return pause(by, why)
 		case errors.Is(runErr, crawl.ErrQuota):
 			plan, err := tx.planOf(row.Account)
 			if err != nil {
 				return err
 			}
 			why := &Waiting{Code: WaitQuota, Detail: quotaDetail(&plan, tx.now)}
-			return errors.Join(row.paused(tx, by, why), tx.quotaReached(row))
+			return errors.Join(pause(by, why), tx.quotaReached(row))
 		case isFull && row.Desired == DesiredCancel && isLast:
 			return row.fail(tx, by, errUnwritten.Error())
 		case isFull:
-			return row.paused(tx, Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
+			return pause(Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
 		}
 		r.d.s.o.Log.Error("a crawl failed", "crawl", r.id, "error", runErr)
 		return row.fail(tx, by, r.dir.Hide(runErr.Error()))

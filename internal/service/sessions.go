@@ -104,19 +104,24 @@ type Session struct {
 	CSRF   string // what requests that change something carry
 }
 
+var errSessionEnded = &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
+
 // Session finds a session by its secret. The error is an *Error if it is not valid.
 func (a *Accounts) Session(ctx context.Context, secret string) (*Session, error) {
 	var key string
 	session, err := One(ctx, a.s.db.Read(), func(to *Session) []any { return []any{&key, &to.CSRF} },
 		"SELECT api_key, csrf FROM session WHERE hash = ? AND expires_at > ?", hashOf(secret), time.Now())
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
+		return nil, errSessionEnded
 	}
 	if err != nil {
 		return nil, err
 	}
-	session.Caller, err = a.caller(ctx, key, func(string) bool { return true })
-	return &session, err
+	if session.Caller, err = a.caller(ctx, key, func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	session.Caller.session = hashOf(secret)
+	return &session, nil
 }
 
 // EndSession ends a session, and the key that was made for it.

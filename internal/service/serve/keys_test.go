@@ -322,3 +322,51 @@ func TestKeyRevokedInMidRequest(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A session ends while the body of a request is on its way: the request changes nothing, though the session's key is
+// valid.
+func TestSessionEndedInMidRequest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	key := f.key("team", service.ScopeAdmin)
+	_, header, _ := f.do("POST", "/login", "", "key="+key, "Content-Type", "application/x-www-form-urlencoded")
+	cookies := (&http.Response{Header: header}).Cookies()
+	if len(cookies) == 0 {
+		t.Fatal("no session")
+	}
+	pair := cookies[0].Name + "=" + cookies[0].Value
+	var me struct {
+		CSRF string `json:"csrf_token"`
+	}
+	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/me", "", "", "Cookie", pair)), &me); err != nil {
+		t.Fatal(err)
+	}
+	before, body, ended := "", strings.NewReader(`{"scopes":["read"]}`), false
+	// The server asks for the body after it has looked at the session.
+	r, err := http.NewRequestWithContext(t.Context(), "POST", f.url+"/v1/keys", readerFunc(func(p []byte) (int, error) {
+		if !ended {
+			ended = true
+			f.want(204, "POST", "/logout", "", "", "Cookie", pair, "X-CSRF-Token", me.CSRF)
+			before = f.want(200, "GET", "/v1/keys", key, "")
+		}
+		return body.Read(p)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Cookie": {pair}, "X-Csrf-Token": {me.CSRF}, "Content-Type": {"application/json"},
+		"Expect": {"100-continue"}}
+	c := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}
+	defer c.CloseIdleConnections()
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != 401 || !ended {
+		t.Errorf("status %d, ended %v", resp.StatusCode, ended)
+	}
+	if after := f.want(200, "GET", "/v1/keys", key, ""); after != before {
+		t.Errorf("keys:\n%s\n%s", before, after)
+	}
+}

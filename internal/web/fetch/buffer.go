@@ -77,9 +77,17 @@ func (b *budget) shareOf(account string) *share {
 	return s
 }
 
-// charge grants n bytes to the holding, waiting for them if they are not free.
+// charge grants n bytes to the holding, waiting for them if they are not free. Those who have them may need what the
+// reader gives up meanwhile (Request.Waits).
 func (b *budget) charge(c *call, h *holding, n int64) error {
-	if claim := b.claim(h, n); claim != nil && !b.await(c.Context(), claim) {
+	claim := b.claim(h, n)
+	if claim == nil {
+		return nil
+	}
+	if c.waits != nil {
+		defer c.waits()()
+	}
+	if !b.await(c.Context(), claim) {
 		return c.cause()
 	}
 	return nil

@@ -10,8 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -370,4 +372,65 @@ func TestFramesOfZstd(t *testing.T) {
 	if err != nil || !bytes.Equal(res.Body, want.Bytes()) {
 		t.Errorf("%d bytes, want %d: %v", len(res.Body), want.Len(), err)
 	}
+}
+
+// Readers of streams that have a place each, of which there are few, leave it while they wait for memory: those who have
+// the memory need it.
+func TestMemoryIsAwaitedWithoutAPlace(t *testing.T) {
+	var zipped bytes.Buffer
+	z, err := zstd.NewWriter(&zipped, zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = z.Write(make([]byte, 9<<20))
+	_ = z.Close()
+	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Encoding: zstd\r\n"+
+		"Content-Length: %d\r\n\r\n%s", zipped.Len(), zipped.Bytes())
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 32 << 20})
+		pipeTo(t, c, func(conn net.Conn) {
+			for readRequest(conn) {
+				_, _ = conn.Write(answer)
+			}
+		})
+		// The account has 24 MiB, and each decoder tables of 1 MiB: the last stream has them beyond that, and then no
+		// other gets more.
+		const streams = 25
+		places := make(chan struct{}, 2)
+		leave := func() { <-places }
+		take := func() { places <- struct{}{} }
+		var taken [streams]bool
+		var all []*Response
+		for i := range streams {
+			res, err := c.Do(t.Context(), Request{URL: mustURL(t, "http://a.example/"), Mode: Stream, Timeout: time.Hour,
+				Waits: func() func() {
+					if !taken[i] {
+						return func() {}
+					}
+					leave()
+					return take
+				}})
+			defer res.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, res)
+		}
+		var ended sync.WaitGroup
+		for i, res := range all {
+			ended.Go(func() {
+				take()
+				taken[i] = true
+				n, err := io.Copy(io.Discard, res.Reader)
+				taken[i] = false
+				leave()
+				res.Close()
+				if n != 9<<20 || err != nil {
+					t.Errorf("stream %d: %d bytes, %v", i, n, err)
+				}
+			})
+			synctest.Wait() // it waits, for a place or for memory
+		}
+		ended.Wait()
+	})
 }
