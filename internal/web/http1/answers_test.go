@@ -362,3 +362,30 @@ func TestManyLinesOverAKeptConnection(t *testing.T) {
 		t.Errorf("%v, want too many lines", err)
 	}
 }
+
+// Bodies may come in small chunks, but not without end: what stands around them costs more than the body.
+func TestSmallChunks(t *testing.T) {
+	for _, tt := range []struct {
+		chunk, chunks int
+		ok            bool
+	}{{1, 50_000, true}, {1, 100_000, false}, {2, 300_000, false}, {5, 300_000, true}, {8, 300_000, true},
+		{16 << 10, 100, true}} {
+		t.Run(fmt.Sprint(tt.chunk, " x ", tt.chunks), func(t *testing.T) {
+			url := listen(t, func(_ int, c net.Conn) {
+				readRequest(c)
+				w := bufio.NewWriter(c)
+				_, _ = w.WriteString(okHead + "Transfer-Encoding: chunked\r\n\r\n")
+				for range tt.chunks {
+					fmt.Fprintf(w, "%x\r\n%s\r\n", tt.chunk, strings.Repeat("x", tt.chunk))
+				}
+				_, _ = w.WriteString("0\r\n\r\n")
+				_ = w.Flush() // fails if the client has left
+			})
+			c := newClient(t, PoolOptions{}, Options{})
+			a, err := get(t, c, url, nil)
+			if tt.ok && (err != nil || len(a.body) != tt.chunk*tt.chunks) || !tt.ok && err != errSmallChunks {
+				t.Errorf("%d bytes, %v", len(a.body), err)
+			}
+		})
+	}
+}

@@ -22,6 +22,7 @@ type conn struct {
 
 	// For the exchange that has the connection.
 	left   int64     // how many bytes may still be read
+	over   error     // what it means to read more
 	lines  lineCount // of the headers
 	failed bool      // a read failed, by the end of the stream too
 	kept   bool      // it was in the pool before
@@ -42,7 +43,7 @@ func newConn(c net.Conn, key poolKey) *conn {
 // Read reads from the connection, at most as many bytes as are left.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		return 0, errHeaderLimit
+		return 0, c.over
 	}
 	if int64(len(p)) > c.left {
 		p = p[:c.left]

@@ -181,7 +181,7 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 	if c.heads = x.Heads; c.heads != nil {
 		*c.heads = Heads{Request: bytes.Clone(m.out)}
 	}
-	c.left, c.failed, c.lines = t.maxHeader, false, lineCount{left: maxLines}
+	c.left, c.over, c.failed, c.lines = t.maxHeader, errHeaderLimit, false, lineCount{left: maxLines}
 	m.in.Reset(c)
 	if _, err := m.in.Peek(1); err != nil {
 		return nil, err == errManyLines, err
@@ -208,13 +208,17 @@ func (t *Transport) exchange(x *Exchange, c *conn, m *Memory, head *Head) (_ *ht
 			return nil, true, errInformational
 		}
 	}
-	c.left = math.MaxInt64
+	isChunked := len(res.TransferEncoding) > 0
+	if c.left = math.MaxInt64; isChunked {
+		c.left, c.over = spareOfChunks, errSmallChunks
+	}
 	if h := c.heads; h != nil { // what follows belongs to the body
 		h.Answer = h.Answer[:len(h.Answer)-m.in.Buffered()]
 		c.heads = nil
 	}
 	b := &x.body
-	*b = Body{x: x, c: c, m: m, r: res.Body, keep: !head.close && !res.Close && res.StatusCode > 199}
+	*b = Body{x: x, c: c, m: m, r: res.Body, isChunked: isChunked,
+		keep: !head.close && !res.Close && res.StatusCode > 199}
 	if res.Body == http.NoBody {
 		b.end(true)
 	} else {
