@@ -106,7 +106,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "dedup look-ups in the store at once"},
 		{Name: "ready-heap-size-limit", Env: []string{"READY_HEAP_SIZE_LIMIT"}, Group: Controls, Permission: Operator,
 			Value: number(&s.ReadyHeapSizeLimit, 500_000, 1, billion),
-			Usage: "hosts held ready in memory; those over it are parked on disk"},
+			Usage: "hosts held ready in memory; of those over it only the name and the times are, and their URLs are on disk"},
 
 		{Name: "governor-enabled", Env: []string{"GOVERNOR_ENABLED"}, Group: Governor, Permission: Operator,
 			Value: boolValue{&s.GovernorEnabled, true}, Usage: "shrink the workers while commits are slow"},

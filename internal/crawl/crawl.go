@@ -244,6 +244,18 @@ func (c *Crawl) Reserved() int64 {
 	return running.store.Stats().LogSpare
 }
 
+// Hosts is how many hosts a running crawl holds in memory: those that have anything left to do.
+func (c *Crawl) Hosts() int {
+	c.mu.Lock()
+	running := c.running
+	c.mu.Unlock()
+	if running == nil {
+		return 0
+	}
+	stats := running.frontier.Stats()
+	return stats.Active + stats.Parked
+}
+
 // ErrNotRunning is returned by Read and Export of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 

@@ -160,7 +160,7 @@ const (
 	WaitQuota    WaitCode = "quota"     // the month's pages are used
 	WaitDisk     WaitCode = "disk"      // less than --min-free is free
 	WaitSafeSlot WaitCode = "safe_slot" // another safe crawl runs on the machine
-	WaitOperator WaitCode = "operator"  // a key paused it, or the server is shutting down
+	WaitOperator WaitCode = "operator"  // a key paused it, or it has found too many hosts
 	WaitRecovery WaitCode = "recovery"  // the process ended three times while it ran
 )
 

@@ -23,6 +23,9 @@ type dispatcher struct {
 	woken chan struct{} // has room for one
 	jobs  sync.WaitGroup
 	slot  safeSlot
+	// mostHosts is how many hosts a crawl may hold in memory. Each takes about half a kilobyte, so all crawls together
+	// take half of Options.MemoryLimit for them.
+	mostHosts int
 
 	// Used by the goroutine of Run alone.
 	space   space
@@ -48,7 +51,7 @@ func newDispatcher(s *Service) *dispatcher {
 	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{},
 		removing: map[string]bool{},
 		retries:  retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}},
-		resting: newRestingStores()}
+		resting: newRestingStores(), mostHosts: int(s.o.MemoryLimit / int64(s.o.MaxCrawls) / 1024)}
 }
 
 // stepEvery is how often the dispatcher looks at what it is not told of: free disk, retention, crawls of other
@@ -370,7 +373,7 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 	case e.state == Running && e.desired == DesiredPause:
 		return d.pause(ctx, r, pausedByKey(), Actor{System: "dispatcher"})
 	case e.state == Running:
-		why, by := d.mustStop(t)
+		why, by := d.mustStop(r, t)
 		switch {
 		case why == nil:
 		case e.isSafe(): // it cannot be paused: it ends with what it has
@@ -382,9 +385,14 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 	return nil
 }
 
-// mustStop says why no crawl of the account may go on, and which part of the service says so. It is nil if they may.
-func (d *dispatcher) mustStop(t *terms) (*Waiting, Actor) {
+// mustStop says why a crawl may not go on, and which part of the service says so. It is nil if it may.
+func (d *dispatcher) mustStop(r *runner, t *terms) (*Waiting, Actor) {
 	switch {
+	case r.hasMoreHosts(d.mostHosts, time.Now()):
+		return &Waiting{Code: WaitOperator, Detail: fmt.Sprintf("it has found more than %d hosts that it has not "+
+				"finished, and a crawl of this server holds no more in memory: narrow it, for example by only_hosts, and resume it",
+				d.mostHosts)},
+			Actor{System: "dispatcher"}
 	case d.space.low:
 		return &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}, Actor{System: "disk"}
 	case t.diskUsed():
@@ -406,6 +414,9 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 			return err
 		}
 		row.State, row.Waiting = Pausing, why
+		if why.Code == WaitOperator {
+			row.Desired = DesiredPause // it does not go on by itself
+		}
 		row.disk = cmp.Or(r.size.Load(), row.disk)
 		return row.move(tx, by, CrawlPausing, map[string]any{"state": Pausing, "waiting": why})
 	})

@@ -864,3 +864,26 @@ func TestPasswordsInStartURLs(t *testing.T) {
 		t.Errorf("%d pages of %q", c.Done, c.StartURLs)
 	}
 }
+
+// A crawl that finds ever new hosts is paused before it takes all memory. Resumed with a narrower scope, it goes on.
+func TestTooManyHosts(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Hosts: 60, Pages: 10, Links: 30, CrossHost: 0.9})
+	ts := openService(t, Options{Base: quick(web)})
+	ts.Crawls.dispatch.mostHosts = 20
+	ts.run()
+	web.Hold(40) // so many pages have links to more hosts than may be
+	c := ts.submit(ts.admin, web.StartURLs()[0], "scope", `"any"`, "seeding_strategy", `["none"]`)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if c.Waiting.Code != WaitOperator || !strings.Contains(c.Waiting.Detail, "more than 20 hosts") ||
+		c.Desired != DesiredPause {
+		t.Errorf("it waits for %+v, desired %s", c.Waiting, c.Desired)
+	}
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`)}); err != nil {
+		t.Fatal(err)
+	}
+	ts.do(c.ID, CommandResume)
+	ts.awaitState(c.ID, Complete)
+}

@@ -44,6 +44,8 @@ type runner struct {
 	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
 	sizing  atomic.Bool  // it is being measured
 	sizeAt  time.Time    // when it is to be measured again; of the goroutine that has set sizing
+	hosts   int          // that it held in memory at hostsAt; of the dispatcher's goroutine
+	hostsAt time.Time
 	// editing is held while the crawl takes over the settings of its row, so that the later of two edits wins.
 	editing sync.Mutex
 
@@ -616,6 +618,8 @@ func stopReason(code WaitCode) string {
 		return "the server's disk is nearly full"
 	case WaitPlan:
 		return "the account's crawls use all the disk that its plan allows"
+	case WaitOperator:
+		return "it has found more hosts than a crawl may hold in memory"
 	}
 	return "the account is disabled"
 }
@@ -783,6 +787,14 @@ const (
 	measureEvery = time.Second // how often the directory of a running crawl is measured
 	measureShare = 10          // and at most this part of the time
 )
+
+// hasMoreHosts reports whether the crawl held more hosts in memory when they were last counted, at most stepEvery ago.
+func (r *runner) hasMoreHosts(than int, now time.Time) bool {
+	if now.Sub(r.hostsAt) >= stepEvery {
+		r.hosts, r.hostsAt = r.current().Hosts(), now
+	}
+	return r.hosts > than
+}
 
 // measured is how many bytes the crawl's directory had when it was last measured; 0 if it was not yet. It is measured
 // again, by another goroutine, if that was some time ago: a crawl may have very many files.

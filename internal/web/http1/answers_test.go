@@ -369,7 +369,7 @@ func TestSmallChunks(t *testing.T) {
 		chunk, chunks int
 		ok            bool
 	}{{1, 50_000, true}, {1, 100_000, false}, {2, 300_000, false}, {5, 300_000, true}, {8, 300_000, true},
-		{16 << 10, 100, true}} {
+		{16 << 10, 100, true}, {8 << 20, 4, true}} {
 		t.Run(fmt.Sprint(tt.chunk, " x ", tt.chunks), func(t *testing.T) {
 			url := listen(t, func(_ int, c net.Conn) {
 				readRequest(c)

@@ -60,6 +60,9 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.over.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
+	if b.isChunked {
+		p = p[:min(len(p), spareOfChunks/4)] // what comes with one read is counted after it
+	}
 	n, err := b.r.Read(p)
 	if b.isChunked {
 		b.c.left += 2 * int64(n)
