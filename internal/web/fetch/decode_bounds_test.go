@@ -410,10 +410,10 @@ func TestMemoryIsAwaitedWithoutAPlace(t *testing.T) {
 					leave()
 					return take
 				}})
-			defer res.Close()
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer res.Close()
 			all = append(all, res)
 		}
 		var ended sync.WaitGroup
