@@ -236,6 +236,10 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if direct {
 		c.route.handedOver(call, dialAddr(r), proto)
 	}
+	if err == nil && res.StatusCode == http.StatusProxyAuthRequired && c.asksProxy(r.URL.Scheme()) {
+		res.Body.Close()
+		return nil, &phaseError{phaseConnect, &proxyError{Status: res.StatusCode}}
+	}
 	return res, err
 }
 

@@ -90,7 +90,7 @@ var (
 	errNoResolver = errors.New("no DNS server answers")
 )
 
-// A proxyError is a proxy's refusal to connect to an https host.
+// A proxyError is a proxy's refusal to connect to an https host, or its 407 for a request to an http host.
 type proxyError struct{ Status int }
 
 func (e *proxyError) Error() string {
@@ -207,8 +207,8 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// isProxyDown reports whether the proxy that the user chose did not accept the connection,
-// which is no fault of the host behind it.
+// isProxyDown reports whether the proxy that the user chose did not accept the connection or its password, which is no
+// fault of the host behind it.
 func isProxyDown(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {
 		return true

@@ -133,12 +133,61 @@ func TestProxyDown(t *testing.T) {
 	}
 }
 
-// TestSOCKS speaks as much of SOCKS 5 as a client without a password needs.
-func TestSOCKS(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, r.Host+r.RequestURI)
-	})
+// A 407 of an HTTP proxy is a failure of the proxy, also if it is the answer to a request for an http URL. A 407 of a
+// site is a status: without a proxy, and through a proxy that only passes bytes on.
+func TestProxyAuthRequired(t *testing.T) {
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "a=b")
+		w.WriteHeader(http.StatusProxyAuthRequired)
+		_, _ = io.WriteString(w, "no")
+	}
+	plain, secure := serve(t, refuse), newHTTP2Server(t, refuse)
+	proxy := func(url string) *url.URL {
+		u, err := ParseProxy(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	tunnels, _ := newProxy(t, secure.Listener.Addr().String())
+	socks, _ := newSOCKS(t, plain.Listener.Addr().String())
+	form := url.Values{"name": {"value"}}
+	for _, tt := range []struct {
+		name, url string
+		proxy     *url.URL
+		request   Request
+		ours      bool
+	}{
+		{"HTTP proxy, page", "http://a.example/", proxy(plain.URL), Request{}, true},
+		{"HTTP proxy, text", "http://a.example/robots.txt", proxy(plain.URL), Request{Mode: Text, NewConn: true}, true},
+		{"HTTP proxy, stream", "http://a.example/sitemap.xml", proxy(plain.URL), Request{Mode: Stream}, true},
+		{"HTTP proxy, head", "http://a.example/", proxy(plain.URL), Request{Mode: Head}, true},
+		{"HTTP proxy, form", "http://a.example/", proxy(plain.URL), Request{Form: form}, true},
+		{"HTTPS proxy", "http://a.example/", proxy(secure.URL), Request{}, true},
+		{"site", plain.URL + "/", nil, Request{}, false},
+		{"site, form", plain.URL + "/", nil, Request{Form: form}, false},
+		{"site by CONNECT", "https://example.com/", tunnels, Request{}, false},
+		{"site by SOCKS", "http://a.example/", socks, Request{}, false},
+	} {
+		o := Options{Proxy: tt.proxy, RootCAs: poolOf(secure), Resolver: always()}
+		if tt.proxy != nil {
+			o.AllowHosts = []string{}
+		}
+		tt.request.URL = mustURL(t, tt.url)
+		res, err := do(t, newClient(t, o), tt.request)
+		switch {
+		case !tt.ours && (err != nil || res.Status != http.StatusProxyAuthRequired):
+			t.Errorf("%s: %+v, %v; want status 407", tt.name, res, err)
+		case tt.ours && (res != nil || KindOf(err) != ConnectError || !IsOurs(err) || err.Error() !=
+			"connect_error (connect: the proxy cannot be used: proxy answered 407 Proxy Authentication Required)"):
+			t.Errorf("%s: %+v, %v; want an own failure", tt.name, res, err)
+		}
+	}
+}
+
+// newSOCKS speaks as much of SOCKS 5 as a client without a password needs, and leads everything to one address.
+func newSOCKS(t *testing.T, to string) (*url.URL, chan string) {
+	t.Helper()
 	asked := make(chan string, 1)
 	proxyURL := listen(t, func(_ int, c net.Conn) {
 		r := bufio.NewReader(c)
@@ -152,12 +201,21 @@ func TestSOCKS(t *testing.T) {
 		_, _ = io.ReadFull(r, name)
 		asked <- string(name[:head[4]])
 		_, _ = c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-		tunnel(t, c, r, s.Listener.Addr().String())
+		tunnel(t, c, r, to)
 	})
 	proxy, err := ParseProxy("socks5" + strings.TrimPrefix(proxyURL, "http"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return proxy, asked
+}
+
+func TestSOCKS(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, r.Host+r.RequestURI)
+	})
+	proxy, asked := newSOCKS(t, s.Listener.Addr().String())
 	c := newClient(t, Options{Proxy: proxy, AllowHosts: []string{}, Resolver: always()})
 	res, err := get(t, c, "http://a.example/")
 	if err != nil || string(res.Body) != "a.example/" {
