@@ -1,12 +1,15 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
@@ -50,4 +53,37 @@ func TestLateRobots(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A robots.txt that stays silent is asked for again every ten minutes. Each run has one warning, also if an earlier
+// run had it.
+func TestSilentRobotsAreOneWarning(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &timedWeb{answers: map[string]string{"a.test/": `<a href="/1">x</a><a href="/2">x</a><a href="/3">x</a>`}}
+		o := w.options(t, "http://a.test/")
+		o.Settings.MinDelayMS, o.Settings.MaxDelayMS = 900_000, 900_000
+		silent := &lateRobots{Fetcher: w}
+		o.Fetcher = silent
+		for run := range 3 {
+			silent.late.Store(1000)
+			var log bytes.Buffer
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			rep, err := runAlone(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked := 1000 - silent.late.Load(); asked < 6 {
+				t.Errorf("run %d: robots.txt was asked for %d times, so the test shows little", run, asked)
+			}
+			const want = "robots.txt of http://a.test cannot be had (it does not answer)"
+			if strings.Count(log.String(), want) != 1 || strings.Count(strings.Join(rep.Warnings, "\n"), want) != 1 {
+				t.Errorf("run %d: not one warning in the report %q and in the log\n%s", run, rep.Warnings, &log)
+			}
+			plan, err := datadir.ReadPlan(o.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Plan, o.Starts, o.Recrawl = plan, nil, &Recrawl{}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -79,12 +80,13 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		}
 		if task.Late {
 			answer = robotscache.Failed(0)
-			w.noteRobots(task, &answer, errLateRobots)
+			if err := w.noteRobots(ctx, task, &answer, errLateRobots); err != nil {
+				return err
+			}
 		} else if answer, r, err = w.askRobots(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
 		}
 		answer = robotscache.OrEarlier(answer, fact)
-		w.warnOfFailure(&answer, &fact)
 		answer.Host, answer.Origin = fact.Host, fact.Origin
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
@@ -124,22 +126,42 @@ func (w *run) foreignDelay(u weburl.URL) time.Duration {
 	return pace.Polite().MaxDelay
 }
 
-// warnOfFailure adds a warning if the robots.txt of a start host cannot be fetched. It does not repeat the warning of
-// an earlier failure. Failures of other hosts are only logged: a crawl of many hosts has dead ones among them.
-func (w *run) warnOfFailure(answer, earlier *frontier.OriginFact) {
-	host := weburl.MustCanonical(earlier.Origin + "/").Host()
-	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.startHosts[host] {
-		return
+// warnOfFailure adds a warning if the robots.txt of an origin of a start host cannot be fetched, and no earlier answer
+// takes its place. There is one for each origin and run. Failures of other hosts are only logged: a crawl of many hosts
+// has dead ones among them.
+func (w *run) warnOfFailure(ctx context.Context, origin string, answer *frontier.OriginFact, why error) error {
+	if !w.startHosts[weburl.MustCanonical(origin+"/").Host()] {
+		return nil
 	}
-	why, what := "it does not answer",
-		"URLs are fetched as if it allowed everything; --robots-strict forbids them instead"
-	if answer.Status != 0 {
-		why = fmt.Sprintf("it answers %d", answer.Status)
+	earlier, err := w.robots.Fact(ctx, origin)
+	isRepeated := earlier.State == frontier.OriginFailed && !earlier.Fetched.Before(w.clock.opened)
+	if err != nil || isRepeated || robotscache.OrEarlier(*answer, earlier).State != frontier.OriginFailed {
+		return err
 	}
+	what := "URLs are fetched as if it allowed everything; --robots-strict forbids them instead"
 	if w.settings.RobotsStrict {
 		what = "URLs are not fetched, because of --robots-strict"
 	}
-	w.warnings.add("robots.txt of %s cannot be had (%s): its %s", earlier.Origin, why, what)
+	w.warnings.add("robots.txt of %s cannot be had (%s): its %s", origin, robotsFailure(answer.Status, why), what)
+	return nil
+}
+
+// robotsFailure says why a robots.txt could not be fetched. The error is nil if a status says so, or if another request
+// failed before.
+func robotsFailure(status uint16, why error) string {
+	e, ok := errors.AsType[*fetch.Error](why)
+	switch {
+	case ok && e.Kind != fetch.Timeout:
+		text := fetch.Error{Kind: e.Kind, Phase: e.Phase, Err: fetch.WithoutAddresses(e.Err)} // ports differ
+		return text.Detail()
+	case !ok && why != nil:
+		return why.Error()
+	case status == 0:
+		return "it does not answer"
+	case ok, status < http.StatusBadRequest:
+		return "its answer does not end"
+	}
+	return fmt.Sprintf("it answers %d", status)
 }
 
 // askRobots makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that
@@ -151,8 +173,11 @@ func (w *run) askRobots(ctx context.Context, l *frontier.Lease, task frontier.Ro
 		return frontier.OriginFact{}, r, err
 	}
 	if task.Hops > 0 {
-		if fact, err = w.knownRobots(ctx, l.URL()); err != nil || fact.State != frontier.OriginUnknown {
+		if fact, err = w.knownRobots(ctx, l.URL()); err != nil {
 			return fact, r, err
+		}
+		if fact.State != frontier.OriginUnknown {
+			return fact, r, w.noteRobots(ctx, task, &fact, nil)
 		}
 	}
 	fact, next, resp, err := robotscache.Request(ctx, w.fetcher, l.URL(), task.Hops, l)
@@ -179,8 +204,7 @@ func (w *run) askRobots(ctx context.Context, l *frontier.Lease, task frontier.Ro
 			return again(r)
 		}
 	}
-	w.noteRobots(task, &fact, err)
-	return fact, r, nil
+	return fact, r, w.noteRobots(ctx, task, &fact, err)
 }
 
 // knownRobots is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is
@@ -196,18 +220,24 @@ func (w *run) knownRobots(ctx context.Context, u weburl.URL) (frontier.OriginFac
 	return fact, nil
 }
 
-// noteRobots counts an answer, and logs the reason if it is a failure.
-func (w *run) noteRobots(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
+// noteRobots counts an answer, which is final for the origins of a task. It logs the reason if the answer is a failure.
+// Call it before the answer is stored.
+func (w *run) noteRobots(ctx context.Context, task frontier.RobotsTask, fact *frontier.OriginFact, why error) error {
 	failed, answer := fact.State == frontier.OriginFailed, "known"
 	if failed {
 		answer = "unknown"
 	}
 	for _, origin := range task.Origins {
 		w.metrics.Count(metrics.Robots, answer)
-		if failed {
-			w.log.Debug("robots.txt could not be fetched", "origin", origin, "error", why)
+		if !failed {
+			continue
+		}
+		w.log.Debug("robots.txt could not be fetched", "origin", origin, "status", fact.Status, "error", why)
+		if err := w.warnOfFailure(ctx, origin, fact, why); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // robotsEvidence is what robots.txt says of a page that is about to be fetched.

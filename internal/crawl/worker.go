@@ -124,7 +124,11 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 				string(debug.Stack()))
 			if l.Kind() == frontier.KindRobots {
 				// The origins that wait for the answer must not ask for it again.
-				if err = w.keepRobots(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
+				failed := robotscache.Failed(0)
+				if err = w.noteRobots(ctx, l.Robots(), &failed, fmt.Errorf("panic: %v", p)); err != nil {
+					return
+				}
+				if err = w.keepRobots(ctx, l.URL(), l.Robots(), failed); err != nil {
 					return
 				}
 			}

@@ -3,6 +3,8 @@ package crawl
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -163,30 +165,65 @@ func TestLocalhostWithADot(t *testing.T) {
 	}
 }
 
-// The report warns of a robots.txt that cannot be had, and says what that means.
+// A robots.txt that cannot be had is a warning, which says why and what that means. There is one warning, also after
+// several attempts and after redirects.
 func TestRobotsThatCannotBeHad(t *testing.T) {
 	t.Parallel()
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<p>here"))
-	}))
-	t.Cleanup(site.Close)
-	for flag, want := range map[string]string{"--robots-strict=false": "as if it allowed everything",
-		"--robots-strict": "not fetched"} {
-		dir := filepath.Join(t.TempDir(), "data")
-		e2e.Run(t, "crawl", site.URL+"/", "--data-dir", dir, "--seeding-strategy", "none", flag)
-		text, err := os.ReadFile(filepath.Join(dir, "report.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, part := range []string{"robots.txt of " + site.URL + " cannot be had (it answers 502)", want} {
-			if !strings.Contains(string(text), part) {
-				t.Errorf("%s: no warning %q in the report", flag, part)
+	answers := map[string]http.HandlerFunc{
+		"/silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"/headers": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("User-agent: *\n"))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+		"/500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"/502": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	const goesOn, stops = "URLs are fetched as if it allowed everything", "URLs are not fetched"
+	for _, c := range []struct{ name, answer, to, flag, why, what string }{
+		{"status", "/502", "", "--robots-strict=false", "it answers 502", goesOn},
+		{"strict", "/502", "", "--robots-strict", "it answers 502", stops},
+		{"silent", "/silent", "", "--robots-strict=false", "it does not answer", goesOn},
+		{"silent, strict", "/silent", "", "--robots-strict", "it does not answer", stops},
+		{"silent after headers", "/headers", "", "--robots-strict=false", "its answer does not end", goesOn},
+		{"redirect", "/500", "/moved", "--robots-strict=false", "it answers 500", goesOn},
+		{"redirect, silent", "/silent", "/moved", "--robots-strict", "it does not answer", stops},
+		{"redirect to a host", "/500", "http://other.test/robots.txt", "--robots-strict", "it answers 500", stops},
+		{"certificate", "tls", "", "--robots-strict=false", "tls: failed to verify certificate", goesOn},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" && r.Host == "start.test" && c.to != "" {
+					http.Redirect(w, r, c.to, http.StatusFound)
+				} else if r.URL.Path == "/robots.txt" || r.URL.Path == c.to {
+					answers[c.answer](w, r)
+				} else {
+					w.Header().Set("Content-Type", "text/html")
+					_, _ = w.Write([]byte("<p>here"))
+				}
+			}))
+			origin := "http://start.test"
+			if c.answer == "tls" {
+				origin = "https://start.test"
+				site.Config.ErrorLog = log.New(io.Discard, "", 0)
+				site.StartTLS()
+			} else {
+				site.Start()
 			}
-		}
+			t.Cleanup(site.Close)
+			dir := filepath.Join(t.TempDir(), "data")
+			got := e2e.Run(t, "crawl", origin+"/", "--data-dir", dir, "--seeding-strategy", "none", "--profile",
+				"own-site", "--resolve", "*:*:"+site.Listener.Addr().String(), "--max-retries", "0", c.flag)
+			begin := "robots.txt of " + origin + " cannot be had ("
+			for name, text := range map[string]string{"report.json": e2e.Read(t, dir, "report.json"),
+				"the table": got.Stdout, "the log": got.Stderr} {
+				_, rest, _ := strings.Cut(text, begin+c.why)
+				if strings.Count(text, begin) != 1 || !strings.Contains(rest[:min(len(rest), 200)], "): its "+c.what) {
+					t.Errorf("%s does not warn once that %s%s), and that its %s", name, begin, c.why, c.what)
+				}
+			}
+		})
 	}
 }
