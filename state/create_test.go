@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -44,13 +45,43 @@ func TestCreateFails(t *testing.T) {
 			_, err := Open(dir, c.options)
 			wantErr(t, c.want, err, "open")
 			names, err := os.ReadDir(dir)
-			if err != nil || len(names) != 1 || names[0].Name() != disk.LockName {
+			if !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("left behind: %v, %v", names, err)
 			}
 			o := small()
 			o.Mode = CreateOnly
 			open(t, dir, o)
 		})
+	}
+}
+
+// TestWipeOfAnInterruptedCreation deletes what is left if a process was killed between the lock and the format. A file
+// of another program stays, and so does an empty directory, which may be another program's.
+func TestWipeOfAnInterruptedCreation(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	leave := func(names ...string) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leave(disk.LockName, formatName+disk.TempSuffix)
+	if err := Wipe(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+	leave()
+	wantErr(t, ErrNotExist, Wipe(dir), "wipe of an empty directory")
+	leave(disk.LockName, "other")
+	wantErr(t, ErrNotOurs, Wipe(dir), "wipe of another program's directory")
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
+		t.Errorf("%v are left, %v", names, err)
 	}
 }
 

@@ -162,6 +162,17 @@ func removeStore(dir string) error {
 	return errors.Join(errs...)
 }
 
+// releaseRemoved removes the lock file of a directory without a store, and releases the lock.
+func releaseRemoved(dir string, l *disk.Lock) error {
+	name := filepath.Join(dir, disk.LockName)
+	unlinked := os.Remove(name)
+	err := l.Release()
+	if unlinked != nil { // Windows cannot remove an open file
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
 // removeOurs removes the files of the store in one of its directories, and the
 // directory if it is empty then. Links are not followed, and files with other
 // names than the store gives stay.
@@ -212,7 +223,8 @@ func isStoreFile(name string) bool {
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The
 // store must not be open; the error is a *LockedError if it is. A store whose
 // FORMAT is damaged can be deleted too, if another file shows that it is one, and so
-// can one of an earlier version: its files have the same names.
+// can one of an earlier version, whose files have the same names, and what an
+// interrupted creation leaves.
 func Wipe(dir string) error {
 	exists, _, err := look(dir)
 	if _, damaged := errors.AsType[*CorruptError](err); damaged {
@@ -227,19 +239,17 @@ func Wipe(dir string) error {
 		return err
 	}
 	if !exists {
-		return fmt.Errorf("%s: %w", dir, ErrNotExist)
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) == 0 {
+			return fmt.Errorf("%s: %w", dir, ErrNotExist)
+		} // else look has found what an interrupted creation leaves
 	}
 	l, err := disk.Acquire(dir)
 	if err != nil {
 		return err
 	}
 	err = removeStore(dir)
-	unlinked := os.Remove(filepath.Join(dir, disk.LockName))
-	err = errors.Join(err, l.Release())
-	if unlinked != nil { // Windows cannot remove an open file
-		err = errors.Join(err, os.Remove(filepath.Join(dir, disk.LockName)))
-	}
-	if err != nil {
+	if err := errors.Join(err, releaseRemoved(dir, l)); err != nil {
 		return fmt.Errorf("wipe: %w", err)
 	}
 	if names, err := os.ReadDir(dir); err == nil && len(names) == 0 {

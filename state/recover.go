@@ -75,10 +75,17 @@ func (s *Store) acquire() error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
+		s.isNewDir = true
+	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	if s.lock, err = disk.Acquire(s.dir); err != nil {
+		if _, locked := errors.AsType[*disk.LockedError](err); s.isNewDir && !locked { // the disk may be full
+			_ = os.Remove(filepath.Join(s.dir, disk.LockName))
+			_ = os.Remove(s.dir)
+		}
 		return err
 	}
 	// Another process may have made or deleted the store before the lock was taken.
@@ -88,12 +95,23 @@ func (s *Store) acquire() error {
 		err = s.checkFound(exists, f)
 	}
 	if err == nil && !exists {
-		err = s.create()
+		if err = s.create(); err != nil {
+			return errors.Join(err, s.uncreate())
+		}
 	}
 	if err != nil {
 		return errors.Join(err, s.lock.Release())
 	}
 	return nil
+}
+
+// uncreate removes a store that could not be made, and releases the lock. The directory goes too if Open has made it.
+func (s *Store) uncreate() error {
+	err := errors.Join(removeStore(s.dir), releaseRemoved(s.dir, s.lock))
+	if s.isNewDir {
+		_ = os.Remove(s.dir) // unless there is something else in it
+	}
+	return err
 }
 
 // checkFound returns why the store must not be opened: by its mode, or by the
@@ -156,7 +174,7 @@ func (s *Store) giveBack() error {
 		errs = append(errs, z.Munmap(s.inflight))
 	}
 	if s.found.Created {
-		errs = append(errs, removeStore(s.dir))
+		return errors.Join(append(errs, s.uncreate())...)
 	}
 	return errors.Join(append(errs, s.lock.Release())...)
 }

@@ -40,6 +40,7 @@ type Store struct {
 	found Recovery
 
 	lock     *disk.Lock
+	isNewDir bool   // Open has made the directory
 	inflight []byte // see SetInFlight; nil without workers
 	journal  Journal
 	view     *view

@@ -70,7 +70,11 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 			return nil, err
 		}
 	}
+	unmake := o.Dir.Unmaker()
 	if r.store, err = openStore(&o); err != nil {
+		if o.Plan == nil {
+			err = errors.Join(err, unmake())
+		}
 		return nil, err
 	}
 	r.reportRecovery(r.store.Recovery())
@@ -106,7 +110,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	err = errors.Join(err, r.archive.Close(), r.store.Close())
 	if o.Plan == nil {
 		// Nothing was fetched. The next start must not find a crawl that never began.
-		err = errors.Join(err, state.Wipe(r.o.Dir.State()), datadir.RemovePlan(r.o.Dir))
+		err = errors.Join(err, state.Wipe(r.o.Dir.State()), datadir.RemovePlan(r.o.Dir), unmake())
 	}
 	return nil, err
 }

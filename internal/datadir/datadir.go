@@ -227,6 +227,29 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	return false
 }
 
+// Unmaker is called before Make, and returns a function that removes what Make makes: the directory and its record, if
+// they are not there yet. The function removes nothing if there is anything else in the directory by then.
+func (d Dir) Unmaker() (unmake func() error) {
+	_, err := os.Lstat(string(d))
+	isNew, hasRecord := errors.Is(err, fs.ErrNotExist), HasRecord(string(d))
+	return func() error {
+		entries, err := os.ReadDir(string(d))
+		isOther := func(e fs.DirEntry) bool { return e.Name() != RecordName }
+		if err != nil || hasRecord || slices.ContainsFunc(entries, isOther) {
+			return nil
+		}
+		if len(entries) > 0 {
+			if err := os.Remove(filepath.Join(string(d), RecordName)); err != nil {
+				return err
+			}
+		}
+		if !isNew {
+			return nil
+		}
+		return os.Remove(string(d))
+	}
+}
+
 // Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. It keeps
 // the mode of a directory that exists.
 func Make(dir string) error {
