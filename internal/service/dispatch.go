@@ -388,7 +388,7 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 // mustStop says why a crawl may not go on, and which part of the service says so. It is nil if it may.
 func (d *dispatcher) mustStop(r *runner, t *terms) (*Waiting, Actor) {
 	switch {
-	case r.hasMoreHosts(d.mostHosts, time.Now()):
+	case r.hasTooManyHosts(d.mostHosts, time.Now()):
 		return &Waiting{Code: WaitOperator, Detail: fmt.Sprintf("it has found more than %d hosts that it has not "+
 				"finished, and a crawl of this server holds no more in memory: narrow it, for example by only_hosts, and resume it",
 				d.mostHosts)},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,8 +45,12 @@ type runner struct {
 	size    atomic.Int64 // bytes of the directory when it was last measured; 0 if it was not; written by measure
 	sizing  atomic.Bool  // it is being measured
 	sizeAt  time.Time    // when it is to be measured again; of the goroutine that has set sizing
-	hosts   int          // that it held in memory at hostsAt; of the dispatcher's goroutine
-	hostsAt time.Time
+
+	// Of the dispatcher's goroutine; see hasTooManyHosts.
+	hosts     int // that it held in memory at hostsAt; before it, as many as there can be, or 0 for a new crawl
+	hostsAt   time.Time
+	manyHosts bool
+
 	// editing is held while the crawl takes over the settings of its row, so that the later of two edits wins.
 	editing sync.Mutex
 
@@ -96,7 +101,7 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 		return err
 	}
 	var r *row
-	starts := false
+	starts, resumed := false, false
 	err = d.s.Write(ctx, func(tx *Tx) (err error) {
 		starts = false
 		if r, err = getRow(ctx, tx, "", e.id); err != nil {
@@ -115,7 +120,7 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 			starts = true
 			return nil
 		case r.Desired == DesiredRun && (r.State == Queued || r.State == Running):
-			resumed := r.hasStarted()
+			resumed = r.hasStarted()
 			if !resumed {
 				r.StartedAt = page.Time{Time: tx.now}
 			}
@@ -131,6 +136,9 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial,
 		isExtra: e.isExtra}
+	if resumed {
+		run.hosts = math.MaxInt
+	}
 	if err := run.prepare(ctx); err != nil {
 		return errors.Join(run.end(nil, err), run.closeLog())
 	}
@@ -788,12 +796,18 @@ const (
 	measureShare = 10          // and at most this part of the time
 )
 
-// hasMoreHosts reports whether the crawl held more hosts in memory when they were last counted, at most stepEvery ago.
-func (r *runner) hasMoreHosts(than int, now time.Time) bool {
-	if now.Sub(r.hostsAt) >= stepEvery {
-		r.hosts, r.hostsAt = r.current().Hosts(), now
+// hasTooManyHosts reports whether the crawl holds more hosts in memory than it may, and than when they were last counted,
+// which is every stepEvery. A crawl that was narrowed has them still when it is resumed, and finishes them. Twice as many
+// are too many in any case: each resume may add some.
+func (r *runner) hasTooManyHosts(most int, now time.Time) bool {
+	if now.Sub(r.hostsAt) < stepEvery {
+		return r.manyHosts
 	}
-	return r.hosts > than
+	if n := r.current().Hosts(); n > 0 { // none while the crawl is opened
+		r.manyHosts = n > most && n > r.hosts || n > 2*most
+		r.hosts, r.hostsAt = n, now
+	}
+	return r.manyHosts
 }
 
 // measured is how many bytes the crawl's directory had when it was last measured; 0 if it was not yet. It is measured

@@ -53,13 +53,15 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 	owned := r.withhold()
 	r.judgeTexts()
 	bound := r.bind(owned)
+	base := r.baseLayers()
+	operators, operatorsErr := config.Load(append(base, r.profile())...)
 	for i, host := range r.startHosts {
-		if why := privateName(host); why != "" && !r.admin {
+		why := privateName(host)
+		if why != "" && !r.admin && (operatorsErr != nil || !operators.Settings.AllowPrivate) {
 			r.fault(startField(i), faultPrivateHost,
 				"%s is not a public address (%s); only an admin may start a crawl there", host, why)
 		}
 	}
-	base := r.baseLayers()
 	loaded, err := config.Load(append(base, r.layer)...)
 	config.EachFault(err, func(setting string, err error) {
 		field := "settings"
@@ -72,7 +74,7 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 		return nil, r.faults
 	}
 	// The caller is not told the warnings about the operator's layers.
-	if operators, err := config.Load(append(base, r.profile())...); err == nil {
+	if operatorsErr == nil {
 		loaded.Warnings = slices.DeleteFunc(loaded.Warnings,
 			func(text string) bool { return slices.Contains(operators.Warnings, text) })
 	}

@@ -193,6 +193,32 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 	}
 }
 
+// A crawl may start at a private address if the operator allows them to all accounts, and not because its user asks.
+func TestPrivateStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		operator, user string
+		want           []string
+	}{
+		{"true", `{}`, nil},
+		{"true", `{"profile": "none"}`, []string{"settings.profile bad_value", "start_urls[0] private_address"}},
+		{"false", `{}`, []string{"start_urls[0] private_address"}},
+		{"false", `{"allow_private": true}`, []string{"settings.allow_private not_permitted", "start_urls[0] private_address"}},
+	} {
+		s := settingsRequest{startHosts: []string{"127.0.0.1"}, settings: json.RawMessage(c.user),
+			base: []config.Layer{{"allow-private": config.Given{Texts: []string{c.operator}}}}}
+		_, faults := s.load()
+		var got []string
+		for _, f := range faults {
+			got = append(got, f.Field+" "+f.Code)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s, %s: %q, want %q", c.operator, c.user, got, c.want)
+		}
+	}
+}
+
 // Ranges hold for every caller, and are judged with the submission.
 func TestSubmissionOutOfRange(t *testing.T) {
 	t.Parallel()

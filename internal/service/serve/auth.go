@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -106,6 +108,19 @@ func (s *Server) takeChange(w http.ResponseWriter, caller *service.Caller) error
 
 const maxForm = 1 << 20 // bytes of a form; it may have many start URLs
 
+// readForm reads a form of at most so many bytes, and of mostFields fields.
+func (c *call) readForm(most int64) error {
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, most))
+	if err != nil {
+		return err
+	}
+	if bytes.Count(text, []byte{'&'}) >= mostFields {
+		return errors.New("the form has too many fields")
+	}
+	c.r.Body = io.NopCloser(bytes.NewReader(text))
+	return c.r.ParseForm()
+}
+
 // checkOrigin refuses a request of a session that changes something, unless it comes from our own pages. A form has the
 // token of the session in its field csrf, other requests have it in a header.
 func (c *call) checkOrigin() error {
@@ -114,8 +129,7 @@ func (c *call) checkOrigin() error {
 	}
 	what, token, reason := "request", "", "the header X-CSRF-Token is missing or wrong: load the page again"
 	if c.page {
-		c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxForm)
-		if err := c.r.ParseForm(); err != nil {
+		if err := c.readForm(maxForm); err != nil {
 			return refuse(service.ErrInvalid, "The form cannot be read: it is too long or did not arrive whole.")
 		}
 		what, token, reason = "form", c.r.PostFormValue("csrf"), "the form is not of this session: load the page again"

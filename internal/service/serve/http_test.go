@@ -185,6 +185,8 @@ func TestAddresses(t *testing.T) {
 		{"GET", "/a/b/./healthz", 404}, {"GET", "/a/../a/b/healthz", 404},
 		{"GET", "/a/b/v1/crawls", 401}, {"GET", "/a/b/v1/crawls/%2e%2e", 404},
 		{"GET", "/a/b/v1/crawls/..%2f..%2fservice.db", 404}, {"GET", "/a/b/v1/crawls/x%00/pages", 401},
+		{"GET", "/a/b/login?" + strings.Repeat("&", mostFields-1), 200},
+		{"GET", "/a/b/login?" + strings.Repeat("&", mostFields), 422},
 	} {
 		w := ask(s, c.method, c.target, nil)
 		if w.Code != c.status {
@@ -212,6 +214,44 @@ func TestAddresses(t *testing.T) {
 		func(r *http.Request) { r.Host = "evil.test" }); w.Code != http.StatusMisdirectedRequest {
 		t.Errorf("another host name: status %d", w.Code)
 	}
+}
+
+// What takes as long as hundreds of requests is refused before it is computed, and no request is outside the rules.
+func TestCostlyRequests(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Service: &service.Service{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ranges, status := range map[string]int{"bytes=0-9": 206, "bytes=0-9,20-29": 200,
+		"bytes=" + strings.Repeat(",0-0", 1000): 200} {
+		w := ask(s, "GET", "/assets/"+s.assets.version+"/style.css",
+			func(r *http.Request) { r.Header.Set("Range", ranges) })
+		if w.Code != status || strings.HasPrefix(w.Header().Get("Content-Type"), "multipart") {
+			t.Errorf("ranges %.30s: status %d, %s", ranges, w.Code, w.Header().Get("Content-Type"))
+		}
+	}
+	login := func(form string) int {
+		return ask(s, "POST", "/login", func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			r.Body = io.NopCloser(strings.NewReader(form))
+		}).Code
+	}
+	if status := login(strings.Repeat("a&", mostFields)); status != http.StatusBadRequest {
+		t.Errorf("a form of many fields: status %d", status)
+	}
+	inBubble(t, func(t *testing.T, s *Server, p *pipes) {
+		c := p.dial()
+		defer c.Close()
+		if _, err := io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: evil.test\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("OPTIONS * of another host: %+v, %v", res, err)
+		}
+	})
 }
 
 // Requests without a key, or with a malformed one, are refused, and an address that goes on has to wait.

@@ -81,8 +81,7 @@ func (c *call) enter() error {
 	if wait, ok := c.limits.failures.take(networkOf(remote)); !ok {
 		return tooMany(c.w, wait)
 	}
-	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
-	if err := c.r.ParseForm(); err != nil {
+	if err := c.readForm(loginBody); err != nil {
 		return refuse(service.ErrBody, "the form cannot be read")
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))

@@ -215,6 +215,13 @@ func (s *Server) handler() http.Handler {
 				"use an address, localhost, the name given to --listen, or that of --public-url"))
 			return
 		}
+		if strings.Count(r.URL.RawQuery, "&") >= mostFields {
+			s.fail(w, r, refuse(service.ErrInvalid, "the query has too many parameters"))
+			return
+		}
+		if strings.Contains(r.Header.Get("Range"), ",") {
+			r.Header.Del("Range") // many parts take as long as many answers; a server may send the whole
+		}
 		s.route(w, r)
 	})
 }
@@ -295,6 +302,7 @@ const (
 	headerTime = 10 * time.Second // for the head of a request to arrive
 	idleTime   = 2 * time.Minute  // between two requests of a connection
 	maxHeader  = 32 << 10         // bytes of the head of a request
+	mostFields = 500              // of a query, and of a form; short ones take a hundred times as long as their bytes
 )
 
 // HTTP is an HTTP server with bounds that no client can exceed, for a listener that Limit has made, or for a TLS
@@ -306,7 +314,8 @@ func (s *Server) HTTP() *http.Server {
 	return &http.Server{
 		Protocols: protocols,
 		Handler:   s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ConnContext: withConnection,
-		ErrorLog:    slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what bad clients do
+		ConnContext:                  withConnection,
+		DisableGeneralOptionsHandler: true,                                                // it answers "OPTIONS *" outside of Handler
+		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what bad clients do
 	}
 }

@@ -44,6 +44,7 @@ type beside struct {
 	use     atomic.Int32
 	read    atomic.Int64 // bytes of the handshake, or that were not decrypted
 	record  int64        // what a record has beside its content; set before http1Use
+	isOld   bool         // it is older than TLS 1.3; set before http1Use
 	calls   atomic.Int32 // requests that are under way over HTTP/2
 	spare   atomic.Int64
 }
@@ -66,8 +67,8 @@ func (b *beside) serve(use int32) {
 // serveHTTP1 begins with the first request over HTTP/1.
 func (b *beside) serveHTTP1(version uint16) {
 	b.record = 24
-	if version < tls.VersionTLS13 {
-		b.record = 96 // there are no messages beside answers, and small records may be padded much
+	if b.isOld = version < tls.VersionTLS13; b.isOld {
+		b.record = 96 // small records may be padded much
 	}
 	b.serve(http1Use)
 }
@@ -91,7 +92,11 @@ func (b *beside) earn(n int64) {
 
 // decrypted counts bytes of answers over HTTP/1 that came at once, which is from one record.
 func (b *beside) decrypted(n int) {
-	if b.read.Add(-int64(n+n/2)-b.record) < 0 {
+	content := int64(n)
+	if b.isOld {
+		content += content / 2 // there are no messages beside answers that cost much
+	}
+	if b.read.Add(-content-b.record) < 0 {
 		b.read.Store(0)
 	}
 }

@@ -99,7 +99,7 @@ func (s *sealer) tickets(n int) []byte {
 // A server of HTTP/1 that sends messages of TLS without end beside a small answer is left: the client computes for each
 // of them.
 func TestMessagesOfTLS(t *testing.T) {
-	const length = 2000
+	const pieces = 2000
 	certs := httptest.NewUnstartedServer(nil)
 	certs.StartTLS()
 	t.Cleanup(certs.Close)
@@ -108,6 +108,7 @@ func TestMessagesOfTLS(t *testing.T) {
 	} else if conn.Close(); conn.ConnectionState().CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
 		t.Skip("this machine computes AES too slowly for crypto/tls to choose it")
 	}
+	tickets := func(s *sealer) ([]byte, error) { return s.tickets(16), nil }
 	updates := func(asks byte) func(*sealer) ([]byte, error) {
 		return func(s *sealer) (records []byte, _ error) {
 			for range 10 {
@@ -121,17 +122,20 @@ func TestMessagesOfTLS(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		beside func(*sealer) ([]byte, error) // before each byte of the body
+		beside func(*sealer) ([]byte, error) // before each piece of the body
+		piece  int                           // bytes
 		most   int                           // bytes beside answers that the account may have
 		want   bool
 	}{
-		"small records": {func(*sealer) ([]byte, error) { return nil, nil }, besideRate, true},
-		"keys":          {updates(0), 100 << 10, false},
-		"few keys":      {updates(0), 1 << 20, true},
-		"keys for keys": {updates(1), 1 << 30, false},
-		"tickets":       {func(s *sealer) ([]byte, error) { return s.tickets(16), nil }, 100 << 10, false},
-		"few tickets":   {func(s *sealer) ([]byte, error) { return s.tickets(16), nil }, 2 << 20, true},
+		"small records":        {func(*sealer) ([]byte, error) { return nil, nil }, 1, besideRate, true},
+		"keys":                 {updates(0), 1, 100 << 10, false},
+		"few keys":             {updates(0), 1, 1 << 20, true},
+		"keys for keys":        {updates(1), 1, 1 << 30, false},
+		"tickets":              {tickets, 1, 100 << 10, false},
+		"few tickets":          {tickets, 1, 2 << 20, true},
+		"tickets between more": {tickets, 1000, 100 << 10, false},
 	} {
+		piece, length := bytes.Repeat([]byte{'x'}, test.piece), pieces*test.piece
 		url := listen(t, func(_ int, raw net.Conn) {
 			var log bytes.Buffer
 			c := tls.Server(raw, &tls.Config{Certificates: certs.TLS.Certificates, KeyLogWriter: &log,
@@ -152,13 +156,13 @@ func TestMessagesOfTLS(t *testing.T) {
 			go func() { defer close(gone); _, _ = io.Copy(io.Discard, raw) }()
 			defer func() { <-gone }() // the client closes the connection first
 			out := s.seal(23, fmt.Appendf(nil, okHead+"Content-Length: %d\r\n\r\n", length)...)
-			for range length {
+			for range pieces {
 				records, err := test.beside(s)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if _, err := raw.Write(slices.Concat(out, records, s.seal(23, 'x'))); err != nil {
+				if _, err := raw.Write(slices.Concat(out, records, s.seal(23, piece...))); err != nil {
 					return
 				}
 				out = nil
