@@ -70,6 +70,9 @@ func (c *command) export(args []string, out string, formats []string) error {
 	if within(abs, dir.State()) {
 		return usage("flag --output: %s is where the crawl keeps its state: choose another directory", out)
 	}
+	if address == "" && datadir.HasRecord(abs) && !within(abs, string(dir)) {
+		return usage("flag --output: %s has the files of another crawl: choose another directory", out)
+	}
 	res := &export.Result{Files: []string{}}
 	onlyHTML := slices.Equal(formats, []string{htmlFormat}) // which needs no pages
 	if address != "" {

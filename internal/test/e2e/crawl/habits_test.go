@@ -61,7 +61,8 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// wipe and export take the directory as an argument, and export does not write into the state.
+// wipe and export take the directory as an argument. export does not write into the state, or over the files of another
+// crawl.
 func TestDirectoriesOfCommands(t *testing.T) {
 	t.Parallel()
 	dir := e2e.Crawled(t)
@@ -73,7 +74,10 @@ func TestDirectoriesOfCommands(t *testing.T) {
 	for _, into := range []string{filepath.Join(dir, "state"), filepath.Join(dir, "state", "new", "maps"), link} {
 		e2e.Refused(t, e2e.Run(t, "export", dir, "--output", into), into, "state")
 	}
+	other := e2e.Crawled(t)
+	e2e.Refused(t, e2e.Run(t, "export", other, "--output", dir), "another crawl")
 	e2e.Unchanged(t, dir, before)
+	e2e.Succeeded(t, e2e.Run(t, "export", other, "--output", other))
 	got := e2e.Run(t, "wipe", "--yes", dir)
 	e2e.Succeeded(t, got)
 	if e2e.Exists(t, filepath.Dir(dir), filepath.Base(dir)) {
