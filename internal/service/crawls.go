@@ -274,6 +274,8 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	}
 	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.StoredWithSecrets()
 	r.Warnings = append([]string{}, loaded.Warnings...)
+	// What gives no value, such as null, is left to the operator, and is no setting of the user.
+	maps.DeleteFunc(r.given, func(key string, _ json.RawMessage) bool { return !submitted.has(key) })
 	r.Settings = map[string]any{}
 	for _, e := range loaded.Settings.Redacted().Table() {
 		if _, ok := r.given[config.FileKey(e.Name)]; ok {

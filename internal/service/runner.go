@@ -359,13 +359,30 @@ func (w *hidingWriter) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// givenKeys are the settings that the submission gave.
+// givenKeys are the settings that the submission gave. An earlier version kept null among them, which gives no value.
 func (r *row) givenKeys() map[string]bool {
 	keys := map[string]bool{}
-	for key := range r.given {
-		keys[key] = true
+	for key, value := range r.given {
+		if string(value) != "null" {
+			keys[key] = true
+		}
 	}
 	return keys
+}
+
+// isOperators reports whether a setting says what the operator lets crawls reach, and with what, and the submission did
+// not give it. Only an admin can give most of them.
+func (r *row) isOperators(name string) bool {
+	given := r.givenKeys()
+	switch name {
+	case "http2", "ca-file", "client-cert", "login", "login-data":
+		return true // an earlier version let users choose http2
+	case "allow-private", "resolve", "proxy", "insecure":
+		return !given[config.FileKey(name)]
+	case "header", "header-to": // they go together
+		return !given["header"] && !given["header_to"]
+	}
+	return false
 }
 
 func (r *runner) closeLog() error {
@@ -852,9 +869,19 @@ func sizeOf(dir string) (bytes int64) {
 }
 
 // settings are the effective settings of a crawl that starts now: those of the row, under the limits of its plan and
-// the budgets of the service.
+// the budgets of the service. What crawls may reach is as the operator says now: a permission that was withdrawn ends.
 func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
-	layers := []config.Layer{config.FromStored(r.stored)}
+	base, err := config.Load(o.Base...)
+	if err != nil {
+		return nil, fmt.Errorf("settings of the service: %w", err)
+	}
+	own, operators := config.FromStored(r.stored), config.FromStored(base.Settings.StoredWithSecrets())
+	for name, value := range operators {
+		if r.isOperators(name) {
+			own[name] = value
+		}
+	}
+	layers := []config.Layer{own}
 	if plan.Safe {
 		layers = append(layers, config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
 	}
@@ -862,12 +889,7 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("settings of the crawl: %w", err)
 	}
-	base, err := config.Load(o.Base...)
-	if err != nil {
-		return nil, fmt.Errorf("settings of the service: %w", err)
-	}
 	s := loaded.Settings
-	s.HTTP2 = base.Settings.HTTP2 // an earlier version let users choose
 	if given := r.givenKeys(); given["header_to"] && !given["header"] {
 		s.Headers = nil // an earlier version took the operator's, which are not for origins that a user names
 	}

@@ -50,7 +50,11 @@ func TestNothingOfTheOperator(t *testing.T) {
 	}
 	ts := openService(t, Options{Base: []config.Layer{base}}).run()
 	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
-	c := ts.submit(tenant, "http://start.test/", "scope", `"any"`, "max_urls", "20", "links", "true")
+	asked := []string{"scope", `"any"`, "max_urls", "20", "links", "true"}
+	for name := range base {
+		asked = append(asked, config.FileKey(name), "null") // as if it were not given
+	}
+	c := ts.submit(tenant, "http://start.test/", asked...)
 	c = ts.awaitState(c.ID, Complete)
 	texts := map[string]string{"crawl": ToJSON(c), "live": ToJSON(ts.Crawls.Live(c.ID))}
 	events, err := ts.Events.Since(t.Context(), EventFilter{Crawl: c.ID})

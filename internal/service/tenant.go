@@ -103,6 +103,16 @@ func (r *settingsRequest) baseLayers() []config.Layer {
 	return out
 }
 
+// has reports whether the request gives a setting a value.
+func (r *settingsRequest) has(key string) bool {
+	for name := range r.layer {
+		if config.FileKey(name) == key {
+			return true
+		}
+	}
+	return false
+}
+
 // profile is the part of the layer that chooses the profile.
 func (r *settingsRequest) profile() config.Layer {
 	part := config.Layer{}

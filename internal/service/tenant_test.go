@@ -345,6 +345,38 @@ func TestHTTP2IsTheOperators(t *testing.T) {
 	}
 }
 
+// What the operator lets crawls reach holds as it is now, also for crawls that were submitted before, unless an admin
+// gave the crawl a value of its own. Headers are the user's if any part of them is.
+func TestWithdrawnByTheOperator(t *testing.T) {
+	t.Parallel()
+	stored := map[string][]string{"allow-private": {"true"}, "resolve": {"a.test:80:127.0.0.1"}, "insecure": {"true"},
+		"proxy": {"http://127.0.0.1:1"}, "header": {"X-A: b"}, "header-to": {"http://a.test"}, "max-depth": {"3"}}
+	for _, given := range []string{`{}`, `{"allow_private": null, "header": null}`,
+		`{"allow_private": true, "resolve": ["a.test:80:127.0.0.1"], "insecure": true, "proxy": "http://127.0.0.1:1", "header": ["X-A: b"]}`} {
+		r := row{stored: stored}
+		if err := json.Unmarshal([]byte(given), &r.given); err != nil {
+			t.Fatal(err)
+		}
+		isOwn := len(r.givenKeys()) > 0
+		var o Options
+		o.setDefaults()
+		s, err := o.settings(&r, &Plan{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.AllowPrivate != isOwn || (len(s.Resolve) > 0) != isOwn || s.Insecure != isOwn || (s.Proxy != "") != isOwn ||
+			(len(s.Headers) > 0) != isOwn || (len(s.HeaderTo) > 0) != isOwn || s.MaxDepth != 3 {
+			t.Errorf("%s: %+v", given, s)
+		}
+	}
+	o := Options{Base: []config.Layer{{"header": {Texts: []string{"X-New: c"}}, "header-to": {Texts: []string{"http://c.test"}}}}}
+	o.setDefaults()
+	s, err := o.settings(&row{stored: stored}, &Plan{})
+	if err != nil || !slices.Equal(s.Headers, []string{"X-New: c"}) || !slices.Equal(s.HeaderTo, []string{"http://c.test"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestInfoListsEverySetting(t *testing.T) {
 	t.Parallel()
 	info := config.Info(config.Defaults(config.Polite))
