@@ -45,6 +45,8 @@ func TestServiceMessages(t *testing.T) {
 			[]string{"cannot listen"}, exitUsage},
 		{"serve --listen 127.0.0.1:0 --data-dir " + filepath.Join(dir, "file", "x"), []string{"data directory " + dir},
 			exitFailed},
+		{"serve --listen 127.0.0.1:0 --rate-limit NaN --max-crawls 0 --data-dir " + filepath.Join(dir, "new"),
+			[]string{"--rate-limit: must be a number", "--max-crawls: must be"}, exitUsage},
 		{"keys list --data-dir " + filepath.Join(dir, "none"),
 			[]string{"has no database of a server", "mapwright serve"}, exitUsage},
 	} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -214,8 +215,8 @@ func (f *serveFlags) check() error {
 	if f.maxWorkers < 1 {
 		fault("flag --max-workers: must be at least 1")
 	}
-	if f.rateLimit < 0 {
-		fault("flag --rate-limit: must not be negative")
+	if f.rateLimit < 0 || math.IsNaN(f.rateLimit) {
+		fault("flag --rate-limit: must be a number that is not negative")
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {

@@ -203,7 +203,8 @@ func TestPrivateStart(t *testing.T) {
 		{"true", `{}`, nil},
 		{"true", `{"profile": "none"}`, []string{"settings.profile bad_value", "start_urls[0] private_address"}},
 		{"false", `{}`, []string{"start_urls[0] private_address"}},
-		{"false", `{"allow_private": true}`, []string{"settings.allow_private not_permitted", "start_urls[0] private_address"}},
+		{"false", `{"allow_private": true}`,
+			[]string{"settings.allow_private not_permitted", "start_urls[0] private_address"}},
 	} {
 		s := settingsRequest{startHosts: []string{"127.0.0.1"}, settings: json.RawMessage(c.user),
 			base: []config.Layer{{"allow-private": config.Given{Texts: []string{c.operator}}}}}
@@ -352,7 +353,8 @@ func TestWithdrawnByTheOperator(t *testing.T) {
 	stored := map[string][]string{"allow-private": {"true"}, "resolve": {"a.test:80:127.0.0.1"}, "insecure": {"true"},
 		"proxy": {"http://127.0.0.1:1"}, "header": {"X-A: b"}, "header-to": {"http://a.test"}, "max-depth": {"3"}}
 	for _, given := range []string{`{}`, `{"allow_private": null, "header": null}`,
-		`{"allow_private": true, "resolve": ["a.test:80:127.0.0.1"], "insecure": true, "proxy": "http://127.0.0.1:1", "header": ["X-A: b"]}`} {
+		`{"allow_private": true, "resolve": ["a.test:80:127.0.0.1"], "insecure": true,
+		"proxy": "http://127.0.0.1:1", "header": ["X-A: b"]}`} {
 		r := row{stored: stored}
 		if err := json.Unmarshal([]byte(given), &r.given); err != nil {
 			t.Fatal(err)
@@ -369,10 +371,11 @@ func TestWithdrawnByTheOperator(t *testing.T) {
 			t.Errorf("%s: %+v", given, s)
 		}
 	}
-	o := Options{Base: []config.Layer{{"header": {Texts: []string{"X-New: c"}}, "header-to": {Texts: []string{"http://c.test"}}}}}
+	headers, to := []string{"X-New: c"}, []string{"http://c.test"}
+	o := Options{Base: []config.Layer{{"header": {Texts: headers}, "header-to": {Texts: to}}}}
 	o.setDefaults()
 	s, err := o.settings(&row{stored: stored}, &Plan{})
-	if err != nil || !slices.Equal(s.Headers, []string{"X-New: c"}) || !slices.Equal(s.HeaderTo, []string{"http://c.test"}) {
+	if err != nil || !slices.Equal(s.Headers, headers) || !slices.Equal(s.HeaderTo, to) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -59,7 +59,11 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 	var caller *service.Caller
 	if err == nil {
 		connectionOf(r.Context()).pause()
-		end, ok := s.limits.lookups.enter(r.Context(), clientAt(remote)...)
+		turn := s.limits.lookups.ask(clientAt(remote)...)
+		if turn != nil && connectionOf(r.Context()).wasKnown() {
+			turn.hurry() // the rate of its key bounds how often it does
+		}
+		end, ok := turn.await(r.Context())
 		if !ok {
 			return nil, cred, tooMany(w, time.Second)
 		}

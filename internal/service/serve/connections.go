@@ -448,6 +448,16 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// wasKnown reports whether the last request had a valid key.
+func (c *connection) wasKnown() bool {
+	if c == nil {
+		return false
+	}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.answered && c.strange == 0
+}
+
 // isStrangersLast counts a request before its answer. It returns true if the connection is to be closed after it,
 // because too many requests had no valid key, or because this one had none and others wait for room. What the client
 // has sent beyond it is not read.

@@ -234,7 +234,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, s.base+"/", http.StatusPermanentRedirect)
 		return
 	}
-	if !ok || !isClean(below) {
+	if raw := r.URL.RawPath; !ok || !isClean(below) || raw != "" && !strings.HasPrefix(raw, s.base+"/") {
 		s.fail(w, r, notFound)
 		return
 	}
@@ -258,7 +258,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 
 // isClean says whether a path has no empty, "." or ".." segments.
 func isClean(p string) bool {
-	return p == "/" || strings.HasPrefix(p, "/") && path.Clean(p) == strings.TrimSuffix(p, "/")
+	return p == "/" || p != "//" && strings.HasPrefix(p, "/") && path.Clean(p) == strings.TrimSuffix(p, "/")
 }
 
 // hasRoute reports whether a route of the API answers a request. The route of files answers for names of files only, so

@@ -166,17 +166,21 @@ func (t *turns) changeLocked(of *turnsOf, waiting, taken int) {
 // enter waits for a turn. It returns false if too many requests of the client wait, or if the wait is longer than
 // turnTime. Otherwise end must be called; it may be called again.
 func (t *turns) enter(ctx context.Context, client ...string) (end func(), ok bool) {
-	one := t.ask(client...)
-	if one == nil {
+	return t.ask(client...).await(ctx)
+}
+
+// await waits for the turn as enter does. The turn may be nil.
+func (o *turn) await(ctx context.Context) (end func(), ok bool) {
+	if o == nil {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnTime)
 	defer cancel()
 	select {
-	case <-one.come:
-		return one.end, true
+	case <-o.come:
+		return o.end, true
 	case <-ctx.Done():
-		one.end()
+		o.end()
 		return nil, false
 	}
 }

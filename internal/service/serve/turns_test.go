@@ -276,6 +276,52 @@ func TestStrangersAreLeftWhenFull(t *testing.T) {
 	})
 }
 
+// A key over a connection whose last request had a valid one is looked up before those of others that wait.
+func TestKnownClientsAreLookedUpFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, newAccount := limitedServer(t)
+		_, secret := newAccount("a", service.ScopeRead)
+		serveIn(t, s, func(p *pipes) {
+			conn := p.dial()
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			me := func() int {
+				_, err := io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+secret+
+					"\r\n\r\n")
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil {
+					t.Fatal(err)
+				}
+				return res.StatusCode
+			}
+			if status := me(); status != http.StatusOK {
+				t.Fatalf("status %d", status)
+			}
+			var others []*turn
+			for i := range mostLookups + 100 {
+				others = append(others, s.limits.lookups.ask(fmt.Sprint(i)))
+			}
+			go func() {
+				synctest.Wait()
+				others[0].end() // one turn is free
+			}()
+			if status := me(); status != http.StatusOK {
+				t.Errorf("beside others that wait: status %d", status)
+			}
+			for _, one := range others {
+				one.end()
+			}
+		})
+	})
+}
+
 // A valid key keeps a connection, and is looked up while keys of others wait for it. Those have no turn meanwhile.
 func TestKnownClients(t *testing.T) {
 	t.Parallel()
