@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -121,6 +122,7 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 			r.given[name] = value
 		}
 	}
+	faults = append(faults, r.refuseRedirection(e.StartURLs != nil, settings)...)
 	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
 	if changesInput {
 		warnings, asked := r.Warnings, settings
@@ -136,6 +138,22 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 		return nil, err
 	}
 	return r.encodeInput(), nil
+}
+
+// refuseRedirection names the credentials that an edit would send to other origins than those for which they were given.
+// Nobody can read them, so a key that has not given them must not have them sent to its own host. Edited settings are
+// those of the edit.
+func (r *row) refuseRedirection(startURLs bool, edited map[string]json.RawMessage) (faults []FieldError) {
+	_, headerTo := edited["header_to"]
+	for name, moves := range map[string]bool{"header": startURLs || headerTo, "cookie": startURLs} {
+		_, has := r.given[name]
+		if _, again := edited[name]; moves && has && !again {
+			faults = append(faults, FieldError{settingField(name), "needed_again",
+				"its value is hidden, and the change would send it to other hosts: give it again, or null to remove it"})
+		}
+	}
+	slices.SortFunc(faults, func(a, b FieldError) int { return strings.Compare(a.Field, b.Field) })
+	return faults
 }
 
 // putEdit stores a row that was edited. The input is nil if the edit does not change it.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -116,6 +117,36 @@ func TestNothingOfTheOperator(t *testing.T) {
 			}
 		}
 		mu.Unlock()
+	}
+}
+
+// An edit does not send hidden credentials to other hosts.
+func TestCredentialsAreNotRedirected(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{})
+	c := ts.submit(ts.admin, "http://a.test/", "header", `["X-Key: s3cret"]`, "cookie", `"a=s3cret"`,
+		"basic_auth", `"u:s3cret@a.test"`)
+	starts := []string{"http://thief.test/"}
+	for _, test := range []struct {
+		edit Edit
+		want string // the fields that are refused
+	}{
+		{Edit{StartURLs: &starts}, "settings.cookie settings.header"},
+		{Edit{Settings: raw("header_to", `["http://thief.test"]`)}, "settings.header"},
+		{Edit{Settings: raw("cookie", "null"), StartURLs: &starts}, "settings.header"},
+		{Edit{Settings: raw("max_urls", "5")}, ""},
+		{Edit{Settings: raw("header", `["X-Key: other"]`, "cookie", "null", "basic_auth", "null"), StartURLs: &starts}, ""},
+	} {
+		_, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, test.edit)
+		var fields []string
+		if e, ok := errors.AsType[*Error](err); ok {
+			for _, f := range e.Fields {
+				fields = append(fields, f.Field)
+			}
+		}
+		if got := strings.Join(fields, " "); got != test.want || (err != nil) != (test.want != "") {
+			t.Errorf("%+v: %v", test.edit, err)
+		}
 	}
 }
 
