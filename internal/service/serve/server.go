@@ -314,8 +314,9 @@ func (s *Server) HTTP() *http.Server {
 	return &http.Server{
 		Protocols: protocols,
 		Handler:   s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ConnContext:                  withConnection,
-		DisableGeneralOptionsHandler: true,                                                // it answers "OPTIONS *" outside of Handler
+		ConnContext: withConnection,
+		// It answers "OPTIONS *" outside of Handler.
+		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what bad clients do
 	}
 }
