@@ -140,9 +140,8 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 	return r.encodeInput(), nil
 }
 
-// refuseRedirection names the credentials that an edit would send to other origins than those for which they were given.
-// Nobody can read them, so a key that has not given them must not have them sent to its own host. Edited settings are
-// those of the edit.
+// refuseRedirection names the credentials that an edit would send to other origins than before. No key can read them, so
+// a key that did not give them must not have them sent to its own host. Edited are the settings of the edit.
 func (r *row) refuseRedirection(startURLs bool, edited map[string]json.RawMessage) (faults []FieldError) {
 	_, headerTo := edited["header_to"]
 	for name, moves := range map[string]bool{"header": startURLs || headerTo, "cookie": startURLs} {

@@ -813,8 +813,8 @@ const (
 	measureShare = 10          // and at most this part of the time
 )
 
-// hasTooManyHosts reports whether the crawl holds more hosts in memory than it may, and than when they were last counted,
-// which is every stepEvery. A crawl that was narrowed has them still when it is resumed, and finishes them. Twice as many
+// hasTooManyHosts reports whether the crawl holds more hosts in memory than it may, and their number grows. It counts
+// them every stepEvery. A crawl that was narrowed still has them when it is resumed, and finishes them. Twice as many
 // are too many in any case: each resume may add some.
 func (r *runner) hasTooManyHosts(most int, now time.Time) bool {
 	if now.Sub(r.hostsAt) < stepEvery {
