@@ -370,19 +370,17 @@ func (r *row) givenKeys() map[string]bool {
 	return keys
 }
 
-// isOperators reports whether a setting says what the operator lets crawls reach, and with what, and the submission did
-// not give it. Only an admin can give most of them.
-func (r *row) isOperators(name string) bool {
+// isOperators reports whether a setting is as the operator says now: one that only the operator or an admin may give,
+// unless the submission gave it, and headers if the submission gave neither them nor where they go.
+func (r *row) isOperators(e *config.Entry) bool {
 	given := r.givenKeys()
-	switch name {
-	case "http2", "ca-file", "client-cert", "login", "login-data":
-		return true // an earlier version let users choose http2
-	case "allow-private", "resolve", "proxy", "insecure":
-		return !given[config.FileKey(name)]
-	case "header", "header-to": // they go together
+	switch {
+	case e.Name == "header" || e.Name == "header-to":
 		return !given["header"] && !given["header_to"]
+	case e.Permission == config.Admin:
+		return !given[config.FileKey(e.Name)]
 	}
-	return false
+	return e.Permission == config.Operator // an earlier version let users give some of them
 }
 
 func (r *runner) closeLog() error {
@@ -876,9 +874,9 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 		return nil, fmt.Errorf("settings of the service: %w", err)
 	}
 	own, operators := config.FromStored(r.stored), config.FromStored(base.Settings.StoredWithSecrets())
-	for name, value := range operators {
-		if r.isOperators(name) {
-			own[name] = value
+	for _, e := range base.Settings.Table() {
+		if value, ok := operators[e.Name]; ok && r.isOperators(&e) {
+			own[e.Name] = value
 		}
 	}
 	layers := []config.Layer{own}

@@ -351,10 +351,11 @@ func TestHTTP2IsTheOperators(t *testing.T) {
 func TestWithdrawnByTheOperator(t *testing.T) {
 	t.Parallel()
 	stored := map[string][]string{"allow-private": {"true"}, "resolve": {"a.test:80:127.0.0.1"}, "insecure": {"true"},
-		"proxy": {"http://127.0.0.1:1"}, "header": {"X-A: b"}, "header-to": {"http://a.test"}, "max-depth": {"3"}}
+		"proxy": {"http://127.0.0.1:1"}, "header": {"X-A: b"}, "header-to": {"http://a.test"}, "max-depth": {"3"},
+		"cookie-file": {"cookies.txt"}, "max-body-size": {"99"}}
 	for _, given := range []string{`{}`, `{"allow_private": null, "header": null}`,
 		`{"allow_private": true, "resolve": ["a.test:80:127.0.0.1"], "insecure": true,
-		"proxy": "http://127.0.0.1:1", "header": ["X-A: b"]}`} {
+		"proxy": "http://127.0.0.1:1", "header": ["X-A: b"], "max_body_size": 99}`} {
 		r := row{stored: stored}
 		if err := json.Unmarshal([]byte(given), &r.given); err != nil {
 			t.Fatal(err)
@@ -367,7 +368,8 @@ func TestWithdrawnByTheOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.AllowPrivate != isOwn || (len(s.Resolve) > 0) != isOwn || s.Insecure != isOwn || (s.Proxy != "") != isOwn ||
-			(len(s.Headers) > 0) != isOwn || (len(s.HeaderTo) > 0) != isOwn || s.MaxDepth != 3 {
+			(len(s.Headers) > 0) != isOwn || (len(s.HeaderTo) > 0) != isOwn || s.MaxDepth != 3 ||
+			(s.MaxBodySize == 99) != isOwn || s.CookieFile != "" {
 			t.Errorf("%s: %+v", given, s)
 		}
 	}
