@@ -75,10 +75,11 @@ func (s *Store) acquire() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
-		s.isNewDir = true
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(s.dir)), 0o700); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	err = os.Mkdir(s.dir, 0o700)
+	if s.isNewDir = err == nil; err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	if s.lock, err = disk.Acquire(s.dir); err != nil {
