@@ -78,8 +78,8 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 	return account, err
 }
 
-// Edit changes an account. Its crawls get a new plan too, unless an admin gave them another one. A plan acts on quotas
-// and safe caps at once, and on its other limits when the next crawl starts.
+// Edit changes an account. Its crawls get a new plan too, unless an admin gave them another one. A plan acts on running
+// crawls at once.
 func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit) (account Account, err error) {
 	err = a.s.Write(ctx, func(tx *Tx) error {
 		if account, err = getAccount(ctx, tx, id); err != nil {

@@ -221,6 +221,19 @@ func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (P
 	return plan, nil, err
 }
 
+// planOfCrawl is the plan of a crawl as it is now, under that of its account.
+func (a *Accounts) planOfCrawl(ctx context.Context, r *row) (Plan, error) {
+	plan, err := a.plan(ctx, r.Plan)
+	if err != nil {
+		return plan, err
+	}
+	account, err := a.Get(ctx, r.Account)
+	if err != nil {
+		return plan, err
+	}
+	return plan, a.putUnder(ctx, &plan, account.Plan)
+}
+
 // putUnder makes the limits of the account's plan apply to a crawl with another, safe plan. Plans that are not safe are
 // chosen by admins.
 func (a *Accounts) putUnder(ctx context.Context, p *Plan, account string) error {
@@ -298,7 +311,7 @@ func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldErr
 			fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
 	}
 	s := settingsRequest{base: c.s.o.Base, settings: []byte(ToJSON(r.given)), admin: caller.Has(ScopeAdmin),
-		hosts: caller.Account.OwnHosts}
+		hosts: caller.Account.OwnHosts, bound: r.stored["only-hosts"]}
 	for _, start := range starts {
 		s.startHosts = append(s.startHosts, start.URL.Host())
 	}
@@ -308,7 +321,7 @@ func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldErr
 // checkGrant refuses to run a crawl again if its settings need hosts that are no longer granted to the account. If only
 // some of its hosts are lost, it binds the crawl to the others and reports that it did. The crawl of an admin needs no
 // grant.
-func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (bound bool, err error) {
+func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (isRebound bool, err error) {
 	const only = "only-hosts"
 	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
 		return false, nil // settings for granted hosts always set only-hosts
@@ -318,9 +331,9 @@ func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (bound 
 		return false, err
 	}
 	submitted, _ := c.settingsOf(r, owner)
-	loaded, bad := submitted.load()
+	bound := submitted.bind(submitted.withhold())
 	var faults []FieldError
-	for _, f := range bad {
+	for _, f := range submitted.faults {
 		if f.Code == faultPermission {
 			return false, nil // an admin has submitted it
 		}
@@ -331,10 +344,10 @@ func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (bound 
 	if len(faults) > 0 {
 		return false, Invalid("the crawl", faults)
 	}
-	if loaded == nil || slices.Equal(r.stored[only], loaded.Settings.StoredWithSecrets()[only]) {
+	if len(bound) == 0 || slices.Equal(r.stored[only], bound) {
 		return false, nil
 	}
-	r.stored[only] = loaded.Settings.StoredWithSecrets()[only]
+	r.stored[only] = bound
 	return true, nil
 }
 
@@ -543,7 +556,13 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		}
 		if command == CommandRecrawl {
 			r.recrawl = recrawl
-			if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
+		}
+		if r.State == Queued && before.State != Queued {
+			owner, err := getAccount(ctx, tx, r.Account)
+			if err == nil {
+				err = checkQueueLength(ctx, tx, &owner)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -473,7 +473,8 @@ func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	})
 }
 
-// turnMonth makes running crawls ask for pages again when the UTC month turns, and when a plan has changed.
+// turnMonth makes running crawls ask for pages again, and take the limits of their plans, when the UTC month turns, and
+// when a plan has changed.
 func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	month := monthOf(now)
 	d.mu.Lock()
@@ -484,20 +485,10 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	if turned {
 		for _, r := range d.all() {
 			r.current().Regrant(ctx)
-			d.capSafe(ctx, r)
+			if err := r.setLimits(ctx); err != nil {
+				d.s.o.Log.Error("cannot change the limits of a running crawl", "crawl", r.id, "error", err)
+			}
 		}
-	}
-}
-
-// capSafe gives a running crawl the caps of a safe one, if its plan has become safe, or its account has got a safe
-// plan. A later start makes it a safe crawl.
-func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
-	safe, err := r.hasSafePlan(ctx)
-	if err != nil {
-		d.s.o.Log.Error("cannot read the plan of a running crawl", "crawl", r.id, "error", err)
-	}
-	if safe && !r.planOfRun().Safe {
-		r.current().CapSafe()
 	}
 }
 

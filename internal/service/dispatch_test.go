@@ -701,6 +701,53 @@ func planBecomesSafe(t *testing.T, change func(*testService)) {
 	}
 }
 
+// A smaller limit of pages in a plan holds for the crawls that run under it.
+func TestPlanOfARunningCrawl(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 80})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(20)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 21)
+	ts.setPlan(Plan{MaxURLs: 30})
+	awaitStep(ts, c.ID, func(*Crawl) bool {
+		live := ts.Crawls.dispatch.runner(c.ID).current().Status()
+		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 30 })
+	})
+	web.Release()
+	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 30 {
+		t.Errorf("%d pages, want 30", c.PagesCounted)
+	}
+}
+
+// Crawls that are resumed wait in the queue like those that are submitted: no more of them than the plan of their
+// account allows, whoever resumes them.
+func TestResumedCrawlsCount(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	ts.setPlan(Plan{MaxQueued: 2})
+	var ids []string
+	for range 3 {
+		ids = append(ids, ts.submit(ts.admin, "https://a.test/").ID)
+		ts.do(ids[len(ids)-1], CommandPause)
+	}
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "large", MaxPriority: 9}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other", Plan: "large"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := &Caller{Account: other, System: "test", Scopes: []Scope{ScopeAdmin}}
+	for i, id := range ids {
+		_, err := ts.Crawls.Command(t.Context(), admin, id, CommandResume, nil)
+		if refusal := (*Error)(nil); i < 2 && err != nil || i == 2 &&
+			(!errors.As(err, &refusal) || refusal.Code != ErrPlanLimit) {
+			t.Errorf("crawl %d: %v", i, err)
+		}
+	}
+}
+
 // The caller of an account finds its own crawls only, and only with valid keys.
 func TestAccountsAreApart(t *testing.T) {
 	t.Parallel()

@@ -122,6 +122,9 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 			r.given[name] = value
 		}
 	}
+	if _, ok := settings["only_hosts"]; ok {
+		delete(r.stored, "only-hosts") // else an edit by an admin leaves the crawl bound as it is
+	}
 	faults = append(faults, r.refuseRedirection(e.StartURLs != nil, settings)...)
 	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
 	if changesInput {
@@ -144,11 +147,12 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 // a key that did not give them must not have them sent to its own host. Edited are the settings of the edit.
 func (r *row) refuseRedirection(startURLs bool, edited map[string]json.RawMessage) (faults []FieldError) {
 	_, headerTo := edited["header_to"]
-	for name, moves := range map[string]bool{"header": startURLs || headerTo, "cookie": startURLs} {
+	for name, moves := range map[string]bool{"header": startURLs || headerTo, "cookie": startURLs,
+		"basic_auth": startURLs} {
 		_, has := r.given[name]
 		if _, again := edited[name]; moves && has && !again {
 			faults = append(faults, FieldError{settingField(name), "needed_again",
-				"its value is hidden, and the change would send it to other hosts: give it again, or null to remove it"})
+				"its value is hidden, and the change may send it to other origins: give it again, or null to remove it"})
 		}
 	}
 	slices.SortFunc(faults, func(a, b FieldError) int { return strings.Compare(a.Field, b.Field) })

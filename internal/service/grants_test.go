@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
 )
 
 // faultsOf are the fields that an error names.
@@ -125,6 +127,57 @@ func TestWithdrawnHosts(t *testing.T) {
 		}
 		if faults := again(ts.admin, own, command, state); faults != nil {
 			t.Errorf("%s by an admin: %v", command, faults)
+		}
+	}
+}
+
+// An edit by an admin leaves a crawl bound to its granted hosts, unless it gives only_hosts. Without the hosts the crawl
+// is not crawled again, whatever else was changed.
+func TestBoundAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begun bool
+		edit  Edit
+		bound []string
+	}{
+		"a limit":      {true, Edit{Settings: raw("duration", `"2h"`)}, []string{"a.test"}},
+		"the scope":    {true, Edit{Settings: raw("scope", `"any"`, "max_depth", "3")}, []string{"a.test"}},
+		"another plan": {false, Edit{Plan: new(defaultPlan)}, []string{"a.test"}},
+		"a header":     {false, Edit{Settings: raw("header", `["X-A: b"]`)}, []string{"a.test"}},
+		"the start":    {false, Edit{StartURLs: &[]string{"https://a.test/x"}}, []string{"a.test"}},
+		"the hosts":    {true, Edit{Settings: raw("only_hosts", `["b.test"]`)}, []string{"b.test"}},
+	} {
+		ts := openService(t, Options{RecordsOnly: true})
+		grant := func(hosts ...string) *Caller {
+			account, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &Caller{Account: account, System: "test", Scopes: []Scope{ScopeWrite}}
+		}
+		id := ts.submit(grant("a.test"), "https://a.test/", "ignore_robots", "true", "scope", `"any"`).ID
+		set := func(columns string) {
+			if err := ts.Write(t.Context(), func(tx *Tx) error {
+				return tx.Change("UPDATE crawl SET "+columns+" WHERE id = ?", id)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.begun {
+			set("state = 'paused', started_at = 1, begun = 1")
+		}
+		if _, err := ts.Crawls.Edit(t.Context(), ts.admin, id, c.edit); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r, err := ts.getWhole(t.Context(), "", id)
+		if err != nil || !slices.Equal(r.stored["only-hosts"], c.bound) {
+			t.Errorf("after an edit of %s it is bound to %v, %v", name, r.stored["only-hosts"], err)
+		}
+		ts.o.Base = append(ts.o.Base, config.Layer{"user-agent": {Texts: []string{"another/1"}}})
+		set("state = 'complete', desired = 'run', started_at = 1, ended_at = 2, begun = 1")
+		_, err = ts.Crawls.Command(t.Context(), grant(), id, CommandRecrawl, nil)
+		if faults := faultsOf(err); !slices.Equal(faults, []string{"settings.ignore_robots"}) {
+			t.Errorf("after an edit of %s, without hosts: %v, %v", name, faults, err)
 		}
 	}
 }

@@ -150,18 +150,23 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	return run.setLimits(ctx) // an edit since the row was read did not find the runner
 }
 
-// setLimits gives the crawl the limits of its row, within those of its plan. The caps of a safe crawl stay. Pages and
-// time are changed in the run; for others the run is paused and begins again.
+// setLimits gives the crawl the limits of its row, within those of its plan as that is now. The caps of a safe crawl
+// stay; a crawl whose plan has become safe gets them, and a later start makes it a safe crawl. Pages and time are
+// changed in the run; for others the run is paused and begins again.
 func (r *runner) setLimits(ctx context.Context) error {
 	r.editing.Lock()
 	defer r.editing.Unlock()
 	row, err := r.d.s.getWhole(ctx, "", r.id)
-	plan := r.planOfRun()
-	if err != nil || row.isSafe() || plan.Safe || row.State == Finishing { // then no limit matters
+	if err != nil || row.isSafe() || r.planOfRun().Safe || row.State == Finishing { // then no limit matters
 		return err
 	}
-	if safe, err := r.hasSafePlan(ctx); err != nil || safe {
+	plan, err := r.d.s.Accounts.planOfCrawl(ctx, row)
+	if err != nil {
 		return err
+	}
+	if plan.Safe {
+		r.current().CapSafe()
+		return nil
 	}
 	settings, err := r.d.s.o.settings(row, &plan)
 	if err != nil {
@@ -180,16 +185,6 @@ func (r *runner) setLimits(ctx context.Context) error {
 		r.crawl.Stop(crawl.Pause)
 	}
 	return nil
-}
-
-// hasSafePlan says whether the crawl's plan is safe now.
-func (r *runner) hasSafePlan(ctx context.Context) (bool, error) {
-	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
-	if err != nil {
-		return false, err
-	}
-	plan, err := r.d.s.Accounts.plan(ctx, row.Plan)
-	return plan.Safe, err
 }
 
 // again makes the crawl again if its run was paused only to change its limits. It reports whether another run follows.
@@ -227,14 +222,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		return err
 	}
 	starts = eachOnce(starts)
-	plan, err := s.Accounts.plan(ctx, row.Plan)
-	if err != nil {
-		return err
-	}
-	account, err := s.Accounts.Get(ctx, row.Account)
-	if err == nil {
-		err = s.Accounts.putUnder(ctx, &plan, account.Plan)
-	}
+	plan, err := s.Accounts.planOfCrawl(ctx, row)
 	if err != nil {
 		return err
 	}
@@ -714,38 +702,61 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 	return r.recordEnd(tx, by)
 }
 
-// recordEnd stores an ended crawl and its run, and deletes all runs but the newest. A crawl that was cancelled before
-// it began has no run.
+// recordEnd stores an ended crawl and its run, and deletes all runs but the newest and the one that the files are of. A
+// generation that ended with files and was resumed keeps that run if it then ends without. A crawl that was cancelled
+// before it began has no run.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
 	r.resumeFirst = false // a later generation waits for its turn
 	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
 	if !r.hasStarted() {
 		return r.move(tx, by, CrawlFinished, data)
 	}
-	err := tx.Put("crawl_run", "crawl, generation", "crawl, "+runColumns, r.ID, r.Generation, r.State, r.StartedAt,
-		r.EndedAt, r.Result, r.Progress)
-	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
+	filed, err := filedRun(tx.ctx, tx, r.ID)
+	if err != nil {
+		return err
+	}
+	wrote := r.State == Complete || r.State == Partial || r.State == Cancelled && r.Generation == 0
+	if wrote || filed < int64(r.Generation) {
+		err = tx.Put("crawl_run", "crawl, generation", "crawl, "+runColumns, r.ID, r.Generation, r.State, r.StartedAt,
+			r.EndedAt, r.Result, r.Progress)
+	}
+	if wrote {
+		filed = int64(r.Generation)
+	}
+	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ? AND generation <> ?", r.ID,
+		int64(r.Generation)-keptRuns, filed)
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
 
-// fallBack returns a crawl whose recrawl was cancelled to the last generation that wrote outputs. EndedAt stays the
-// time of the cancellation, from which retention counts.
+// filedRun is the last generation of a crawl that ended complete or partial, so the crawl's files are of it; -1 if there
+// is none.
+func filedRun(ctx context.Context, q Queryer, crawl string) (int64, error) {
+	return Value[int64](ctx, q, "SELECT COALESCE(MAX(generation), -1) FROM crawl_run WHERE crawl = ? AND "+
+		"state IN (?, ?)", crawl, Complete, Partial)
+}
+
+// fallBack returns a crawl whose recrawl was cancelled to the last run that wrote outputs: of the generation before, or
+// of this one if it was resumed. EndedAt stays the time of the cancellation, from which retention counts.
 func (r *row) fallBack(tx *Tx) error {
 	if r.State != Cancelled || r.Generation == 0 {
 		return nil
 	}
-	runs, err := loadRuns(tx.ctx, tx, "crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY generation DESC "+
-		"LIMIT 1", r.ID, r.Generation, Complete, Partial)
+	runs, err := loadRuns(tx.ctx, tx, "crawl = ? AND state IN (?, ?) ORDER BY generation DESC LIMIT 1", r.ID, Complete,
+		Partial)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
 	last := &runs[0]
 	text := fmt.Sprintf("recrawl %d was cancelled: the results are those of generation %d", r.Generation,
 		last.Generation)
+	if last.Generation == r.Generation {
+		text = fmt.Sprintf("recrawl %d was resumed and cancelled: the results are those of its end before", r.Generation)
+	} else {
+		r.counted, r.elapsed = last.PagesCounted, time.Duration(last.Elapsed*float64(time.Second))
+	}
 	r.State, r.Generation, r.StartedAt, r.Result, r.Progress = last.State, last.Generation, last.StartedAt, last.Result,
 		last.Progress
 	r.Warnings = append(r.Warnings, text)
-	r.counted, r.elapsed = last.PagesCounted, time.Duration(last.Elapsed*float64(time.Second))
 	return nil
 }
 

@@ -120,7 +120,7 @@ func TestNothingOfTheOperator(t *testing.T) {
 	}
 }
 
-// An edit does not send hidden credentials to other hosts.
+// An edit does not send hidden credentials to other origins.
 func TestCredentialsAreNotRedirected(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{})
@@ -131,9 +131,11 @@ func TestCredentialsAreNotRedirected(t *testing.T) {
 		edit Edit
 		want string // the fields that are refused
 	}{
-		{Edit{StartURLs: &starts}, "settings.cookie settings.header"},
+		{Edit{StartURLs: &starts}, "settings.basic_auth settings.cookie settings.header"},
+		{Edit{StartURLs: &[]string{"http://a.test:81/"}, Settings: raw("cookie", "null", "header", "null")},
+			"settings.basic_auth"},
 		{Edit{Settings: raw("header_to", `["http://thief.test"]`)}, "settings.header"},
-		{Edit{Settings: raw("cookie", "null"), StartURLs: &starts}, "settings.header"},
+		{Edit{Settings: raw("cookie", "null", "basic_auth", "null"), StartURLs: &starts}, "settings.header"},
 		{Edit{Settings: raw("max_urls", "5")}, ""},
 		{Edit{Settings: raw("header", `["X-Key: other"]`, "cookie", "null", "basic_auth", "null"), StartURLs: &starts}, ""},
 	} {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -275,6 +276,102 @@ func TestCancelledRecrawl(t *testing.T) {
 				t.Errorf("runs %v, want %v", states, want)
 			}
 		})
+	}
+}
+
+// A recrawl that ended partial, was resumed and is then cancelled leaves the crawl as that end left it: the files are of
+// that end.
+func TestCancelledAfterAPartialEnd(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 40})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+	ts.awaitState(id, Complete)
+	limit := func(pages string) {
+		if _, err := ts.Crawls.Edit(t.Context(), ts.admin, id, Edit{Settings: raw("max_urls", pages)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("25")
+	ts.do(id, CommandRecrawl)
+	partial := ts.awaitState(id, Partial)
+	files := filesOf(t, ts, id)
+	limit("null")
+	web.Hold(5)
+	asked := web.HostStats(0).Pages
+	ts.do(id, CommandResume)
+	awaitPages(t, web, asked+6)
+	ts.do(id, CommandCancel)
+	web.Release()
+	got := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
+	if got.State != Partial || got.Generation != 1 || got.Done != partial.Done || got.Reason != partial.Reason {
+		t.Errorf("after the cancellation: %s, generation %d, %d done, %q", got.State, got.Generation, got.Done, got.Reason)
+	}
+	if after := filesOf(t, ts, id); fmt.Sprint(after) != fmt.Sprint(files) {
+		t.Errorf("the files have changed:\n%v\n%v", files, after)
+	}
+	ts.do(id, CommandResume)
+	if got = ts.awaitState(id, Complete); got.Generation != 1 || got.Done != 40 {
+		t.Errorf("resumed again: generation %d, %d done", got.Generation, got.Done)
+	}
+	if used, _ := ts.used(); used != int64(web.HostStats(0).Pages) {
+		t.Errorf("%d pages used, want %d", used, web.HostStats(0).Pages)
+	}
+}
+
+// A crawl falls back to the last run that wrote files, however many recrawls failed or were cancelled since, and though
+// that run's generation was resumed and failed.
+func TestFilesOutliveRecrawls(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string][]State{
+		"cancelled often":             slices.Repeat([]State{Cancelled}, keptRuns+5),
+		"failed often":                append(slices.Repeat([]State{Failed}, keptRuns+5), Cancelled),
+		"failed after it was resumed": {Partial, Failed, Cancelled},
+	} {
+		ts := openService(t, Options{RecordsOnly: true})
+		id := ts.submit(ts.admin, "https://a.test/").ID
+		end := func(r *row, tx *Tx, state State) error {
+			r.StartedAt, r.begun = page.Time{Time: tx.now}, true
+			switch state {
+			case Cancelled:
+				r.State = Running
+				return r.cancel(tx, Actor{})
+			case Failed:
+				r.State = Running
+				return r.fail(tx, Actor{}, "a fault")
+			}
+			return r.finish(tx, Actor{}, &report.Report{Status: page.Status(state)})
+		}
+		want, last := "complete 0", Complete
+		err := ts.Write(t.Context(), func(tx *Tx) error {
+			r, err := getRow(t.Context(), tx, "", id)
+			if err := errors.Join(err, end(r, tx, Complete)); err != nil {
+				return err
+			}
+			for _, state := range ends {
+				if r, err = getRow(t.Context(), tx, "", id); err != nil {
+					return err
+				}
+				if last == Partial {
+					_, err = r.decide(CommandResume, tx.now)
+				} else {
+					_, err = r.decide(CommandRecrawl, tx.now)
+				}
+				if err := errors.Join(err, end(r, tx, state)); err != nil {
+					return err
+				}
+				if last = state; state == Partial {
+					want = fmt.Sprint(state, " ", r.Generation)
+				}
+			}
+			return nil
+		})
+		if c := ts.get(id); err != nil || fmt.Sprint(c.State, " ", c.Generation) != want {
+			t.Errorf("%s: %s, generation %d, want %s, %v", name, c.State, c.Generation, want, err)
+		}
+		if runs, err := ts.Crawls.Runs(t.Context(), ts.admin, id); err != nil || len(runs) > keptRuns+1 {
+			t.Errorf("%s: %d runs, %v", name, len(runs), err)
+		}
 	}
 }
 

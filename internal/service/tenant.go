@@ -21,6 +21,7 @@ type settingsRequest struct {
 	startHosts []string        // hosts of the start URLs, in their order, as weburl.URL.Host gives them
 	admin      bool            // the caller has the scope admin
 	hosts      []string        // granted to the caller's account, as config.NewHostSet reads them
+	bound      []string        // hosts to which the crawl is bound already, if it is edited
 
 	layer    config.Layer // the settings that are asked for and permitted
 	order    []string     // names of the settings in layer, as they are given
@@ -49,7 +50,6 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 		r.fault("settings", faultSize, "settings have %d bytes, at most %d are allowed", len(r.settings), maxSettings)
 		return nil, r.faults
 	}
-	r.layer, r.order = config.FromJSON(r.settings, r.fault)
 	owned := r.withhold()
 	r.judgeTexts()
 	bound := r.bind(owned)
@@ -79,7 +79,7 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 			func(text string) bool { return slices.Contains(operators.Warnings, text) })
 	}
 	loaded.Warnings = append(loaded.Warnings, r.warnings...)
-	if bound != nil {
+	if len(bound) > 0 {
 		loaded.Settings.OnlyHosts = bound
 		loaded.Origin["only-hosts"] = "hosts granted to the account"
 	}
@@ -136,9 +136,10 @@ func settingField(name string) string { return "settings." + config.FileKey(name
 
 func startField(i int) string { return fmt.Sprintf("start_urls[%d]", i) }
 
-// withhold removes the settings from the layer that the caller may not use. It returns those that may be used only for
+// withhold reads the settings, and removes those from the layer that the caller may not use. It returns those that may be used only for
 // hosts of the account.
 func (r *settingsRequest) withhold() (owned []string) {
+	r.layer, r.order = config.FromJSON(r.settings, r.fault)
 	table := map[string]config.Entry{}
 	for _, e := range config.Defaults(config.Polite).Table() {
 		table[e.Name] = e
@@ -241,6 +242,9 @@ func withheldHeaders() []string {
 // bind returns the hosts that the crawl is bound to because of the settings owned; nil if there are none. The start
 // hosts must be granted, and so must those of only-hosts, if that is given.
 func (r *settingsRequest) bind(owned []string) []string {
+	if r.admin {
+		return r.bound // an edit by an admin leaves the crawl bound as it is
+	}
 	if len(owned) == 0 {
 		return nil
 	}
