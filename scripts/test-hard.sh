@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs `make test` RUNS times (default 20), every second time beside four busy loops and a writer to the disk.
-# Each run has an empty build cache of its own, as on a new clone: packages compile while others are tested. Vet, which finds
+# Each run has an empty build cache of its own, as on a new clone: packages compile while others are tested, and four
+# times as many test programs run at once. Vet, which finds
 # the same each time, is for make lint.
 # Stops at the first failure and keeps its output in OUT (default: a new temporary directory).
 set -euo pipefail
@@ -9,6 +10,7 @@ runs=${1:-20}
 out=${OUT:-$(mktemp -d "${TMPDIR:-/tmp}/mapwright-test-hard.XXXXXX")}
 mkdir -p "$out"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mapwright-load.XXXXXX")
+programs=$((4 * $(getconf _NPROCESSORS_ONLN))) # compilers and test programs at once; make test has one for each processor
 load=()
 tests=
 
@@ -49,7 +51,7 @@ for ((run = 1; run <= runs; run++)); do
   fi
   began=$SECONDS
   set -m # the tests run in a process group of their own, beside the script, which a signal then ends at once
-  GOCACHE=$scratch/cache make test TESTFLAGS="-count=1 -vet=off" >"$out/run-$run.log" 2>&1 &
+  GOCACHE=$scratch/cache make test TESTFLAGS="-count=1 -vet=off -p=$programs" >"$out/run-$run.log" 2>&1 &
   tests=$!
   set +m
   if ! wait "$tests"; then
