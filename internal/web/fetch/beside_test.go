@@ -97,7 +97,7 @@ func (s *sealer) tickets(n int) []byte {
 }
 
 // A server of HTTP/1 that sends messages of TLS without end beside a small answer is left: the client computes for each
-// of them.
+// of them. It is the same behind a proxy.
 func TestMessagesOfTLS(t *testing.T) {
 	const pieces = 2000
 	certs := httptest.NewUnstartedServer(nil)
@@ -168,14 +168,17 @@ func TestMessagesOfTLS(t *testing.T) {
 				out = nil
 			}
 		})
-		c := newClient(t, Options{RootCAs: poolOf(certs)})
-		c.account.beside.SetLimit(0)
-		c.account.beside.SetBurst(test.most)
-		res, err := get(t, c, "https"+url[len("http"):])
-		if isWhole := err == nil && len(res.Body) == length; isWhole != test.want {
-			t.Errorf("%s: %v", name, err)
+		host := url[len("http://"):]
+		for way, proxy := range proxiesTo(t, host) {
+			c := newClient(t, Options{RootCAs: poolOf(certs), Proxy: proxy, AllowHosts: []string{host}})
+			c.account.beside.SetLimit(0)
+			c.account.beside.SetBurst(test.most)
+			res, err := get(t, c, "https://"+host)
+			if isWhole := err == nil && len(res.Body) == length; isWhole != test.want {
+				t.Errorf("%s, proxy %s: %v", name, way, err)
+			}
+			c.closeIdle()
 		}
-		c.closeIdle()
 	}
 }
 

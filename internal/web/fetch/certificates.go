@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rsa"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 )
 
 const (
@@ -52,6 +54,33 @@ func (s *sessions) Put(key string, session *tls.ClientSessionState) {
 		}
 	}
 	s.ClientSessionCache.Put(key, session)
+}
+
+// Handshake makes the handshake of a TLS client, as crypto/tls does for a Config that names the server. But what the
+// server's certificates can cost is bounded: large and many ones are refused, and before those that take long are
+// verified, compute is called, whose result ends that. Compute may be nil. Handshake changes the Config. If it returns
+// an error, the caller closes the connection.
+func Handshake(ctx context.Context, raw net.Conn, cfg *tls.Config,
+	compute func(ctx context.Context) (done func())) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
+	defer cancel()
+	isVerified := !cfg.InsecureSkipVerify
+	cfg.InsecureSkipVerify = true // verify does it
+	cfg.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
+		chain, err := parseChain(raw)
+		if err != nil || !isVerified {
+			return err
+		}
+		if compute != nil && chain.takesLong() {
+			defer compute(ctx)()
+		}
+		return chain.verify(cfg.ServerName, cfg.RootCAs)
+	}
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return conn, nil
 }
 
 // A chain holds the first certificates of a server: its own, and those of authorities.

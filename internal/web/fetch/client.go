@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"sync"
 
@@ -111,6 +110,7 @@ func newDialer(o Options, n *network, account *share) *dialer {
 		resolve:      o.Resolve,
 		allowPrivate: o.AllowPrivate,
 		allowed:      make(map[hostPort]bool),
+		proxy:        o.Proxy,
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
 			ClientSessionCache: tls.NewLRUClientSessionCache(mostSessions),
@@ -136,27 +136,8 @@ func newDialer(o Options, n *network, account *share) *dialer {
 			d.allowed[hostPort{host, port}] = true
 		}
 	}
-	if o.Proxy != nil {
-		d.proxy = proxyAddr(o.Proxy.Scheme, o.Proxy.Hostname(), o.Proxy.Port())
-	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
-}
-
-// proxyAddr is the address by which net/http will ask for the proxy.
-func proxyAddr(scheme, host, port string) string {
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[scheme]
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// checkTunnel turns a proxy's refusal to connect into a *proxyError.
-func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-	if res.StatusCode == http.StatusOK {
-		return nil
-	}
-	return &phaseError{phaseConnect, &proxyError{Status: res.StatusCode}}
 }
 
 // Do sends one request, once. It follows no redirect. If the
@@ -220,8 +201,8 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	direct := c.opts.Proxy == nil && r.Form == nil // http1 sends no bodies
-	if direct {
+	byHTTP1 := r.Form == nil && !c.asksProxy(r.URL.Scheme()) // http1 sends no bodies, and no request to a proxy
+	if byHTTP1 {
 		res, err := c.route.http1.Do(&call.exchange, http1.Request{Origin: r.URL.Origin(), URI: r.URL.RequestURI(),
 			Head: head, NewConn: r.NewConn})
 		if err != errHTTP2 {
@@ -233,7 +214,7 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if err == nil {
 		proto = res.ProtoMajor
 	}
-	if direct {
+	if byHTTP1 {
 		c.route.handedOver(call, dialAddr(r), proto)
 	}
 	if err == nil && res.StatusCode == http.StatusProxyAuthRequired && c.asksProxy(r.URL.Scheme()) {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -21,12 +21,13 @@ type network struct {
 	guarded, open tcpDialer
 
 	conns, dials, refused atomic.Int64 // conns is the number of connections open now
-	handed                atomic.Int64 // how many of them net/http has, without a proxy
+	handed                atomic.Int64 // how many of them net/http has
 }
 
 // A dialer makes the connections of one Client: name to addresses, addresses past the
-// guard, TCP, and TLS. It does what net/http would do by itself, in order to know which
-// part of it failed and how long each took.
+// guard, TCP, the tunnel of a proxy, and TLS. It does what net/http would do by itself,
+// in order to know which part of it failed and how long each took, and to bound what a
+// handshake costs.
 type dialer struct {
 	*network
 
@@ -36,7 +37,7 @@ type dialer struct {
 	resolve      []Resolve
 	allowPrivate bool
 	allowed      map[hostPort]bool // hosts whose addresses need not be public
-	proxy        string            // host:port of the proxy, or ""
+	proxy        *url.URL          // nil if there is none
 	tls          *tls.Config
 
 	// ctx ends when the Client is closed: net/http's dials outlive the requests
@@ -83,59 +84,60 @@ type phaseError struct {
 func (e *phaseError) Error() string { return string(e.phase) + ": " + e.err.Error() }
 func (e *phaseError) Unwrap() error { return e.err }
 
-// dial is a Transport's DialContext.
+// dial connects for an http URL: to its host, or to the proxy if that reads the request.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, done := d.bound(ctx)
 	defer done()
-	return d.connect(ctx, network, addr)
+	connect := d.toHost
+	if isHTTPProxy(d.proxy) {
+		connect, addr = d.toProxy, proxyAddr(d.proxy)
+	}
+	conn, err := connect(ctx, network, addr)
+	if err != nil {
+		return nil, err // and no *countedConn, which would not be nil
+	}
+	return conn, nil
 }
 
-// dialTLS is a Transport's DialTLSContext. It is not used for a host behind a
-// proxy, whose handshake net/http makes itself.
+// dialTLS connects to a host for an https URL.
 func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, done := d.bound(ctx)
 	defer done()
-	raw, err := d.connect(ctx, network, addr)
+	raw, err := d.toHost(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	host, _, _ := net.SplitHostPort(addr)
 	cfg := d.tls.Clone()
-	cfg.ServerName = host
-	isProxy := addr == d.proxy
-	if isProxy {
-		cfg.NextProtos = []string{"http/1.1"}
-		cfg.GetClientCertificate = nil
-		cfg.ClientSessionCache = nil // one with the same name may not have been verified
-	} else if counted, ok := raw.(*countedConn); ok {
-		counted.beside.serve(handshakeUse)
-	}
+	cfg.ServerName, _, _ = net.SplitHostPort(addr)
 	if cfg.ClientSessionCache != nil {
 		cfg.ClientSessionCache = &sessions{ClientSessionCache: cfg.ClientSessionCache}
 	}
-	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, tlsTimeout)
-	defer cancel()
-	isVerified := isProxy || !cfg.InsecureSkipVerify
-	cfg.InsecureSkipVerify = true // verify does it
-	cfg.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
-		chain, err := parseChain(raw)
-		if err != nil || !isVerified {
-			return err
-		}
-		if d.compute != nil && chain.takesLong() {
-			defer d.compute(ctx)()
-		}
-		return chain.verify(host, cfg.RootCAs)
-	}
-	conn := tls.Client(raw, cfg)
-	err = conn.HandshakeContext(ctx)
-	callOf(ctx).timed(phaseTLS, time.Since(start))
+	raw.beside.serve(handshakeUse)
+	conn, err := d.handshake(ctx, raw, cfg)
 	if err != nil {
 		raw.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// handshake is Handshake for a call.
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, cfg *tls.Config) (*tls.Conn, error) {
+	start := time.Now()
+	conn, err := Handshake(ctx, raw, cfg, d.compute)
+	callOf(ctx).timed(phaseTLS, time.Since(start))
+	if err != nil {
 		return nil, &phaseError{phaseTLS, err}
 	}
 	return conn, nil
+}
+
+// toHost connects to a host, through the proxy if there is one.
+func (d *dialer) toHost(ctx context.Context, network, addr string) (*countedConn, error) {
+	if d.proxy != nil {
+		return d.tunnel(ctx, network, addr)
+	}
+	return d.connect(ctx, network, addr, false)
 }
 
 // bound ends a context when the client is closed.
@@ -145,12 +147,12 @@ func (d *dialer) bound(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+func (d *dialer) connect(ctx context.Context, network, addr string, isProxy bool) (*countedConn, error) {
 	host, port, err := splitAddr(addr)
 	if err != nil {
 		return nil, &phaseError{phaseConnect, err}
 	}
-	t, err := d.target(ctx, addr, host, port)
+	t, err := d.target(ctx, host, port, isProxy)
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +206,8 @@ func (t *target) first() netip.Addr {
 	return t.addrs[0]
 }
 
-func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{network: d.network, beside: d.beside, dialer: d.guarded, port: port, isProxy: addr == d.proxy,
-		isGuarded: true}
+func (d *dialer) target(ctx context.Context, host string, port uint16, isProxy bool) (target, error) {
+	t := target{network: d.network, beside: d.beside, dialer: d.guarded, port: port, isProxy: isProxy, isGuarded: true}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || t.isProxy {
 		t.dialer, t.isGuarded = d.open, false
 	}
@@ -233,7 +234,7 @@ func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (ta
 
 // dial connects to an address. The caller has taken a socket, which belongs to the
 // connection from then on.
-func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net.Conn, error) {
+func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (*countedConn, error) {
 	conn, err := t.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port))))
 	if err != nil {
 		t.sockets.release(1)
@@ -248,7 +249,8 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 	return counted, nil
 }
 
-// A countedConn knows when it is closed, and closes if the server sends too much that serves no request.
+// A countedConn knows when it is closed, and closes if the server sends too much that serves no request. Conn is TLS
+// with the proxy if that is an https proxy.
 type countedConn struct {
 	net.Conn
 	addr    netip.Addr // that it goes to; invalid for a proxy's
@@ -295,7 +297,7 @@ const (
 
 // race connects to the first address that answers. Addresses are tried one after the other, each as soon as the one
 // before has failed or raceDelay has passed. All attempts have ended when race returns.
-func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
+func (t *target) race(ctx context.Context, network string) (*countedConn, error) {
 	addrs := t.addrs
 	if err := t.sockets.take(ctx, 1); err != nil {
 		return nil, err
@@ -307,7 +309,7 @@ func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
 	defer cancel()
 
 	type result struct {
-		conn net.Conn
+		conn *countedConn
 		err  error
 	}
 	results := make(chan result)
@@ -315,7 +317,7 @@ func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
 	defer timer.Stop()
 	var (
 		next, running int
-		won           net.Conn
+		won           *countedConn
 		failed        error
 	)
 	for next < len(addrs) || running > 0 {

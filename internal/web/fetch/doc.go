@@ -20,8 +20,7 @@
 //
 // # Round trips
 //
-// A request over HTTP/1 that goes to its host without a proxy is made by internal/web/http1, in the goroutine that
-// calls Do. Nothing is sent twice. If a kept connection fails before the first byte of an answer, the error has Dropped
+// A request over HTTP/1 to a host is made by internal/web/http1, in the goroutine that calls Do. Nothing is sent twice. If a kept connection fails before the first byte of an answer, the error has Dropped
 // set. The crawl decides whether to send the request again, because it knows the host's pace. What net/http would send
 // again by itself is prevented.
 //
@@ -29,9 +28,13 @@
 // byte, when the connection is there. If it refuses, nothing is sent, the connection is kept where that is possible,
 // and the error is of the kind [Canceled].
 //
-// HTTP/2, the POST of a form and everything behind a proxy is left to http.Transport. Whether an https
+// HTTP/2 and the POST of a form are left to http.Transport. Whether an https
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,
 // and the origin's further requests go there directly.
+//
+// A proxy is a matter of connecting: the dialer asks it for a tunnel, and what goes through it is as without a proxy,
+// with the same bounds. Only requests for http URLs by an HTTP proxy are different: they go to the proxy, by
+// http.Transport.
 //
 // # Archives
 //
@@ -40,9 +43,9 @@
 //
 // # Bounds
 //
-// Everything that a host could make large is limited: headers, the body after decompression and in every layer of it,
-// what a stream expands to, the time of each phase and of the whole, and how slowly a body may come. Large bodies and
-// the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. No account can take
+// Everything that a host could make large is limited: headers, certificates, what is sent beside answers over TLS, the
+// body after decompression and in every layer of it, what a stream expands to, the time of each phase and of the whole,
+// and how slowly a body may come. Large bodies and the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. No account can take
 // so much of it that another has none. Every decoder looks at the end of its call each time that it reads. The
 // process's limit of open files bounds the number of connections kept alive, whatever the number of hosts. The least
 // recently used is closed first. If there are too many connections of HTTP/2, all of them that are idle are closed.

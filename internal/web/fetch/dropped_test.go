@@ -18,7 +18,7 @@ import (
 
 // TestDroppedIsNotSentAgain lets a server close a kept connection when the next request arrives on it: the request
 // reaches the server once, the error is Dropped, and another attempt over a new connection succeeds. It holds without
-// and behind a proxy, where net/http keeps the connections.
+// and behind a proxy, and where net/http keeps the connections to the proxy.
 func TestDroppedIsNotSentAgain(t *testing.T) {
 	inner := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(inner.Close)
@@ -31,25 +31,29 @@ func TestDroppedIsNotSentAgain(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 Connected\r\n\r\n")
 		return secure(c)
 	}
+	tunnelledTLS := func(c net.Conn) net.Conn { return tunnelled(secure(c)) }
 	none := func(net.Conn, net.Conn) {}
 	resets := func(raw, _ net.Conn) { reset(raw) }
 	ends := func(_, conn net.Conn) { conn.Close() }
 	for _, tt := range []struct {
 		name, scheme string
-		proxy        bool
+		proxy        string // its scheme; empty for none
 		wrap         func(net.Conn) net.Conn
 		drop         func(raw, conn net.Conn)
 	}{
-		{"end", "http", false, plain, none},
-		{"reset", "http", false, plain, resets},
-		{"reset under TLS", "https", false, secure, resets},
-		{"end of TLS", "https", false, secure, ends},
-		{"end under TLS", "https", false, secure, none},
-		{"end of a proxy", "http", true, plain, none},
-		{"reset of a proxy", "http", true, plain, resets},
-		{"reset behind a proxy", "https", true, tunnelled, resets},
-		{"end of TLS behind a proxy", "https", true, tunnelled, ends},
-		{"end under TLS behind a proxy", "https", true, tunnelled, none},
+		{"end", "http", "", plain, none},
+		{"reset", "http", "", plain, resets},
+		{"reset under TLS", "https", "", secure, resets},
+		{"end of TLS", "https", "", secure, ends},
+		{"end under TLS", "https", "", secure, none},
+		{"end of a proxy", "http", "http", plain, none},
+		{"reset of a proxy", "http", "http", plain, resets},
+		{"reset behind a proxy", "https", "http", tunnelled, resets},
+		{"end of TLS behind a proxy", "https", "http", tunnelled, ends},
+		{"end under TLS behind a proxy", "https", "http", tunnelled, none},
+		{"reset behind a proxy over TLS", "https", "https", tunnelledTLS, resets},
+		{"end of TLS behind a proxy over TLS", "https", "https", tunnelledTLS, ends},
+		{"end under TLS behind a proxy over TLS", "https", "https", tunnelledTLS, none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var requests, drops atomic.Int64
@@ -66,8 +70,8 @@ func TestDroppedIsNotSentAgain(t *testing.T) {
 			})
 			o := Options{RootCAs: poolOf(inner), NoHTTP2: true}
 			to := tt.scheme + strings.TrimPrefix(at, "http")
-			if tt.proxy {
-				proxy, err := url.Parse(at)
+			if tt.proxy != "" {
+				proxy, err := url.Parse(tt.proxy + strings.TrimPrefix(at, "http"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -225,8 +225,7 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// isTLS recognises errors of handshakes that net/http makes by itself, behind a
-// proxy, and those that show only after the handshake.
+// isTLS recognises errors of TLS that show only after the handshake.
 func isTLS(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return true

@@ -21,6 +21,7 @@ import (
 const (
 	connectTimeout = 10 * time.Second // of the TCP connection, over all addresses of a host
 	tlsTimeout     = 10 * time.Second // of the TLS handshake
+	tunnelTimeout  = time.Minute      // of the connection that a proxy makes to a host
 	idleTimeout    = 90 * time.Second // after which an idle connection is closed
 	maxHeader      = 64 << 10         // bytes of a response's headers
 	dnsTimeout     = 10 * time.Second // of one name

@@ -2,11 +2,18 @@ package fetch
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -15,7 +22,45 @@ import (
 func newProxy(t *testing.T, to string) (*url.URL, chan string) {
 	t.Helper()
 	log := make(chan string, 10)
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, lead(t, to, log))
+	u, err := ParseProxy("user:secret@" + s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, log
+}
+
+// proxiesTo serves a proxy of each kind that leads everything to one address. The last one is no proxy.
+func proxiesTo(t *testing.T, to string) map[string]*url.URL {
+	t.Helper()
+	log := make(chan string, 100)
+	plain, secure := httptest.NewServer(lead(t, to, log)), httptest.NewTLSServer(lead(t, to, log))
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	socks, _ := newSOCKS(t, to)
+	socks.User = url.UserPassword("user", "secret")
+	proxies := map[string]*url.URL{"SOCKS": socks, "none": nil}
+	for name, s := range map[string]*httptest.Server{"HTTP": plain, "HTTPS": secure} {
+		u, err := url.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxies[name] = u
+	}
+	return proxies
+}
+
+// proxyCert is the certificate of each server that httptest makes.
+func proxyCert(t *testing.T) *x509.Certificate {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.Certificate()
+}
+
+// lead is the handler of a proxy.
+func lead(t *testing.T, to string, log chan string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		log <- r.Method + " " + r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
 		if r.Method != http.MethodConnect {
 			w.Header().Set("Content-Type", "text/html")
@@ -38,12 +83,7 @@ func newProxy(t *testing.T, to string) (*url.URL, chan string) {
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 Connected\r\n\r\n")
 		tunnel(t, conn, rw.Reader, to)
-	})
-	u, err := ParseProxy("user:secret@" + s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
 	}
-	return u, log
 }
 
 func tunnel(t *testing.T, conn net.Conn, r io.Reader, to string) {
@@ -67,7 +107,7 @@ func tunnel(t *testing.T, conn net.Conn, r io.Reader, to string) {
 func TestProxy(t *testing.T) {
 	secure := newHTTP2Server(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "secure "+r.RequestURI)
+		_, _ = io.WriteString(w, "secure "+r.RequestURI+r.Header.Get("Proxy-Authorization"))
 	})
 	for _, http1 := range []bool{false, true} {
 		proxy, log := newProxy(t, secure.Listener.Addr().String())
@@ -185,21 +225,36 @@ func TestProxyAuthRequired(t *testing.T) {
 	}
 }
 
-// newSOCKS speaks as much of SOCKS 5 as a client without a password needs, and leads everything to one address.
+// newSOCKS speaks as much of SOCKS 5 as a client needs, and leads everything to one address. Who offers a password must
+// have the right one.
 func newSOCKS(t *testing.T, to string) (*url.URL, chan string) {
 	t.Helper()
-	asked := make(chan string, 1)
+	asked := make(chan string, 100)
 	proxyURL := listen(t, func(_ int, c net.Conn) {
 		r := bufio.NewReader(c)
-		head := make([]byte, 2)
-		_, _ = io.ReadFull(r, head)
-		_, _ = io.CopyN(io.Discard, r, int64(head[1]))
-		_, _ = c.Write([]byte{5, 0})
-		head = make([]byte, 5)
-		_, _ = io.ReadFull(r, head)
-		name := make([]byte, int(head[4])+2)
-		_, _ = io.ReadFull(r, name)
-		asked <- string(name[:head[4]])
+		read := func(n int) []byte {
+			p := make([]byte, n)
+			_, _ = io.ReadFull(r, p)
+			return p
+		}
+		if methods := read(int(read(2)[1])); bytes.Contains(methods, []byte{2}) {
+			_, _ = c.Write([]byte{5, 2})
+			user := read(int(read(2)[1]))
+			if password := read(int(read(1)[0])); string(user)+" "+string(password) != "user secret" {
+				_, _ = c.Write([]byte{1, 1})
+				return
+			}
+			_, _ = c.Write([]byte{1, 0})
+		} else {
+			_, _ = c.Write([]byte{5, 0})
+		}
+		const domain = 3
+		if kind := read(4)[3]; kind == domain {
+			asked <- string(read(int(read(1)[0])))
+		} else {
+			asked <- netip.AddrFrom4([4]byte(read(4))).String()
+		}
+		read(2) // the port
 		_, _ = c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 		tunnel(t, c, r, to)
 	})
@@ -224,7 +279,75 @@ func TestSOCKS(t *testing.T) {
 	if name := <-asked; name != "a.example" {
 		t.Errorf("proxy was asked for %q", name)
 	}
-	c.route.transport.CloseIdleConnections()
+	socks := *proxy
+	for password, want := range map[string]Kind{"secret": "", "wrong": ConnectError} {
+		socks.User = url.UserPassword("user", password)
+		c := newClient(t, Options{Proxy: &socks, AllowHosts: []string{}, Resolver: always()})
+		if _, err := get(t, c, "http://b.example/"); KindOf(err) != want {
+			t.Errorf("password %q: %v, want %q", password, err, want)
+		}
+	}
+}
+
+// What a proxy answers to CONNECT is bounded, and what follows is left to be read.
+func TestAskHTTP(t *testing.T) {
+	const yes, after = "HTTP/1.1 200 OK\r\nVia: a\r\n b\r\n\r\n", "of the host"
+	ask := func(ctx context.Context, serve func(net.Conn)) (rest string, err error) {
+		ours, theirs := net.Pipe()
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			defer theirs.Close()
+			if serve(theirs); readRequest(theirs) {
+				t.Error("the proxy was asked again")
+			}
+		})
+		defer serving.Wait()
+		defer ours.Close()
+		if err = askHTTP(ctx, ours, nil, "a.example:443"); err != nil {
+			return "", err
+		}
+		text := make([]byte, len(after))
+		_, err = io.ReadFull(ours, text)
+		return string(text), err
+	}
+	for name, test := range map[string]struct {
+		answer string
+		status int // of a proxyError
+		ok     bool
+	}{
+		"taken":         {yes, 0, true},
+		"HTTP/1.0":      {"HTTP/1.0 200\r\n\r\n", 0, true},
+		"bare lines":    {"HTTP/1.1 200 OK\nVia: a\n\n", 0, true},
+		"with a length": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", 0, true},
+		"refused":       {"HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno", 407, false},
+		"no content":    {"HTTP/1.1 204 No Content\r\n\r\n", 204, false},
+		"no HTTP":       {"SSH-2.0-OpenSSH\r\n\r\n", 0, false},
+		"nothing":       {"", 0, false},
+		"cut off":       {yes[:20], 0, false},
+		"long":          {"HTTP/1.1 200 OK\r\nVia: " + strings.Repeat("a", maxHeader) + "\r\n\r\n", 0, false},
+	} {
+		rest, err := ask(t.Context(), func(c net.Conn) {
+			if readRequest(c); test.ok {
+				test.answer += after
+			}
+			_, _ = io.WriteString(c, test.answer)
+			if !test.ok {
+				c.Close()
+			}
+		})
+		status := 0
+		if refusal, ok := errors.AsType[*proxyError](err); ok {
+			status = refusal.Status
+		}
+		if (err == nil) != test.ok || status != test.status || test.ok && rest != after {
+			t.Errorf("%s: %q, %v", name, rest, err)
+		}
+	}
+	// A proxy that does not answer is left when the call ends.
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := ask(ctx, func(c net.Conn) { readRequest(c); cancel() }); err != context.Canceled {
+		t.Errorf("%v, want the end of the context", err)
+	}
 }
 
 func TestParseProxy(t *testing.T) {

@@ -42,8 +42,8 @@ type Exchange struct {
 
 	// Request is the request without the headers that may be credentials.
 	Request []byte
-	// Head is the status line and the headers of the answer as they came, with the empty line. If they came by HTTP/2
-	// or through a proxy, it is what HTTP/1.1 would have sent.
+	// Head is the status line and the headers of the answer as they came, with the empty line. If net/http
+	// has read them, as those of HTTP/2, it is what HTTP/1.1 would have sent.
 	Head  []byte
 	Proto string // HTTP/1.1 or HTTP/2.0
 

@@ -80,7 +80,7 @@ type Request struct {
 	Wire Wire
 	// NewConn sends the request over a new connection. It is for another attempt
 	// after one that failed with Error.Dropped. Connections of HTTP/2, and those to a
-	// proxy, are shared nevertheless.
+	// proxy that reads the request, are shared nevertheless.
 	NewConn bool
 	// Waits, when not nil, is called before the body is waited for, and what it returns is called after. It is for the
 	// reader of a Stream, and called by its goroutine.
@@ -225,7 +225,7 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 // asksProxy reports whether requests are read by a proxy and not only carried by
 // it.
 func (c *Client) asksProxy(scheme string) bool {
-	return c.opts.Proxy != nil && scheme == "http" && strings.HasPrefix(c.opts.Proxy.Scheme, "http")
+	return scheme == "http" && isHTTPProxy(c.opts.Proxy)
 }
 
 // dialAddr returns the address that net/http would dial.

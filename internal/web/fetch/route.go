@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,9 +22,9 @@ func isHTTP2(conn net.Conn) bool {
 	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// A route holds the connections of one Client. Requests over HTTP/1 without a proxy are made by http1, all others by
-// net/http. Whether an https origin speaks HTTP/2 shows in the handshake; its connection is then handed over to
-// net/http.
+// A route holds the connections of one Client. Requests over HTTP/1 to a host are made by http1, also through the tunnel
+// of a proxy. All others are made by net/http: HTTP/2, forms, and http URLs that an HTTP proxy is asked for. Whether an
+// https origin speaks HTTP/2 shows in the handshake; its connection is then handed over to net/http.
 type route struct {
 	dialer    *dialer
 	http1     *http1.Transport
@@ -43,17 +44,13 @@ func newRoute(o Options, d *dialer, s *shared) *route {
 	return r
 }
 
-// newTransport makes the transport for HTTP/2, and for everything behind a proxy. Without a proxy it may keep half of
-// the idle connections, because http1 has the rest.
+// newTransport makes the transport of net/http. It may keep half of the idle connections, because http1 has the rest.
 func newTransport(o Options, s *shared, r *route) *http.Transport {
-	d := r.dialer
 	t := &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         r.dialTLS,
-		TLSClientConfig:        d.tls.Clone(), // net/http changes it
-		TLSHandshakeTimeout:    tlsTimeout,    // behind a proxy
+		DialContext:            r.dialPlain,
+		DialTLSContext:         r.dialTLS, // net/http makes no handshake by itself
 		DisableCompression:     true,
-		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConns:           max(1, o.MaxIdle/2),
 		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: 4 * maxHeader, // beyond it, HTTP/2 ends all requests of the connection
@@ -65,17 +62,19 @@ func newTransport(o Options, s *shared, r *route) *http.Transport {
 	}
 	t.Protocols.SetHTTP1(true)
 	t.Protocols.SetHTTP2(!o.NoHTTP2)
-	open := &d.handed
-	if o.Proxy != nil {
-		t.Proxy = http.ProxyURL(o.Proxy)
-		t.OnProxyConnectResponse = checkTunnel
-		open = &d.conns
-	} else {
-		t.MaxIdleConns = max(1, o.MaxIdle/2)
+	if isHTTPProxy(o.Proxy) {
+		proxy := *o.Proxy
+		proxy.Scheme = "http" // the dialer makes TLS with it
+		t.Proxy = func(r *http.Request) (*url.URL, error) {
+			if r.URL.Scheme != "http" {
+				return nil, nil // the dialer asks for a tunnel
+			}
+			return &proxy, nil
+		}
 	}
 	most := int64(t.MaxIdleConns + o.MaxInflight)
-	t.DialContext = s.boundIdle(t.DialContext, open, most)
-	t.DialTLSContext = s.boundIdle(t.DialTLSContext, open, most)
+	t.DialContext = s.boundIdle(t.DialContext, &r.dialer.handed, most)
+	t.DialTLSContext = s.boundIdle(t.DialTLSContext, &r.dialer.handed, most)
 	return t
 }
 
@@ -220,6 +219,15 @@ func (r *route) handedOver(k *call, addr string, proto int) {
 	if h.asking {
 		r.protocols.asked(h.addr)
 	}
+}
+
+// dialPlain is a Transport's DialContext.
+func (r *route) dialPlain(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := r.dialer.dial(ctx, network, addr)
+	if counted, ok := conn.(*countedConn); ok {
+		r.count(counted, addr, false)
+	}
+	return conn, err
 }
 
 // dialTLS is a Transport's DialTLSContext: it returns the connection that was left for it, or dials.

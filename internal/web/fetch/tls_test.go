@@ -186,7 +186,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Certificates that take long to verify wait for the account's turn, others do not.
+// Certificates that take long to verify wait for the account's turn, others do not. It is the same behind a proxy.
 func TestCertificatesThatTakeLong(t *testing.T) {
 	root := newAuthority(t, nil, "root")
 	one, two := newAuthority(t, root, "one"), newAuthority(t, root, "two")
@@ -223,24 +223,28 @@ func TestCertificatesThatTakeLong(t *testing.T) {
 		s.Config.ErrorLog = quiet()
 		s.StartTLS()
 		t.Cleanup(s.Close)
-		roots := x509.NewCertPool()
-		roots.AddCert(root.cert)
-		began, ended := 0, 0
-		c := newClient(t, Options{RootCAs: roots, Compute: func(context.Context) func() {
-			began++
-			return func() { ended++ }
-		}})
-		if _, err := get(t, c, s.URL); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if began != ended || began > 0 != test.takesLong {
-			t.Errorf("%s: computed %d times, %d ended", name, began, ended)
+		for way, proxy := range proxiesTo(t, s.Listener.Addr().String()) {
+			roots := x509.NewCertPool()
+			roots.AddCert(root.cert)
+			roots.AddCert(proxyCert(t))
+			began, ended := 0, 0
+			c := newClient(t, Options{RootCAs: roots, Proxy: proxy, AllowHosts: []string{s.Listener.Addr().String()},
+				Compute: func(context.Context) func() {
+					began++
+					return func() { ended++ }
+				}})
+			if _, err := get(t, c, s.URL); err != nil {
+				t.Errorf("%s, proxy %s: %v", name, way, err)
+			}
+			if began != ended || began > 0 != test.takesLong {
+				t.Errorf("%s, proxy %s: computed %d times, %d ended", name, way, began, ended)
+			}
 		}
 	}
 }
 
 // Servers decide how large their certificates are, and each connection and session holds them: large sessions are not
-// kept, and still larger certificates are refused, whether they are verified or not.
+// kept, and still larger certificates are refused, whether they are verified or not. It is the same behind a proxy.
 func TestLargeCertificates(t *testing.T) {
 	for _, test := range []struct {
 		bytes           int
@@ -261,12 +265,17 @@ func TestLargeCertificates(t *testing.T) {
 			s.StartTLS()
 			roots := x509.NewCertPool()
 			roots.AddCert(authority.cert)
-			c := newClient(t, Options{RootCAs: roots, Insecure: insecure})
-			for i := range 3 {
-				res, err := get(t, c, s.URL)
-				want := fmt.Sprint(test.isKept && i > 0)
-				if test.isTaken && (err != nil || string(res.Body) != want) || !test.isTaken && KindOf(err) != TLSError {
-					t.Errorf("%d bytes, insecure %t, request %d: %v, %v", test.bytes, insecure, i, res, err)
+			roots.AddCert(proxyCert(t))
+			for way, proxy := range proxiesTo(t, s.Listener.Addr().String()) {
+				c := newClient(t, Options{RootCAs: roots, Insecure: insecure, Proxy: proxy,
+					AllowHosts: []string{s.Listener.Addr().String()}})
+				for i := range 3 {
+					res, err := get(t, c, s.URL)
+					want := fmt.Sprint(test.isKept && i > 0)
+					if test.isTaken && (err != nil || string(res.Body) != want) || !test.isTaken &&
+						(KindOf(err) != TLSError || IsOurs(err)) {
+						t.Errorf("%d bytes, insecure %t, proxy %s, request %d: %v, %v", test.bytes, insecure, way, i, res, err)
+					}
 				}
 			}
 			s.Close()

@@ -87,17 +87,24 @@ func TestStart(t *testing.T) {
 			return wrap(c)
 		}
 	}
+	over := func(below, above func(net.Conn) net.Conn) func(net.Conn) net.Conn {
+		return func(c net.Conn) net.Conn { return above(below(c)) }
+	}
 	for _, tt := range []struct {
 		name, scheme string
-		proxy, http2 bool
+		proxy        string // its scheme; empty for none
+		http2        bool
 		wrap         func(net.Conn) net.Conn
 	}{
-		{"HTTP/1", "http", false, false, plain},
-		{"HTTP/1 over TLS", "https", false, false, secure},
-		{"HTTP/2", "https", false, true, secure2},
-		{"HTTP/1 to a proxy", "http", true, false, plain},
-		{"HTTP/1 behind a proxy", "https", true, false, tunnelled(secure)},
-		{"HTTP/2 behind a proxy", "https", true, true, tunnelled(secure2)},
+		{"HTTP/1", "http", "", false, plain},
+		{"HTTP/1 over TLS", "https", "", false, secure},
+		{"HTTP/2", "https", "", true, secure2},
+		{"HTTP/1 to a proxy", "http", "http", false, plain},
+		{"HTTP/1 to a proxy over TLS", "http", "https", false, secure},
+		{"HTTP/1 behind a proxy", "https", "http", false, tunnelled(secure)},
+		{"HTTP/2 behind a proxy", "https", "http", true, tunnelled(secure2)},
+		{"HTTP/1 behind a proxy over TLS", "https", "https", false, over(secure, tunnelled(secure))},
+		{"HTTP/2 behind a proxy over TLS", "https", "https", true, over(secure, tunnelled(secure2))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log eventLog
@@ -120,8 +127,8 @@ func TestStart(t *testing.T) {
 			})
 			o := Options{RootCAs: poolOf(inner), NoHTTP2: !tt.http2}
 			to := tt.scheme + strings.TrimPrefix(at, "http")
-			if tt.proxy {
-				proxy, err := url.Parse(at)
+			if tt.proxy != "" {
+				proxy, err := url.Parse(tt.proxy + strings.TrimPrefix(at, "http"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,7 +145,8 @@ func TestStart(t *testing.T) {
 					t.Errorf("request %d: error %v, want it canceled, and no failure of the host", i+1, err)
 				}
 			}
-			if dials := c.Stats().Dials; tt.name == "HTTP/1" && dials != 1 {
+			byHTTP1 := !tt.http2 && (tt.proxy == "" || tt.scheme == "https")
+			if dials := c.Stats().Dials; byHTTP1 && dials != 1 {
 				t.Errorf("%d dials, want a refusal to leave the connection as it was", dials)
 			}
 			awaitConns(c, 0)

@@ -11,8 +11,8 @@ import (
 // whether there is nothing to read, not even its end. Nil means that it cannot be
 // told.
 func newLook(conn net.Conn) func() bool {
-	if c, ok := conn.(interface{ NetConn() net.Conn }); ok { // a wrapper
-		conn = c.NetConn()
+	for c, ok := conn.(interface{ NetConn() net.Conn }); ok; c, ok = conn.(interface{ NetConn() net.Conn }) {
+		conn = c.NetConn() // a wrapper, or TLS with a proxy
 	}
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
