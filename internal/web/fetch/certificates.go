@@ -73,6 +73,9 @@ func Handshake(ctx context.Context, raw net.Conn, cfg *tls.Config,
 		}
 		if compute != nil && chain.takesLong() {
 			defer compute(ctx)()
+			if ctx.Err() != nil {
+				return ctx.Err() // compute has not waited
+			}
 		}
 		return chain.verify(cfg.ServerName, cfg.RootCAs)
 	}

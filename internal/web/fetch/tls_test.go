@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -240,6 +242,32 @@ func TestCertificatesThatTakeLong(t *testing.T) {
 				t.Errorf("%s, proxy %s: computed %d times, %d ended", name, way, began, ended)
 			}
 		}
+	}
+}
+
+// Certificates are not verified outside of the account's turn: not if the handshake ends before the turn comes.
+func TestHandshakeEndsBeforeItsTurn(t *testing.T) {
+	root := newAuthority(t, nil, "root")
+	leaf, key := root.issueWith(root, &x509.Certificate{DNSNames: []string{"a.test"}}, elliptic.P521())
+	ours, theirs := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer theirs.Close()
+		_ = tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw},
+			PrivateKey: key}}}).Handshake()
+	})
+	defer serving.Wait()
+	defer ours.Close()
+	cfg := &tls.Config{ServerName: "a.test", RootCAs: x509.NewCertPool()}
+	cfg.RootCAs.AddCert(root.cert)
+	cfg.VerifyConnection = func(tls.ConnectionState) error {
+		t.Error("the certificates were verified")
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	compute := func(context.Context) func() { cancel(); return func() {} }
+	if _, err := Handshake(ctx, ours, cfg, compute); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the context", err)
 	}
 }
 
