@@ -98,6 +98,14 @@ func NewShared(o SharedOptions) (*Shared, error) {
 // Pace is what the crawls know together about hosts; nil if there is one crawl only.
 func (s *Shared) Pace() *pace.Registry { return s.pace }
 
+// Compute waits until something may be computed for an account, beside what its crawls compute, and returns what ends
+// that. It does not wait any longer if ctx ends.
+func (s *Shared) Compute(ctx context.Context, account string) (done func()) {
+	p := place{of: s.parsing.Join(account, 1), ctx: ctx}
+	p.take()
+	return p.end
+}
+
 // Yield makes the crawls compute with half of their parsers, or with all of them again. So there is a processor for
 // others, unless there is only one.
 func (s *Shared) Yield(half bool) {

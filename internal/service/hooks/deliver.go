@@ -14,6 +14,7 @@ import (
 type job struct {
 	ID           string // stays the same over all attempts
 	Webhook      string
+	Account      string
 	URL          string
 	Secret       string
 	AllowPrivate bool // an admin allowed addresses that are not public
@@ -46,6 +47,10 @@ type deliveryStore interface {
 type Options struct {
 	UserAgent string
 	Log       *slog.Logger // nil means none
+
+	// Compute waits until an account may compute something that takes long, as the certificates of a receiver do, and
+	// returns what ends that. Nil means at once.
+	Compute func(ctx context.Context, account string) (done func())
 
 	// Attempted, if not nil, is called after each attempt was recorded, with whether the delivery arrived. It is for
 	// metrics.
@@ -86,7 +91,7 @@ type deliverer struct {
 // newDeliverer makes a deliverer. Nothing is opened yet.
 func newDeliverer(s deliveryStore, o Options) *deliverer {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &deliverer{Options: o, store: s, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1),
+	return &deliverer{Options: o, store: s, sender: newSender(o), wake: make(chan struct{}, 1),
 		ended: make(chan string, maxSending)}
 }
 

@@ -427,7 +427,8 @@ func TestManyEvents(t *testing.T) {
 		}
 	}
 	jobs, next, err := s.Due(t.Context(), time.Now(), nil, 8)
-	if err != nil || len(jobs) != 1 || jobs[0].Webhook != w.ID || jobs[0].AllowPrivate || !next.IsZero() {
+	if err != nil || len(jobs) != 1 || jobs[0].Webhook != w.ID || jobs[0].Account != f.a.Account.ID ||
+		jobs[0].AllowPrivate || !next.IsZero() {
 		t.Fatalf("%+v, %v, %v", jobs, next, err)
 	}
 	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, 8); err != nil || len(jobs) != 0 ||

@@ -3,6 +3,8 @@ package hooks
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -41,24 +43,55 @@ func checkURL(text string) error {
 type sender struct {
 	guarded, open *http.Client // open may reach addresses that are not public
 	userAgent     string
+	compute       func(ctx context.Context, account string) (done func()) // Options.Compute
+	roots         *x509.CertPool                                          // nil means the system's
 }
 
-func newSender(userAgent string) *sender {
+func newSender(o Options) *sender {
+	s := &sender{userAgent: o.UserAgent, compute: o.Compute}
+	if s.compute == nil {
+		s.compute = func(context.Context, string) func() { return func() {} }
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	client := func(d *net.Dialer) *http.Client {
 		return &http.Client{
 			Transport: &http.Transport{
 				// Over HTTP/2 a receiver could send frames without end, also while the connection is idle.
-				Protocols: protocols, DialContext: d.DialContext, TLSHandshakeTimeout: 10 * time.Second,
+				Protocols: protocols, DialContext: d.DialContext,
+				DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					return s.dialTLS(ctx, d, network, addr)
+				},
 				MaxIdleConns: 20, MaxIdleConnsPerHost: 1,
 				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
-	return &sender{guarded: client(&net.Dialer{Control: fetch.Guard}), open: client(&net.Dialer{}),
-		userAgent: userAgent}
+	s.guarded, s.open = client(&net.Dialer{Control: fetch.Guard}), client(&net.Dialer{})
+	return s
+}
+
+// accountKey is the key by which the context of a request has the account that it is made for.
+type accountKey struct{}
+
+// dialTLS connects to a receiver, whose certificates cost no more than those of a crawled site may.
+func (s *sender) dialTLS(ctx context.Context, d *net.Dialer, network, addr string) (net.Conn, error) {
+	raw, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{RootCAs: s.roots, NextProtos: []string{"http/1.1"}}
+	cfg.ServerName, _, _ = net.SplitHostPort(addr)
+	account, _ := ctx.Value(accountKey{}).(string)
+	conn, err := fetch.Handshake(ctx, raw, cfg, func(ctx context.Context) (done func()) {
+		return s.compute(ctx, account)
+	})
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (s *sender) close() {
@@ -74,7 +107,7 @@ func (s *sender) send(ctx context.Context, j *job, now time.Time) (status int, e
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.URL, bytes.NewReader(j.Body))
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, accountKey{}, j.Account), http.MethodPost, j.URL, bytes.NewReader(j.Body))
 	if err != nil {
 		return 0, err
 	}

@@ -2,12 +2,23 @@ package hooks
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,7 +74,7 @@ func TestSend(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	s := newSender("Test/1")
+	s := newSender(Options{UserAgent: "Test/1"})
 	defer s.close()
 	for _, c := range []struct {
 		path    string
@@ -102,6 +113,72 @@ func TestSend(t *testing.T) {
 	if _, err := s.send(ended, &job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true},
 		time.Now()); err == nil {
 		t.Error("sent after the end")
+	}
+}
+
+// newCertificate makes a certificate for 127.0.0.1, signed by itself, with an extension of some bytes.
+func newCertificate(t *testing.T, curve elliptic.Curve, bytes int) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 999, 1}, Value: make([]byte, bytes)}}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+// Certificates of receivers cost no more than those of sites: those that take long to verify wait for the account's
+// turn, and large ones are refused.
+func TestCertificatesOfReceivers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		curve     elliptic.Curve
+		more      int // bytes of another certificate
+		isTrusted bool
+		computes  int
+		says      string
+	}{
+		"usual":       {elliptic.P256(), 0, true, 0, ""},
+		"a large key": {elliptic.P521(), 0, true, 1, ""},
+		"not trusted": {elliptic.P521(), 0, false, 1, "certificate"},
+		"large":       {elliptic.P256(), 64 << 10, true, 0, "65536 are allowed"},
+	} {
+		own, key := newCertificate(t, c.curve, 0)
+		more, _ := newCertificate(t, c.curve, c.more)
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{own.Raw}, PrivateKey: key}}}
+		if c.more > 0 {
+			server.TLS.Certificates[0].Certificate = append(server.TLS.Certificates[0].Certificate, more.Raw)
+		}
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.StartTLS()
+		defer server.Close()
+		var began, ended []string
+		s := newSender(Options{Compute: func(_ context.Context, account string) func() {
+			began = append(began, account)
+			return func() { ended = append(ended, account) }
+		}})
+		defer s.close()
+		if s.roots = x509.NewCertPool(); c.isTrusted {
+			s.roots.AddCert(own)
+		}
+		_, err := s.send(t.Context(), &job{ID: "d1", Account: "a1", URL: server.URL, Secret: newSecret(),
+			AllowPrivate: true}, time.Now())
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		if want := slices.Repeat([]string{"a1"}, c.computes); !slices.Equal(began, want) || !slices.Equal(ended, want) {
+			t.Errorf("%s: computed for %q, ended for %q; want %q", name, began, ended, want)
+		}
 	}
 }
 

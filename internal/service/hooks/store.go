@@ -174,10 +174,10 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		}
 		waiting = slices.Delete(waiting, first, first+1)
 		due, err := service.Collect(ctx, q, func(j *job) []any {
-			return []any{&j.ID, &j.Webhook, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts}
-		}, "SELECT delivery.id, webhook, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON "+
-			"webhook.id = delivery.webhook WHERE state = ? AND webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT "+
-			"1", service.DeliveryPending, w.id, w.next)
+			return []any{&j.ID, &j.Webhook, &j.Account, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts}
+		}, "SELECT delivery.id, webhook, account, url, secret, allow_private, body, attempts FROM delivery JOIN "+
+			"webhook ON webhook.id = delivery.webhook WHERE state = ? AND webhook = ? AND next_at = ? ORDER BY "+
+			"delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next)
 		if err != nil {
 			return nil, next, err
 		}
