@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/web/fetch"
@@ -22,6 +24,9 @@ const (
 	sendTimeout = 15 * time.Second
 	// maxAnswer is how much of an answer is read, so that the connection can be used again.
 	maxAnswer = 4 << 10
+	// mostRead is how much of TLS is read for one attempt. A receiver could send messages that cost much to compute
+	// beside each byte of an answer.
+	mostRead = 128 << 10
 )
 
 // checkURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it
@@ -84,7 +89,9 @@ func (s *sender) dialTLS(ctx context.Context, d *net.Dialer, network, addr strin
 	cfg := &tls.Config{RootCAs: s.roots, NextProtos: []string{"http/1.1"}}
 	cfg.ServerName, _, _ = net.SplitHostPort(addr)
 	account, _ := ctx.Value(accountKey{}).(string)
-	conn, err := fetch.Handshake(ctx, raw, cfg, func(ctx context.Context) (done func()) {
+	bounded := &boundedConn{Conn: raw}
+	bounded.left.Store(mostRead)
+	conn, err := fetch.Handshake(ctx, bounded, cfg, func(ctx context.Context) (done func()) {
 		return s.compute(ctx, account)
 	})
 	if err != nil {
@@ -99,6 +106,28 @@ func (s *sender) close() {
 	s.open.CloseIdleConnections()
 }
 
+// A boundedConn is a connection below TLS, from which only so many bytes may be read until the next attempt.
+type boundedConn struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.left.Load() <= 0 {
+		return 0, errors.New("the receiver sends too much beside its answer")
+	}
+	n, err := c.Conn.Read(p)
+	c.left.Add(-int64(n))
+	return n, err
+}
+
+// allowAttempt lets an attempt read from its connection, which may have served others.
+func allowAttempt(info httptrace.GotConnInfo) {
+	if secure, ok := info.Conn.(*tls.Conn); ok {
+		secure.NetConn().(*boundedConn).left.Store(mostRead)
+	}
+}
+
 // send makes one attempt. It returns the status of the answer, 0 if there is none, and why the delivery has failed.
 func (s *sender) send(ctx context.Context, j *job, now time.Time) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -107,7 +136,9 @@ func (s *sender) send(ctx context.Context, j *job, now time.Time) (status int, e
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(context.WithValue(ctx, accountKey{}, j.Account), http.MethodPost, j.URL, bytes.NewReader(j.Body))
+	ctx = context.WithValue(ctx, accountKey{}, j.Account)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: allowAttempt})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.URL, bytes.NewReader(j.Body))
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,6 +21,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -179,6 +181,65 @@ func TestCertificatesOfReceivers(t *testing.T) {
 		if want := slices.Repeat([]string{"a1"}, c.computes); !slices.Equal(began, want) || !slices.Equal(ended, want) {
 			t.Errorf("%s: computed for %q, ended for %q; want %q", name, began, ended, want)
 		}
+	}
+}
+
+// A receiver that sends much of TLS for a small answer is left. Many answers over one connection are no reason to.
+func TestReceiverSendsTooMuch(t *testing.T) {
+	t.Parallel()
+	own, key := newCertificate(t, elliptic.P256(), 0)
+	pair := tls.Certificate{Certificate: [][]byte{own.Raw}, PrivateKey: key}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer atomic.Pointer[string]
+	var conns atomic.Int64
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			serving.Go(func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				for {
+					if _, err := http.ReadRequest(in); err != nil {
+						return
+					}
+					for _, b := range []byte(*answer.Load()) { // in records of their own
+						if _, err := c.Write([]byte{b}); err != nil {
+							return
+						}
+					}
+				}
+			})
+		}
+	})
+	defer serving.Wait()
+	defer l.Close()
+	s := newSender(Options{})
+	defer s.close()
+	s.roots = x509.NewCertPool()
+	s.roots.AddCert(own)
+	for _, test := range []struct {
+		header, attempts int
+		ok               bool
+	}{{2000, 10, true}, {8000, 1, false}} {
+		answer.Store(new("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: " + strings.Repeat("a", test.header) + "\r\n\r\n"))
+		for range test.attempts {
+			_, err := s.send(t.Context(), &job{ID: "d1", URL: "https://" + l.Addr().String(), Secret: newSecret(),
+				AllowPrivate: true}, time.Now())
+			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "too much") {
+				t.Errorf("a header of %d bytes: %v", test.header, err)
+			}
+		}
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections, want one for all attempts", n)
 	}
 }
 
