@@ -51,3 +51,30 @@ func TestTurns(t *testing.T) {
 		(<-took)()
 	})
 }
+
+// What is computed for an account waits for what its crawls compute, and not for other accounts. Who gives up waiting
+// has no place.
+func TestCompute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &Shared{parsing: gate.New(1, gate.OneEach)}
+		crawl := place{of: all.parsing.Join("a", 1), ctx: t.Context()}
+		crawl.take()
+		all.Compute(t.Context(), "b")()
+		ctx, cancel := context.WithCancel(t.Context())
+		took := make(chan func(), 1)
+		go func() { took <- all.Compute(ctx, "a") }()
+		synctest.Wait()
+		if len(took) > 0 {
+			t.Fatal("it has not waited")
+		}
+		cancel()
+		(<-took)()
+		go func() { took <- all.Compute(t.Context(), "a") }()
+		synctest.Wait()
+		if len(took) > 0 {
+			t.Fatal("who gave up has ended the turn of the crawl")
+		}
+		crawl.end()
+		(<-took)()
+	})
+}
