@@ -11,8 +11,12 @@ import (
 // whether there is nothing to read, not even its end. Nil means that it cannot be
 // told.
 func newLook(conn net.Conn) func() bool {
-	for c, ok := conn.(interface{ NetConn() net.Conn }); ok; c, ok = conn.(interface{ NetConn() net.Conn }) {
-		conn = c.NetConn() // a wrapper, or TLS with a proxy
+	for {
+		c, ok := conn.(interface{ NetConn() net.Conn }) // a wrapper, or TLS with a proxy
+		if !ok {
+			break
+		}
+		conn = c.NetConn()
 	}
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
