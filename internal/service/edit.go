@@ -188,7 +188,7 @@ func (r *row) editable() []string {
 	switch {
 	case waits && !r.hasStarted() && r.Generation == 0:
 		return nil
-	case r.isSafe() && !waits && !r.State.Ended():
+	case r.State == Finishing || r.isSafe() && !waits && !r.State.Ended():
 		return []string{}
 	}
 	keys := []string{}
@@ -206,6 +206,8 @@ func (r *row) refuseSetting(name string, editable []string) FieldError {
 	detail := fmt.Sprintf("this setting of a crawl that has begun cannot be changed: submit another crawl; settings "+
 		"that can be changed now: %s", strings.Join(editable, ", "))
 	switch {
+	case r.State == Finishing:
+		detail = "the crawl writes its files: its settings can be changed when it has ended, for the next generation"
 	case len(editable) == 0:
 		detail = "settings of a safe crawl that is " + string(r.State) + " cannot be changed"
 	case slices.Contains(scopeSettings(), name) && (r.State == Running || r.State == Pausing):

@@ -198,3 +198,38 @@ func TestEditsAtOnce(t *testing.T) {
 		t.Errorf("%d edits", r.edits)
 	}
 }
+
+// A limit that is raised in the last moment of a run, before the crawl writes its files, holds: the crawl goes on. After
+// that moment it is refused.
+func TestEditAtTheEnd(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 30})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(0)
+	id := ts.submit(ts.admin, web.StartURLs()[0], "max_depth", "0").ID
+	awaitPages(t, web, 1)
+	// The run ends before it is told.
+	e := Edit{Settings: raw("max_depth", "100")}
+	var edited *row
+	var input *encodedInput
+	if err := ts.Crawls.change(t.Context(), ts.admin, id, ts.Add, func(r *row) (err error) {
+		edited = r
+		input, err = ts.Crawls.edit(t.Context(), ts.admin, r, &e)
+		return err
+	}, func(tx *Tx, _ *row) error { return edited.putEdit(tx, ts.admin, &e, input) }); err != nil {
+		t.Fatal(err)
+	}
+	web.Release()
+	if c := ts.awaitState(id, Complete); c.Done != 30 {
+		t.Errorf("%d pages, want 30", c.Done)
+	}
+	ts = openService(t, Options{RecordsOnly: true})
+	id = ts.submit(ts.admin, "https://a.test/").ID
+	if err := ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET state = ?, started_at = 1 WHERE id = ?", Finishing, id)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ts.Crawls.Edit(t.Context(), ts.admin, id, e)
+	refusedBy(t, "an edit of a crawl that writes its files", err, "settings.max_depth", "wrong_state")
+}

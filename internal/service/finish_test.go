@@ -168,12 +168,8 @@ func TestCancelledCrawlsTakeTurns(t *testing.T) {
 		if u, err := q.Accounts.Usage(t.Context(), DefaultAccount); err != nil || u.Crawls.Running != 1 {
 			t.Errorf("%+v, %v", u.Crawls, err)
 		}
-		if _, err := q.Crawls.Edit(t.Context(), q.admin, a1, Edit{Settings: raw("max_depth", "3")}); err != nil {
-			t.Fatal(err)
-		}
-		if q.Crawls.dispatch.runner(a1).renew {
-			t.Error("a change of its limits makes the crawl write its files again, and keep the slot")
-		}
+		_, err := q.Crawls.Edit(t.Context(), q.admin, a1, Edit{Settings: raw("max_depth", "3")})
+		refusedBy(t, "a change of its limits, which would keep the slot", err, "settings.max_depth", "wrong_state")
 		q.gate.open()
 		for _, id := range []string{a1, a2, a3, b1} {
 			q.awaitState(id, Cancelled)

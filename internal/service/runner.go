@@ -59,6 +59,7 @@ type runner struct {
 	outputs  *results.Outputs  // of crawl; guarded by mu, and read without it when the run has ended
 	plan     Plan              // guarded by mu; as it was when the run began
 	settings *config.Settings  // guarded by mu; with the limits of the last edit
+	edits    int64             // guarded by mu; row.edits when the crawl got the settings of its row
 	renew    bool              // guarded by mu; the run stops only to begin again with other limits
 	mode     *crawl.StopMode   // guarded by mu; how it was asked to stop; nil if it was not
 	why      *Waiting          // guarded by mu; why it was asked to pause; nil if the process ends
@@ -183,7 +184,9 @@ func (r *runner) setLimits(ctx context.Context) error {
 	if slices.ContainsFunc(limitSettings(), differs) {
 		r.renew = true
 		r.crawl.Stop(crawl.Pause)
+		return nil
 	}
+	r.edits = row.edits
 	return nil
 }
 
@@ -275,6 +278,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.crawl, r.outputs, r.plan, r.settings, r.blocked = made, outputs, plan, settings, map[string]string{}
+	r.edits = row.edits
 	if r.mode != nil { // it was asked to stop after the run before had ended
 		made.Stop(*r.mode)
 	}
@@ -516,17 +520,21 @@ func (r *runner) passTrial(ctx context.Context, now time.Time) error {
 }
 
 // finishing records that the outputs are being written. It returns false for a recrawl that was cancelled before,
-// though the dispatcher has not stopped it yet.
+// though the dispatcher has not stopped it yet, and for a crawl that was edited before, which may not be over: it begins
+// again.
 func (r *runner) finishing() bool {
 	ctx := context.Background()
 	live := r.current().Status()
-	isCancelled := false
+	isCancelled, isEdited := false, false
 	err := r.d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", r.id)
 		if err != nil || row.State != Running && row.State != Pausing {
 			return err
 		}
 		if isCancelled = row.Desired == DesiredCancel && row.Generation > 0; isCancelled {
+			return nil
+		}
+		if isEdited = row.Desired != DesiredCancel && r.misses(row); isEdited {
 			return nil
 		}
 		row.State, row.Waiting = Finishing, nil
@@ -539,7 +547,18 @@ func (r *runner) finishing() bool {
 	if isCancelled {
 		r.stop(crawl.Pause, pausedByKey())
 	}
-	return !isCancelled
+	return !isCancelled && !isEdited
+}
+
+// misses reports whether a row was edited after the crawl got its settings. If so, the run begins again.
+func (r *runner) misses(row *row) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if row.edits == r.edits || row.isSafe() || r.plan.Safe { // then no limit matters
+		return false
+	}
+	r.renew = true
+	return true
 }
 
 // end records how the run ended.

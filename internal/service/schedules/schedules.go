@@ -186,7 +186,8 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 	return r.shown(), nil
 }
 
-// Edit changes a schedule. From then on its crawls have the scopes of the caller.
+// Edit changes a schedule. From then on its crawls have the scopes of the caller, but for an admin who changes neither
+// the submission nor the crawl.
 func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in Input) (*service.Schedule, error) {
 	checked, err := get(ctx, s.service.DB().Read(), c, id)
 	if err != nil {
@@ -202,7 +203,10 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 			return err
 		}
 		in.applyTo(after)
-		after.createdBy, after.scopes, after.Zone, after.NextAt = c.Key, c.Scopes, checked.Zone, checked.NextAt
+		if in.Submission != nil || in.Crawl != nil || !c.Has(service.ScopeAdmin) {
+			after.createdBy, after.scopes = c.Key, c.Scopes
+		}
+		after.Zone, after.NextAt = checked.Zone, checked.NextAt
 		return errors.Join(put(tx, after), tx.CheckInput(after.Account), tx.Audit(c, "schedule.edit", id, nil))
 	})
 	if err != nil {

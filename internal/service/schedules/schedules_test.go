@@ -880,3 +880,38 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 }
+
+// What a schedule starts has the rights of the one who gave what it starts. An admin who changes something else gives it
+// none; a tenant who changes anything takes an admin's away.
+func TestRightsAfterAnEdit(t *testing.T) {
+	t.Parallel()
+	other := daily().Submission
+	for name, test := range map[string]struct {
+		maker, editor service.Scope
+		in            Input
+		want          service.Scope
+	}{
+		"the name by an admin":       {service.ScopeWrite, service.ScopeAdmin, Input{Name: new("x")}, service.ScopeWrite},
+		"the time by an admin":       {service.ScopeWrite, service.ScopeAdmin, Input{Cron: new("1 1 * * *")}, service.ScopeWrite},
+		"the submission by an admin": {service.ScopeWrite, service.ScopeAdmin, Input{Submission: other}, service.ScopeAdmin},
+		"the name by a tenant":       {service.ScopeAdmin, service.ScopeWrite, Input{Name: new("x")}, service.ScopeWrite},
+	} {
+		f := newFixture(t)
+		as := func(scope service.Scope) *service.Caller {
+			c := *f.caller
+			c.Scopes = []service.Scope{scope}
+			return &c
+		}
+		s, err := f.Create(t.Context(), as(test.maker), daily())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Edit(t.Context(), as(test.editor), s.ID, test.in); err != nil {
+			t.Fatal(name, err)
+		}
+		r, err := read(t.Context(), f.service.DB().Read(), s.ID)
+		if err != nil || !slices.Equal(r.scopes, []service.Scope{test.want}) {
+			t.Errorf("after a change of %s: %v, %v", name, r.scopes, err)
+		}
+	}
+}
