@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 )
 
 // profile is UTS #46 with the URL Standard's parameters (beStrict is false).
@@ -18,15 +19,29 @@ var profile = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
+// Names of the DNS have at most 253 characters, and their labels 63, since each character becomes one or more of ASCII.
+// The time to convert a label grows with the square of its length, so longer ones are refused. The bounds leave room for
+// the characters that UTS #46 ignores.
+const (
+	maxConverted = 300 // characters of a domain that is not ASCII, also when it is mapped
+	maxLabel     = 80  // of each of its labels
+)
+
 // toASCII is the URL Standard's domain to ASCII. A domain that is ASCII already is only put in lower case: its "xn--"
-// labels are not checked.
+// labels are not checked. Others that are too long for the DNS are refused.
 func toASCII(domain string) (string, error) {
 	if isASCII(domain) {
 		return lowerASCII(domain), nil
 	}
+	if utf8.RuneCountInString(domain) > maxConverted {
+		return "", ErrHost
+	}
 	domain = strings.Map(remapIDNA, domain) // and what is not UTF-8 to U+FFFD
+	mapped := 0
 	for label := range strings.FieldsFuncSeq(domain, isDot) {
-		if !validACE(label) {
+		n := utf8.RuneCountInString(norm.NFKC.String(label))
+		mapped += n
+		if n > maxLabel || mapped > maxConverted || !validACE(label) {
 			return "", ErrHost
 		}
 	}

@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -23,7 +25,7 @@ type denyList struct {
 
 // A deniableRequest is a request that is under way.
 type deniableRequest struct {
-	host   string
+	host   string // as deniedAs returns it
 	cancel context.CancelCauseFunc
 }
 
@@ -61,7 +63,7 @@ type denyingFetcher struct {
 // Do implements fetch.Fetcher.
 func (f denyingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	under := &deniableRequest{host: r.URL.Host(), cancel: cancel}
+	under := &deniableRequest{host: deniedAs(r.URL.Host()), cancel: cancel}
 	l := f.hosts
 	l.mu.Lock()
 	l.requests[under] = true
@@ -88,4 +90,16 @@ func (f denyingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respons
 		end()
 	}
 	return resp, err
+}
+
+// deniedAs is the host by which a request is denied. An IPv4 address in the form of IPv6 is the same server.
+func deniedAs(host string) string {
+	if !strings.HasPrefix(host, "[::ffff:") {
+		return host
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil || !addr.Is4In6() {
+		return host
+	}
+	return addr.Unmap().String()
 }

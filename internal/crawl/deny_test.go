@@ -48,10 +48,11 @@ func TestDenyingFetcher(t *testing.T) {
 	if _, err := do("http://bad.test/"); !errors.Is(err, errDenied) || len(i.begun) > 0 {
 		t.Errorf("a request to a denied host: %v, %d begun", err, len(i.begun))
 	}
-	if err := list.set([]string{"Worse.test.", "*.below.test"}); err != nil {
+	if err := list.set([]string{"Worse.test.", "*.below.test", "192.0.2.1"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, url := range []string{"http://worse.test/", "http://worse.test./", "https://a.below.test.:8443/"} {
+	for _, url := range []string{"http://worse.test/", "http://worse.test./", "https://a.below.test.:8443/",
+		"http://192.0.2.1/", "http://[::ffff:c000:201]/"} {
 		if _, err := do(url); !errors.Is(err, errDenied) || len(i.begun) > 0 {
 			t.Errorf("%s: %v, %d begun", url, err, len(i.begun))
 		}

@@ -253,6 +253,25 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 	})
 }
 
+// rights is all by which requests of an account are judged: its row and the plans. A judgement holds while it is the
+// same.
+type rights string
+
+func rightsOf(ctx context.Context, q Queryer, account string) (rights, error) {
+	r, err := Value[rights](ctx, q, "SELECT plan || ' ' || own_hosts_json || disabled || "+
+		"(SELECT group_concat(terms_json) FROM plan) FROM account WHERE id = ?", account)
+	return r, orNotFound(err, "account", account)
+}
+
+// checkRights returns errChanged if an account's rights are others than a request was judged by.
+func (tx *Tx) checkRights(account string, judged rights) error {
+	now, err := rightsOf(tx.ctx, tx, account)
+	if err == nil && now != judged {
+		err = errChanged
+	}
+	return err
+}
+
 // listNames names the first accounts of a list, and says how many others there are.
 func listNames(names []string) string {
 	const most = 10

@@ -57,19 +57,52 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.newRow(ctx, caller, &sub)
-	if answer != nil {
-		return answer.withInput(&sub, r), nil
+	for {
+		r, rights, err := c.judge(ctx, caller, &sub)
+		if answer == nil && err == nil {
+			answer, err = c.add(ctx, caller, r, rights, key, hash)
+		}
+		switch {
+		case answer != nil:
+			return answer.withInput(&sub, r), nil
+		case !errors.Is(err, errChanged):
+			return nil, err
+		}
 	}
+}
+
+// judge makes the row of a submission, or names every fault of it. It returns what the account may now, which can be less
+// than when the request began: a body takes its time.
+func (c *Crawls) judge(ctx context.Context, caller *Caller, sub *Submission) (*row, rights, error) {
+	rights, err := rightsOf(ctx, c.s.db.Read(), caller.Account.ID)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	now := *caller
+	if now.Account, err = getAccount(ctx, c.s.db.Read(), caller.Account.ID); err != nil {
+		return nil, "", err
+	}
+	r, err := c.newRow(ctx, &now, sub)
+	return r, rights, err
+}
+
+// add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the account may
+// no longer what it was judged by.
+func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights, key, hash string) (*Crawl, error) {
 	input := r.encodeInput()
-	err = c.s.Add(ctx, func(tx *Tx) error {
+	var answer *Crawl
+	err := c.s.Add(ctx, func(tx *Tx) (err error) {
 		if answer, err = c.findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now); err != nil || answer != nil {
 			return err
 		}
-		if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
+		if err := tx.checkRights(r.Account, judged); err != nil {
+			return err
+		}
+		owner, err := getAccount(ctx, tx, r.Account)
+		if err == nil {
+			err = checkQueueLength(ctx, tx, &owner)
+		}
+		if err != nil {
 			return err
 		}
 		r.CreatedAt = TimeOf(Millis(tx.now))
@@ -94,7 +127,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		return nil, err
 	}
 	c.dispatch.wake()
-	return answer.withInput(&sub, r), nil
+	return answer, nil
 }
 
 // withInput adds what a repeated request says to its stored answer, which has none of it. r is nil if the plan refuses

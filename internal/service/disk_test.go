@@ -96,6 +96,56 @@ func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
 	}
 }
 
+// The recrawl of a safe crawl that may not go on writes nothing: the crawl is as the generation before left it.
+func TestSafeRecrawlsEndWithoutFiles(t *testing.T) {
+	t.Parallel()
+	for reason, stop := range map[string]func(*testService) error{
+		"the disk that its plan allows": func(ts *testService) error {
+			ts.setPlan(Plan{DiskBytes: 16 << 10})
+			return nil
+		},
+		"the account is disabled": func(ts *testService) error {
+			return ts.editAccount(DefaultAccount, AccountEdit{Disabled: new(true)})
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 30})
+			base := quick(web)
+			base[0]["grace"] = config.Given{Texts: []string{"1ms"}, From: "test"}
+			ts := openService(t, Options{Base: base}).run()
+			c := ts.submit(ts.admin, web.StartURLs()[0], "safe", "true")
+			c = ts.awaitState(c.ID, Complete)
+			files := func() (all string) {
+				for _, name := range []string{"sitemap.jsonl", "report.json"} {
+					text, err := os.ReadFile(filepath.Join(string(ts.Crawls.DataDir(c.ID)), name))
+					if err != nil {
+						t.Fatal(err)
+					}
+					all += string(text)
+				}
+				return all
+			}
+			before := files()
+			from := web.HostStats(0).Pages
+			web.Hold(2)
+			ts.do(c.ID, CommandRecrawl)
+			awaitPages(t, web, from+3)
+			if err := stop(ts); err != nil {
+				t.Fatal(err)
+			}
+			again := ts.awaitState(c.ID, Complete)
+			if again.Generation != 0 || again.Done != c.Done || files() != before {
+				t.Errorf("it is %s", ToJSON(again))
+			}
+			runs, err := ts.Crawls.Runs(t.Context(), ts.admin, c.ID)
+			if err != nil || len(runs) != 2 || !strings.Contains(ToJSON(runs), reason) {
+				t.Errorf("runs %s, %v", ToJSON(runs), err)
+			}
+		})
+	}
+}
+
 // A sitemap without end does not fill the disk beyond the plan of its crawl, though nothing else ends the crawl. It can
 // be cancelled then.
 func TestDiskOfAPlanAndASitemapWithoutEnd(t *testing.T) {

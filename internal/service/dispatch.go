@@ -376,6 +376,8 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 		why, by := d.mustStop(r, t)
 		switch {
 		case why == nil:
+		case e.isSafe() && e.generation > 0: // it cannot be paused, and writes no outputs
+			r.giveUp(why)
 		case e.isSafe(): // it cannot be paused: it ends with what it has
 			r.stop(crawl.Gracefully, why)
 		default:

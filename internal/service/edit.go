@@ -36,8 +36,8 @@ func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*
 var errChanged = errors.New("the crawl has changed meanwhile")
 
 // change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
-// many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, or is in another state, it
-// is judged again. judge may change what the crawl was submitted with; record gets this with the row as it is now.
+// many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, is in another state, or what
+// its account may has changed, it is judged again. judge may change what the crawl was submitted with; record gets this with the row as it is now.
 // write is Service.Write or Service.Add.
 func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 	write func(context.Context, func(*Tx) error) error, judge func(*row) error,
@@ -47,6 +47,11 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 		if err != nil {
 			return err
 		}
+		rights, err := rightsOf(ctx, c.s.db.Read(), r.Account)
+		if err != nil {
+			return err
+		}
+		plan := r.Plan
 		if err := judge(r); err != nil {
 			return err
 		}
@@ -56,8 +61,11 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 				return err
 			}
 			if now.edits != r.edits || now.State != r.State || now.Generation != r.Generation ||
-				now.hasStarted() != r.hasStarted() {
+				now.hasStarted() != r.hasStarted() || now.Plan != plan {
 				return errChanged
+			}
+			if err := tx.checkRights(r.Account, rights); err != nil {
+				return err
 			}
 			now.starts, now.given, now.stored, now.Settings = r.starts, r.given, r.stored, r.Settings
 			return record(tx, now)

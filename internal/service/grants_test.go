@@ -181,3 +181,84 @@ func TestBoundAfterAnEdit(t *testing.T) {
 		}
 	}
 }
+
+// What an account may is looked at again when a request has been judged: its plan, the plan's terms and its hosts may have
+// changed since the request began.
+func TestRightsOfARequestThatTakesLong(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		sub     Submission
+		less    func(ts *testService, account string) error
+		refused string
+	}{
+		"another plan": {Submission{Settings: raw("warc", "true")}, func(ts *testService, account string) error {
+			return errors.Join(ts.Accounts.PutPlan(ts.t.Context(), ts.admin, Plan{Name: "small", Refused: []string{"warc"}}),
+				ts.editAccount(account, AccountEdit{Plan: new("small")}))
+		}, "settings.warc"},
+		"another priority": {Submission{Priority: new(9)}, func(ts *testService, account string) error {
+			return ts.Accounts.PutPlan(ts.t.Context(), ts.admin, Plan{Name: "default", MaxPriority: 1})
+		}, "priority"},
+		"no hosts": {Submission{Settings: raw("profile", `"own-site"`)}, func(ts *testService, account string) error {
+			return ts.editAccount(account, AccountEdit{OwnHosts: &[]string{}})
+		}, "settings.profile"},
+		"a shorter queue": {Submission{}, func(ts *testService, account string) error {
+			return errors.Join(ts.Accounts.PutPlan(ts.t.Context(), ts.admin, Plan{Name: "short", MaxQueued: 1}),
+				ts.editAccount(account, AccountEdit{Plan: new("short")}))
+		}, ""},
+	} {
+		ts := openService(t, Options{RecordsOnly: true})
+		b := ts.addCaller("b")
+		if err := ts.editAccount(b.Account.ID, AccountEdit{OwnHosts: &[]string{"a.test"}}); err != nil {
+			t.Fatal(err)
+		}
+		test.sub.StartURLs = []string{"https://a.test/"}
+		c, err := ts.Crawls.Submit(t.Context(), b, test.sub, "")
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		r, judged, err := ts.Crawls.judge(t.Context(), b, &test.sub)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if err := test.less(ts, b.Account.ID); err != nil {
+			t.Fatal(what, err)
+		}
+		if _, err := ts.Crawls.add(t.Context(), b, r, judged, "", ""); !errors.Is(err, errChanged) {
+			t.Errorf("%s, after it was judged: %v", what, err)
+		}
+		_, err = ts.Crawls.Submit(t.Context(), b, test.sub, "")
+		if test.refused != "" {
+			if got := faultsOf(err); !slices.Equal(got, []string{test.refused}) {
+				t.Errorf("%s, before it was judged: %v", what, err)
+			}
+		} else if refusal, _ := errors.AsType[*Error](err); refusal == nil || refusal.Code != ErrPlanLimit {
+			t.Errorf("%s, before it was judged: %v", what, err)
+		}
+		list, err := ts.Crawls.List(t.Context(), b, CrawlFilter{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].ID != c.ID {
+			t.Errorf("%s: %v, %v", what, list, err)
+		}
+	}
+}
+
+// An edit that is under way while the account gets another plan does not keep the crawl in the old one.
+func TestEditAndAnotherPlan(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.submit(ts.admin, "https://a.test/").ID
+	err := ts.editWhile(id, Edit{Name: new("renamed")}, func() {
+		if err := errors.Join(ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "small"}),
+			ts.editAccount(DefaultAccount, AccountEdit{Plan: new("small")})); err != nil {
+			t.Error(err)
+		}
+	})
+	r, getErr := ts.getWhole(t.Context(), "", id)
+	if err := errors.Join(err, getErr); err != nil || r.Plan != "small" || r.Name != "renamed" {
+		t.Errorf("plan %q, name %q, %v", r.Plan, r.Name, err)
+	}
+}
+
+func (ts *testService) editAccount(id string, e AccountEdit) error {
+	_, err := ts.Accounts.Edit(ts.t.Context(), ts.admin, id, e)
+	return err
+}

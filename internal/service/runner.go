@@ -63,6 +63,7 @@ type runner struct {
 	renew    bool              // guarded by mu; the run stops only to begin again with other limits
 	mode     *crawl.StopMode   // guarded by mu; how it was asked to stop; nil if it was not
 	why      *Waiting          // guarded by mu; why it was asked to pause; nil if the process ends
+	givenUp  bool              // guarded by mu; it was asked to end without outputs, as if it were cancelled
 	sample   *monitor.Live     // guarded by mu
 	at       time.Time         // guarded by mu; of sample
 	notices  []crawl.Notice    // guarded by mu; not yet recorded as events
@@ -391,6 +392,14 @@ func (r *runner) stop(mode crawl.StopMode, why *Waiting) {
 	r.crawl.Stop(mode)
 }
 
+// giveUp ends a recrawl that may not go on and cannot be paused. The outputs of the generation before stay.
+func (r *runner) giveUp(why *Waiting) {
+	r.mu.Lock()
+	r.givenUp = true
+	r.mu.Unlock()
+	r.stop(crawl.Pause, why)
+}
+
 // live is the status of the crawl, at most half a second old.
 func (r *runner) live() *monitor.Live {
 	r.mu.Lock()
@@ -567,7 +576,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 	size := sizeOf(string(r.dir))
 	notices := r.takeNotices()
 	r.mu.Lock()
-	why := r.why
+	why, givenUp := r.why, r.givenUp
 	r.mu.Unlock()
 	if rep != nil {
 		if err := r.keepReport(rep); err != nil {
@@ -617,11 +626,15 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		switch {
 		case rep != nil:
 			if why != nil && rep.Status == page.Cancelled {
-				rep.Reason = "ended by the service, since " + stopReason(why.Code)
+				rep.Reason = stopReason(why.Code)
 			}
 			return row.finish(tx, by, rep)
 		case errors.Is(runErr, crawl.ErrPaused) && why == nil:
 			return row.move(tx, by, "", nil) // the process ends; the next one goes on
+		case errors.Is(runErr, crawl.ErrPaused) && givenUp:
+			row.setCancelled(tx.now)
+			row.Reason = stopReason(why.Code)
+			return row.recordEnd(tx, by)
 		case errors.Is(runErr, crawl.ErrPaused):
 			return pause(by, why)
 		case errors.Is(runErr, crawl.ErrQuota):
@@ -643,15 +656,16 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 
 // stopReason says why the service ended a crawl that cannot be paused.
 func stopReason(code WaitCode) string {
+	text := "the account is disabled"
 	switch code {
 	case WaitDisk:
-		return "the server's disk is nearly full"
+		text = "the server's disk is nearly full"
 	case WaitPlan:
-		return "the account's crawls use all the disk that its plan allows"
+		text = "the account's crawls use all the disk that its plan allows"
 	case WaitOperator:
-		return "it has found more hosts than a crawl may hold in memory"
+		text = "it has found more hosts than a crawl may hold in memory"
 	}
-	return "the account is disabled"
+	return "ended by the service, since " + text
 }
 
 // paused records that the crawl has stopped before its end. If it is to be cancelled, it is cancelled. If it was
