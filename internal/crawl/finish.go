@@ -27,7 +27,7 @@ func outcomeOf(status int, location string) page.Outcome {
 	switch {
 	case status >= 300 && status < 400 && status != http.StatusNotModified && location != "":
 		return page.Redirect
-	case status >= 200 && status < 300:
+	case status >= 200 && status < 300 && status != http.StatusPartialContent: // no part is asked for
 		return page.OK
 	case status == http.StatusTooManyRequests:
 		return page.Throttled

@@ -121,3 +121,21 @@ func TestDeepPageIsReadDespiteExtract(t *testing.T) {
 		t.Errorf("recorded %+v", got)
 	}
 }
+
+func TestOutcomeOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status   int
+		location string
+		want     page.Outcome
+	}{
+		{200, "", page.OK}, {204, "", page.OK}, {299, "/a", page.OK},
+		{206, "", page.HTTPError}, // a part, for which nobody asked
+		{301, "/a", page.Redirect}, {301, "", page.HTTPError}, {304, "/a", page.HTTPError},
+		{404, "", page.HTTPError}, {429, "", page.Throttled}, {503, "", page.HTTPError},
+	} {
+		if got := outcomeOf(c.status, c.location); got != c.want {
+			t.Errorf("%d with the location %q is %s, want %s", c.status, c.location, got, c.want)
+		}
+	}
+}
