@@ -168,6 +168,9 @@ func (r *runner) setLimits(ctx context.Context) error {
 	}
 	if plan.Safe {
 		r.current().CapSafe()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.edits = row.edits
 		return nil
 	}
 	settings, err := r.d.s.o.settings(row, &plan)
