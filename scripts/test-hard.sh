@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs `make test` RUNS times (default 20), every second time beside four busy loops and a writer to the disk.
 # Each run has an empty build cache of its own, as on a new clone: packages compile while others are tested, and four
-# times as many test programs run at once. Vet, which finds
-# the same each time, is for make lint.
+# times as many test programs run at once. Vet, which finds the same each time, is for make lint, and tables for
+# debuggers, which nobody reads here, are not made: that saves a seventh of the time to compile.
 # Stops at the first failure and keeps its output in OUT (default: a new temporary directory).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,7 +51,7 @@ for ((run = 1; run <= runs; run++)); do
   fi
   began=$SECONDS
   set -m # the tests run in a process group of their own, beside the script, which a signal then ends at once
-  GOCACHE=$scratch/cache make test TESTFLAGS="-count=1 -vet=off -p=$programs" >"$out/run-$run.log" 2>&1 &
+  GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false" GOCACHE=$scratch/cache make test TESTFLAGS="-count=1 -vet=off -p=$programs" >"$out/run-$run.log" 2>&1 &
   tests=$!
   set +m
   if ! wait "$tests"; then
