@@ -28,6 +28,7 @@
 //   - What is inside noscript counts, because no script is run; only a base
 //     element there is ignored, for it would move the links of the whole page,
 //     which were written for readers with scripts.
+//   - XHTML (by its Content-Type) is read as HTML, but an element that is closed in its start tag has no content.
 //   - An a element ends at its end tag, at the next a, or at the end of the page.
 //
 // # Links

@@ -319,3 +319,16 @@ func TestControlCharacters(t *testing.T) {
 		t.Errorf("%+v", *pg)
 	}
 }
+
+// In XHTML an element that is closed in its start tag has no content. In HTML that is no end of it.
+func TestElementsClosedInTheirStart(t *testing.T) {
+	for _, closed := range []string{"<script src='/a.js'/>", "<title/>", "<textarea />", "<style/>", "<template/>"} {
+		body := "<html>" + closed + "<a href=/1>1</a></html>"
+		for contentType, links := range map[string]int{"application/xhtml+xml": 1, "Application/XHTML+xml ;charset=utf-8": 1,
+			"text/html": 0, "": 0} {
+			if pg := read(t, Options{}, body, "Content-Type", contentType); len(pg.Links) != links {
+				t.Errorf("%s in %q: %d links, want %d", closed, contentType, len(pg.Links), links)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package parser
 import (
 	"bytes"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,6 +42,7 @@ type walker struct {
 	trimmedBase URL
 	baseSet     bool
 	isSecure    bool // the page's URL is https
+	isXHTML     bool // by its Content-Type
 
 	facts facts
 	json  jsonReader
@@ -72,6 +74,8 @@ func (w *walker) begin(p *Parser, in Input) {
 	}
 	w.base, w.baseSet, w.isSecure = in.URL, false, in.URL.Scheme() == "https"
 	w.trimmedBase = p.opts.Params.Trim(in.URL)
+	mediaType, _, _ := strings.Cut(in.Header.Get("Content-Type"), ";")
+	w.isXHTML = strings.EqualFold(strings.TrimSpace(mediaType), "application/xhtml+xml")
 	f := &w.facts
 	*f = facts{
 		canonical: -1,
@@ -171,7 +175,7 @@ func (w *walker) start() {
 	if w.template == 0 && t.traits&(wanted|heading) != 0 {
 		w.element(html)
 	}
-	if !html {
+	if !html || w.isXHTML && t.selfClosing { // an element of XHTML without content
 		return
 	}
 	switch {

@@ -302,6 +302,49 @@ func TestUsualPlacesAreTriedQuietly(t *testing.T) {
 	}
 }
 
+// A sitemap in a usual place that is there and cannot be read is asked for again, and is a warning then.
+func TestUsualPlacesThatFail(t *testing.T) {
+	t.Parallel()
+	good := urlset("http://a.test/1", "http://a.test/2")
+	torn := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", "10000")
+		fmt.Fprint(w, "<urlset><url><loc>http://a.test/1</loc></url>")
+	}
+	answers := func(status int) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { w.WriteHeader(status) }
+	}
+	says := func(text string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { fmt.Fprint(w, text) }
+	}
+	for name, c := range map[string]struct {
+		answers                   []func(http.ResponseWriter) // the last one again and again
+		requests, found, warnings int
+	}{
+		"torn once":  {[]func(http.ResponseWriter){torn, says(good)}, 2, 2, 0},
+		"torn":       {[]func(http.ResponseWriter){torn}, 2, 1, 1},
+		"busy once":  {[]func(http.ResponseWriter){answers(503), says(good)}, 2, 2, 0},
+		"busy":       {[]func(http.ResponseWriter){answers(500)}, 2, 0, 1},
+		"too short":  {[]func(http.ResponseWriter){says(strings.TrimSuffix(good, "</urlset>"))}, 1, 2, 1},
+		"no answer":  {[]func(http.ResponseWriter){func(http.ResponseWriter) { panic(http.ErrAbortHandler) }}, 2, 0, 1},
+		"not there":  {[]func(http.ResponseWriter){answers(410)}, 1, 0, 0},
+		"forbidden":  {[]func(http.ResponseWriter){answers(403)}, 1, 0, 0},
+		"a web page": {[]func(http.ResponseWriter){says(plainPage)}, 1, 0, 0},
+	} {
+		n := 0
+		s := newHandSite(t, map[string]any{"a.test/": plainPage, "a.test/1": plainPage, "a.test/2": plainPage,
+			"a.test/sitemap.xml": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				n++ // the crawl asks for it once at a time
+				c.answers[min(n, len(c.answers))-1](w)
+			})})
+		rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxRetries, o.MaxHostBackoffSecs = 1, 1 },
+			"http://a.test/")
+		requests, found := s.requests()["a.test/sitemap.xml"], len(bySource(lines, "sitemap"))
+		if requests != c.requests || found != c.found || len(rep.Warnings) != c.warnings {
+			t.Errorf("%s: %d requests, %d URLs, warnings %q", name, requests, found, rep.Warnings)
+		}
+	}
+}
+
 var sitemapURLs = flag.Int("sitemap-urls", 4*seeding.Batch,
 	"entries of the sitemap in TestFetchingBeginsBeforeTheSitemapEnds")
 

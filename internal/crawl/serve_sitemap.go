@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -14,6 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only
@@ -71,8 +73,8 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 			err = m.Redirect(ctx, target)
 		}
 	default:
-		err = fmt.Errorf("status %d", resp.Status)
-		ended.Final = resp.Status != 429 && resp.Status < 500 // those may be tried again
+		err = statusError(resp.Status)
+		ended.Final = !statusError(resp.Status).isTransient()
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -115,7 +117,7 @@ func (w *run) endSitemap(l *frontier.Lease, m *seeding.Reading, r frontier.Resul
 	if err != nil || d != frontier.Finished {
 		return err
 	}
-	if wrong != nil && !m.IsGuessed() {
+	if wrong != nil && !(m.IsGuessed() && isNothing(wrong)) {
 		w.warnings.add("sitemap %s: %v", m.Link().URL, wrong)
 	}
 	if more := m.Unmentioned(); more > 0 {
@@ -130,9 +132,32 @@ func (w *run) failSitemap(l *frontier.Lease, m *seeding.Reading, err error) erro
 	r, back := w.failureResult(l, err)
 	if !back {
 		r.Finish = sitemapFinish(failedOutcome(err), 0)
-		r.Final = r.Final || m.IsGuessed() && r.Class == pace.ClassNetwork
+		r.Final = r.Final || m.IsGuessed() && isUnconnected(err)
 	}
 	return w.endSitemap(l, m, r, err)
+}
+
+// A statusError is why a sitemap was not read: the answer had this status.
+type statusError int
+
+// Error implements error.
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// isTransient reports whether the answer may be another one later.
+func (e statusError) isTransient() bool { return e == http.StatusTooManyRequests || e >= 500 }
+
+// isNothing reports whether what was wrong with a sitemap in a usual place says that none is there, or that it may not
+// be asked for: then it is not missed. A host without a connection is missed by its pages.
+func isNothing(wrong error) bool {
+	status, ok := errors.AsType[statusError](wrong)
+	return ok && !status.isTransient() || errors.Is(wrong, sitemap.ErrNotSitemap) || errors.Is(wrong, errDisallowed) ||
+		errors.Is(wrong, errExcluded) || isUnconnected(wrong)
+}
+
+// isUnconnected reports whether there was no connection to the host.
+func isUnconnected(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && (e.Phase == "dns" || e.Phase == "connect" || e.Phase == "tls")
 }
 
 // probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued like a

@@ -86,6 +86,9 @@ func (c *Crawls) judge(ctx context.Context, caller *Caller, sub *Submission) (*r
 	return r, rights, err
 }
 
+// deleteOldAnswers finds them by an index. So does every statement of a transaction: all who write wait for it.
+const deleteOldAnswers = "DELETE FROM idempotency WHERE created_at < ?"
+
 // add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the account may
 // no longer what it was judged by.
 func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights, key, hash string) (*Crawl, error) {
@@ -112,7 +115,7 @@ func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights,
 			kept := *answer
 			// A repeat has the same. These rows stay when the crawl is deleted, and count for no account.
 			kept.Name, kept.Labels, kept.StartURLs, kept.Settings = "", nil, nil, nil
-			err := errors.Join(tx.Change("DELETE FROM idempotency WHERE created_at < ?", tx.now.Add(-keepIdempotency)),
+			err := errors.Join(tx.Change(deleteOldAnswers, tx.now.Add(-keepIdempotency)),
 				tx.Insert("idempotency", "account, key, request_hash, crawl, created_at, answer_json", r.Account, key,
 					hash,
 					r.ID, tx.now, kept))

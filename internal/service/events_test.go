@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,5 +178,16 @@ func TestBlocksAreFewEvents(t *testing.T) {
 	}
 	if blocks, limits := ts.count(id, HostBlocked), ts.count(id, LimitWarning); blocks != mostBlocks || limits != 3 {
 		t.Errorf("%d hosts, %d limits", blocks, limits)
+	}
+}
+
+// Old answers to submissions are found by an index: all who write wait for the transaction.
+func TestOldAnswersAreFoundByAnIndex(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	plan, err := Collect(t.Context(), ts.db.Read(), func(text *string) []any { return []any{new(int), new(int), new(int), text} },
+		"EXPLAIN QUERY PLAN "+deleteOldAnswers, 1)
+	if err != nil || len(plan) != 1 || !strings.Contains(plan[0], "USING INDEX") {
+		t.Errorf("%q, %v", plan, err)
 	}
 }

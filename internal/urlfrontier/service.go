@@ -35,6 +35,7 @@ const (
 	defaultSize = 100              // results of a list
 	acksWaiting = 8192             // puts of one stream that wait for the disk
 	pingsEvery  = 10 * time.Second // clients may ask so often whether the connection stands
+	maxHeader   = 16 << 10         // bytes of the header of a call, which is in memory before its token is read
 )
 
 // Options are the settings of a server.
@@ -51,6 +52,7 @@ func New(store *urlqueue.Store, o Options) *grpc.Server {
 	s := &service{store: store, opts: o}
 	server := grpc.NewServer(append(o.GRPC,
 		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsEvery, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))...)
 	pb.RegisterURLFrontierServer(server, s)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/mapwright/mapwright/internal/urlfrontier/urlfrontierpb"
@@ -258,5 +259,16 @@ func TestBatches(t *testing.T) {
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last batch: %v", err)
+	}
+}
+
+// A call's header is in memory before its token is read, so a large one is refused.
+func TestLargeHeader(t *testing.T) {
+	c, _ := serve(t)
+	for bytes, good := range map[int]bool{4 << 10: true, 2 * maxHeader: false} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("x", bytes))
+		if _, err := c.ListCrawls(ctx, &pb.Local{}); (err == nil) != good {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
 	}
 }
