@@ -15,7 +15,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
-	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only
@@ -150,7 +149,7 @@ func (e statusError) isTransient() bool { return e == http.StatusTooManyRequests
 // be asked for: then it is not missed. A host without a connection is missed by its pages.
 func isNothing(wrong error) bool {
 	status, ok := errors.AsType[statusError](wrong)
-	return ok && !status.isTransient() || errors.Is(wrong, sitemap.ErrNotSitemap) || errors.Is(wrong, errDisallowed) ||
+	return ok && !status.isTransient() || errors.Is(wrong, seeding.ErrNotSitemap) || errors.Is(wrong, errDisallowed) ||
 		errors.Is(wrong, errExcluded) || isUnconnected(wrong)
 }
 

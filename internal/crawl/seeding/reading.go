@@ -151,6 +151,9 @@ var errTooManyChildren = errors.New("it names too many sitemaps")
 // leave no room for further pages. The sitemap is still to be read: when there is room, or in a run with other limits.
 var ErrNoRoom = errors.New("the limits of the crawl leave no room for the entries of a sitemap")
 
+// ErrNotSitemap means that something else stands where a sitemap was expected, such as a web page.
+var ErrNotSitemap = sitemap.ErrNotSitemap
+
 // checkSize is called with each entry. It warns of a sitemap that is larger than the protocol allows, and ends its
 // reading if there is no room for what it lists. Other sitemaps are read to their end.
 func (m *Reading) checkSize() error {
