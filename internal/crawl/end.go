@@ -91,6 +91,11 @@ func (r *run) settle(ctx context.Context) error {
 	if e.end.status != page.Complete || r.o.WouldFetch != nil {
 		return nil
 	}
+	counters := r.store.Counters()
+	if n := min(r.frontier.Stats().Unwanted, int64(counters.PendingSitemaps())); n > 0 {
+		r.warnings.add("%s not read, because their hosts were given up or left out: a resume tries those of hosts that "+
+			"were given up again", words.Count(n, "sitemap was", "sitemaps were"))
+	}
 	if r.settings.MaxURLsPerHost > 0 && left > 0 { // no other limit leaves pages pending and lets the run go on
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
 		e.end = ending{set: true, status: page.Partial, success: true, reason: text}
@@ -107,7 +112,6 @@ func (r *run) settle(ctx context.Context) error {
 		return err
 	}
 	answered, forbidden, why, err := r.startAnswered(ctx, denied)
-	counters := r.store.Counters()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -342,6 +343,45 @@ func TestUsualPlacesThatFail(t *testing.T) {
 		if requests != c.requests || found != c.found || len(rep.Warnings) != c.warnings {
 			t.Errorf("%s: %d requests, %d URLs, warnings %q", name, requests, found, rep.Warnings)
 		}
+	}
+}
+
+// Sitemaps that are not asked for, because their host has failed too often, are a warning, and a resume reads them.
+func TestSitemapsOfAHostThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	urls := map[string]any{"a.test/": plainPage, "a.test/robots.txt": "Sitemap: /index.xml\n"}
+	var children []string
+	for i := range 12 {
+		children = append(children, fmt.Sprintf("http://a.test/s%d.xml", i))
+		urls[fmt.Sprintf("a.test/p%d", i)] = plainPage
+		urls[fmt.Sprintf("a.test/s%d.xml", i)] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if away.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			fmt.Fprint(w, urlset(fmt.Sprintf("http://a.test/p%d", i)))
+		})
+	}
+	urls["a.test/index.xml"] = sitemapIndex(children...)
+	s := newHandSite(t, urls)
+	dir := newDataDir(t)
+	away.Store(true)
+	rep, _ := s.crawl(dir, func(o *config.Settings) {
+		o.MaxRetries, o.MaxHostFailures, o.MaxHostBackoffSecs, o.MaxInflightPerHost = 1, 3, 1, 1
+	}, "http://a.test/")
+	const want = "not read, because their hosts were given up"
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), want); rep.Status != page.Complete || n != 1 {
+		t.Errorf("%s, warnings %q", rep.Status, rep.Warnings)
+	}
+	away.Store(false)
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, lines := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	// The report has the warnings of all runs.
+	if n := len(bySource(lines, "sitemap")); n < 5 || strings.Count(strings.Join(rep.Warnings, "\n"), want) != 1 {
+		t.Errorf("after a resume %d URLs of sitemaps, warnings %q", n, rep.Warnings)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
-// robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if
-// everything were allowed, so one slow answer must not decide.
+// robotsRepeats is how often a request is sent again whose failure may pass. Without robots.txt a crawl goes on as if
+// everything were allowed and without the sitemaps that it names, so one lost connection must not decide.
 const robotsRepeats = 2
 
 // errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more
@@ -181,14 +181,18 @@ func (w *run) askRobots(ctx context.Context, l *frontier.Lease, task frontier.Ro
 		}
 	}
 	fact, next, resp, err := robotscache.Request(ctx, w.fetcher, l.URL(), task.Hops, l)
+	back, mayPass := false, fact.State == frontier.OriginFailed
 	if err == nil {
 		r = w.answerResult(resp)
 	} else {
-		var back bool
-		if r, back = w.failureResult(l, err); back || r.Class == pace.ClassDropped ||
-			fetch.KindOf(err) == fetch.Timeout && l.Attempt() <= robotsRepeats {
-			return again(r)
+		r, back = w.failureResult(l, err)
+		switch fetch.KindOf(err) {
+		case fetch.DNSError, fetch.RefusedAddress, fetch.TooLarge:
+			mayPass = false
 		}
+	}
+	if back || r.Class == pace.ClassDropped || mayPass && l.Attempt() <= robotsRepeats {
+		return again(r)
 	}
 	if fact.State == frontier.OriginUnknown {
 		if fact, err = w.knownRobots(ctx, next); err != nil {

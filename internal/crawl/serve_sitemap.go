@@ -131,7 +131,6 @@ func (w *run) failSitemap(l *frontier.Lease, m *seeding.Reading, err error) erro
 	r, back := w.failureResult(l, err)
 	if !back {
 		r.Finish = sitemapFinish(failedOutcome(err), 0)
-		r.Final = r.Final || m.IsGuessed() && isUnconnected(err)
 	}
 	return w.endSitemap(l, m, r, err)
 }
@@ -146,17 +145,11 @@ func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 func (e statusError) isTransient() bool { return e == http.StatusTooManyRequests || e >= 500 }
 
 // isNothing reports whether what was wrong with a sitemap in a usual place says that none is there, or that it may not
-// be asked for: then it is not missed. A host without a connection is missed by its pages.
+// be asked for: then it is not missed.
 func isNothing(wrong error) bool {
 	status, ok := errors.AsType[statusError](wrong)
 	return ok && !status.isTransient() || errors.Is(wrong, seeding.ErrNotSitemap) || errors.Is(wrong, errDisallowed) ||
-		errors.Is(wrong, errExcluded) || isUnconnected(wrong)
-}
-
-// isUnconnected reports whether there was no connection to the host.
-func isUnconnected(err error) bool {
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && (e.Phase == "dns" || e.Phase == "connect" || e.Phase == "tls")
+		errors.Is(wrong, errExcluded)
 }
 
 // probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued like a
