@@ -147,7 +147,7 @@ func (a *Crawl) withInput(sub *Submission, r *row) *Crawl {
 
 // Check names every fault of a submission, without making a crawl.
 func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) error {
-	_, err := c.newRow(ctx, caller, &sub)
+	_, _, err := c.judge(ctx, caller, &sub)
 	return err
 }
 

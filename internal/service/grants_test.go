@@ -231,6 +231,10 @@ func TestRightsOfARequestThatTakesLong(t *testing.T) {
 			if got := faultsOf(err); !slices.Equal(got, []string{test.refused}) {
 				t.Errorf("%s, before it was judged: %v", what, err)
 			}
+			// So it is with what a schedule submits.
+			if got := faultsOf(ts.Crawls.Check(t.Context(), b, test.sub)); !slices.Equal(got, []string{test.refused}) {
+				t.Errorf("%s, before it was checked: %v", what, got)
+			}
 		} else if refusal, _ := errors.AsType[*Error](err); refusal == nil || refusal.Code != ErrPlanLimit {
 			t.Errorf("%s, before it was judged: %v", what, err)
 		}
