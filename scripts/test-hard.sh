@@ -2,7 +2,7 @@
 # Runs `make test` RUNS times (default 20), every second time beside four busy loops and a writer to the disk.
 # Each run has an empty build cache of its own, as on a new clone: packages compile while others are tested, and four
 # times as many test programs run at once. Vet, which finds the same each time, is for make lint, and tables for
-# debuggers, which nobody reads here, are not made: that saves a seventh of the time to compile.
+# debuggers are not made: that saves a seventh of the time to compile.
 # Stops at the first failure and keeps its output in OUT (default: a new temporary directory).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -9,8 +9,8 @@
 // else is touched. Case and order of paths and queries stay, and so does an empty query: a server is sent "/a?" and may
 // answer it differently from "/a".
 //
-// A host that is not ASCII and longer than the DNS allows is refused, which the standard does not do: to convert it would
-// take long.
+// A host that is not ASCII and longer than the DNS allows is refused, which the standard does not do: to convert it
+// would take long.
 //
 // References are read as UTF-8, and so are the queries in them. The standard has queries of a page in an older encoding
 // escaped in that encoding; a caller that needs this has to escape them before.

@@ -19,9 +19,9 @@ var profile = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
-// Names of the DNS have at most 253 characters, and their labels 63, since each character becomes one or more of ASCII.
-// The time to convert a label grows with the square of its length, so longer ones are refused. The bounds leave room for
-// the characters that UTS #46 ignores.
+// Names of the DNS have at most 253 characters of ASCII, and their labels 63. Each other character becomes one or more
+// of ASCII. The time to convert a label grows with the square of its length, so longer ones are refused. The bounds
+// leave room for the characters that UTS #46 ignores.
 const (
 	maxConverted = 300 // characters of a domain that is not ASCII, also when it is mapped
 	maxLabel     = 80  // of each of its labels

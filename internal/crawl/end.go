@@ -93,8 +93,8 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	counters := r.store.Counters()
 	if n := min(r.frontier.Stats().Unwanted, int64(counters.PendingSitemaps())); n > 0 {
-		r.warnings.add("%s not read, because their hosts were given up or left out: a resume tries those of hosts that "+
-			"were given up again", words.Count(n, "sitemap was", "sitemaps were"))
+		r.warnings.add("%s not read, because their hosts were given up or left out; a resume tries again those of hosts "+
+			"that were given up", words.Count(n, "sitemap was", "sitemaps were"))
 	}
 	if r.settings.MaxURLsPerHost > 0 && left > 0 { // no other limit leaves pages pending and lets the run go on
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)

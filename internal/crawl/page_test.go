@@ -130,7 +130,7 @@ func TestOutcomeOf(t *testing.T) {
 		want     page.Outcome
 	}{
 		{200, "", page.OK}, {204, "", page.OK}, {299, "/a", page.OK},
-		{206, "", page.HTTPError}, // a part, for which nobody asked
+		{206, "", page.HTTPError}, // a part, for which no crawl asks
 		{301, "/a", page.Redirect}, {301, "", page.HTTPError}, {304, "/a", page.HTTPError},
 		{404, "", page.HTTPError}, {429, "", page.Throttled}, {503, "", page.HTTPError},
 	} {

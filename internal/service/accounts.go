@@ -253,8 +253,8 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 	})
 }
 
-// rights is all by which requests of an account are judged: its row and the plans. A judgement holds while it is the
-// same.
+// rights is a text of all by which requests of an account are judged: its plan, its hosts, and the terms of the plans.
+// While it stays the same, what was judged by it holds.
 type rights string
 
 func rightsOf(ctx context.Context, q Queryer, account string) (rights, error) {

@@ -58,9 +58,9 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		return nil, err
 	}
 	for {
-		r, rights, err := c.judge(ctx, caller, &sub)
+		r, judged, err := c.judge(ctx, caller, &sub)
 		if answer == nil && err == nil {
-			answer, err = c.add(ctx, caller, r, rights, key, hash)
+			answer, err = c.add(ctx, caller, r, judged, key, hash)
 		}
 		switch {
 		case answer != nil:
@@ -71,10 +71,10 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	}
 }
 
-// judge makes the row of a submission, or names every fault of it. It returns what the account may now, which can be less
-// than when the request began: a body takes its time.
+// judge makes the row of a submission, or names every fault of it. It returns the rights of the account, by which it was
+// judged. They can be others than when the request began, since its body may come slowly.
 func (c *Crawls) judge(ctx context.Context, caller *Caller, sub *Submission) (*row, rights, error) {
-	rights, err := rightsOf(ctx, c.s.db.Read(), caller.Account.ID)
+	judged, err := rightsOf(ctx, c.s.db.Read(), caller.Account.ID)
 	if err != nil {
 		return nil, "", err
 	}
@@ -83,14 +83,14 @@ func (c *Crawls) judge(ctx context.Context, caller *Caller, sub *Submission) (*r
 		return nil, "", err
 	}
 	r, err := c.newRow(ctx, &now, sub)
-	return r, rights, err
+	return r, judged, err
 }
 
-// deleteOldAnswers finds them by an index. So does every statement of a transaction: all who write wait for it.
+// deleteOldAnswers must find them by an index, since all who write wait for its transaction.
 const deleteOldAnswers = "DELETE FROM idempotency WHERE created_at < ?"
 
-// add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the account may
-// no longer what it was judged by.
+// add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the rights of the
+// account are others than those by which the submission was judged.
 func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights, key, hash string) (*Crawl, error) {
 	input := r.encodeInput()
 	var answer *Crawl
@@ -101,11 +101,7 @@ func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights,
 		if err := tx.checkRights(r.Account, judged); err != nil {
 			return err
 		}
-		owner, err := getAccount(ctx, tx, r.Account)
-		if err == nil {
-			err = checkQueueLength(ctx, tx, &owner)
-		}
-		if err != nil {
+		if err := checkQueueLength(ctx, tx, r.Account); err != nil {
 			return err
 		}
 		r.CreatedAt = TimeOf(Millis(tx.now))
@@ -193,16 +189,20 @@ func (c *Crawls) MayQueue(ctx context.Context, caller *Caller, key string) error
 	if err := c.s.mayAdd(); err != nil {
 		return err
 	}
-	return checkQueueLength(ctx, c.s.db.Read(), &caller.Account)
+	return checkQueueLength(ctx, c.s.db.Read(), caller.Account.ID)
 }
 
 // checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
-func checkQueueLength(ctx context.Context, q Queryer, account *Account) error {
-	plan, err := getPlan(ctx, q, account.Plan)
+func checkQueueLength(ctx context.Context, q Queryer, account string) error {
+	owner, err := getAccount(ctx, q, account)
+	if err != nil {
+		return err
+	}
+	plan, err := getPlan(ctx, q, owner.Plan)
 	if err != nil || plan.MaxQueued == 0 {
 		return err
 	}
-	queued, err := Value[int](ctx, q, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued)
+	queued, err := Value[int](ctx, q, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account, Queued)
 	if err == nil && queued >= plan.MaxQueued {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",
@@ -594,11 +594,7 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 			r.recrawl = recrawl
 		}
 		if r.State == Queued && before.State != Queued {
-			owner, err := getAccount(ctx, tx, r.Account)
-			if err == nil {
-				err = checkQueueLength(ctx, tx, &owner)
-			}
-			if err != nil {
+			if err := checkQueueLength(ctx, tx, r.Account); err != nil {
 				return err
 			}
 		}

@@ -59,18 +59,23 @@ func TestDiskOfAPlanWhileRunning(t *testing.T) {
 	}
 }
 
+// safeStops end safe crawls that run, by the reasons that the crawls then give.
+func safeStops() map[string]func(*testService) error {
+	return map[string]func(*testService) error{
+		"the disk that its plan allows": func(ts *testService) error {
+			ts.setPlan(Plan{DiskBytes: 16 << 10})
+			return nil
+		},
+		"the account is disabled": func(ts *testService) error {
+			return ts.editAccount(DefaultAccount, AccountEdit{Disabled: new(true)})
+		},
+	}
+}
+
 // A safe crawl cannot be paused. It ends with what it has when its account may use no more disk, or nothing at all.
 func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
 	t.Parallel()
-	for reason, stop := range map[string]func(*testService){
-		"the disk that its plan allows": func(ts *testService) { ts.setPlan(Plan{DiskBytes: 16 << 10}) },
-		"the account is disabled": func(ts *testService) {
-			if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount,
-				AccountEdit{Disabled: new(true)}); err != nil {
-				t.Error(err)
-			}
-		},
-	} {
+	for reason, stop := range safeStops() {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			web := startWeb(t, testweb.Config{Pages: 30})
@@ -80,7 +85,9 @@ func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
 			web.Hold(2)
 			c := ts.submit(ts.admin, web.StartURLs()[0], "safe", "true")
 			awaitPages(t, web, 3)
-			stop(ts)
+			if err := stop(ts); err != nil {
+				t.Fatal(err)
+			}
 			if c = ts.awaitState(c.ID, Cancelled); !strings.Contains(c.Reason, reason) || c.Done == 0 {
 				t.Errorf("it ended with %d pages, because of %q", c.Done, c.Reason)
 			}
@@ -99,15 +106,7 @@ func TestSafeCrawlsEndWhereOthersPause(t *testing.T) {
 // The recrawl of a safe crawl that may not go on writes nothing: the crawl is as the generation before left it.
 func TestSafeRecrawlsEndWithoutFiles(t *testing.T) {
 	t.Parallel()
-	for reason, stop := range map[string]func(*testService) error{
-		"the disk that its plan allows": func(ts *testService) error {
-			ts.setPlan(Plan{DiskBytes: 16 << 10})
-			return nil
-		},
-		"the account is disabled": func(ts *testService) error {
-			return ts.editAccount(DefaultAccount, AccountEdit{Disabled: new(true)})
-		},
-	} {
+	for reason, stop := range safeStops() {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			web := startWeb(t, testweb.Config{Pages: 30})

@@ -36,9 +36,9 @@ func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*
 var errChanged = errors.New("the crawl has changed meanwhile")
 
 // change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
-// many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, is in another state, or what
-// its account may has changed, it is judged again. judge may change what the crawl was submitted with; record gets this with the row as it is now.
-// write is Service.Write or Service.Add.
+// many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, if it is in another state, or
+// if the rights of its account have changed, it is judged again. judge may change what the crawl was submitted with;
+// record gets this with the row as it is now. write is Service.Write or Service.Add.
 func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 	write func(context.Context, func(*Tx) error) error, judge func(*row) error,
 	record func(tx *Tx, now *row) error) error {
@@ -47,7 +47,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 		if err != nil {
 			return err
 		}
-		rights, err := rightsOf(ctx, c.s.db.Read(), r.Account)
+		judged, err := rightsOf(ctx, c.s.db.Read(), r.Account)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 				now.hasStarted() != r.hasStarted() || now.Plan != plan {
 				return errChanged
 			}
-			if err := tx.checkRights(r.Account, rights); err != nil {
+			if err := tx.checkRights(r.Account, judged); err != nil {
 				return err
 			}
 			now.starts, now.given, now.stored, now.Settings = r.starts, r.given, r.stored, r.Settings
@@ -151,8 +151,8 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 	return r.encodeInput(), nil
 }
 
-// refuseRedirection names the credentials that an edit would send to other origins than before. No key can read them, so
-// a key that did not give them must not have them sent to its own host. Edited are the settings of the edit.
+// refuseRedirection names the credentials that an edit would send to other origins than before. No key can read them,
+// so a key that did not give them must not have them sent to its own host. Edited are the settings of the edit.
 func (r *row) refuseRedirection(startURLs bool, edited map[string]json.RawMessage) (faults []FieldError) {
 	_, headerTo := edited["header_to"]
 	for name, moves := range map[string]bool{"header": startURLs || headerTo, "cookie": startURLs,

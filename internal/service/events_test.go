@@ -185,7 +185,8 @@ func TestBlocksAreFewEvents(t *testing.T) {
 func TestOldAnswersAreFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
-	plan, err := Collect(t.Context(), ts.db.Read(), func(text *string) []any { return []any{new(int), new(int), new(int), text} },
+	plan, err := Collect(t.Context(), ts.db.Read(),
+		func(text *string) []any { return []any{new(int), new(int), new(int), text} },
 		"EXPLAIN QUERY PLAN "+deleteOldAnswers, 1)
 	if err != nil || len(plan) != 1 || !strings.Contains(plan[0], "USING INDEX") {
 		t.Errorf("%q, %v", plan, err)

@@ -532,8 +532,8 @@ func (r *runner) passTrial(ctx context.Context, now time.Time) error {
 }
 
 // finishing records that the outputs are being written. It returns false for a recrawl that was cancelled before,
-// though the dispatcher has not stopped it yet, and for a crawl that was edited before, which may not be over: it begins
-// again.
+// though the dispatcher has not stopped it yet, and for a crawl that was edited before, which may not be over: its run
+// begins again.
 func (r *runner) finishing() bool {
 	ctx := context.Background()
 	live := r.current().Status()
@@ -764,8 +764,8 @@ func (r *row) recordEnd(tx *Tx, by Actor) error {
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
 
-// filedRun is the last generation of a crawl that ended complete or partial, so the crawl's files are of it; -1 if there
-// is none.
+// filedRun is the last generation of a crawl that ended complete or partial, so the crawl's files are of it; -1 if
+// there is none.
 func filedRun(ctx context.Context, q Queryer, crawl string) (int64, error) {
 	return Value[int64](ctx, q, "SELECT COALESCE(MAX(generation), -1) FROM crawl_run WHERE crawl = ? AND "+
 		"state IN (?, ?)", crawl, Complete, Partial)

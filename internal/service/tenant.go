@@ -136,8 +136,8 @@ func settingField(name string) string { return "settings." + config.FileKey(name
 
 func startField(i int) string { return fmt.Sprintf("start_urls[%d]", i) }
 
-// withhold reads the settings, and removes those from the layer that the caller may not use. It returns those that may be used only for
-// hosts of the account.
+// withhold reads the settings, and removes those from the layer that the caller may not use. It returns those that may
+// be used only for hosts of the account.
 func (r *settingsRequest) withhold() (owned []string) {
 	r.layer, r.order = config.FromJSON(r.settings, r.fault)
 	table := map[string]config.Entry{}

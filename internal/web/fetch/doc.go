@@ -20,9 +20,10 @@
 //
 // # Round trips
 //
-// A request over HTTP/1 to a host is made by internal/web/http1, in the goroutine that calls Do. Nothing is sent twice. If a kept connection fails before the first byte of an answer, the error has Dropped
-// set. The crawl decides whether to send the request again, because it knows the host's pace. What net/http would send
-// again by itself is prevented.
+// A request over HTTP/1 to a host is made by internal/web/http1, in the goroutine that calls Do. Nothing is sent
+// twice. If a kept connection fails before the first byte of an answer, the error has Dropped set. The crawl decides
+// whether to send the request again, because it knows the host's pace. What net/http would send again by itself is
+// prevented.
 //
 // The [Wire] of a request is told the address before a connection to it is made, and asked before the request's first
 // byte, when the connection is there. If it refuses, nothing is sent, the connection is kept where that is possible,
@@ -45,10 +46,11 @@
 //
 // Everything that a host could make large is limited: headers, certificates, what is sent beside answers over TLS, the
 // body after decompression and in every layer of it, what a stream expands to, the time of each phase and of the whole,
-// and how slowly a body may come. Large bodies and the windows of decoders share one budget of memory (Options.MaxMemory) and wait for one another. No account can take
-// so much of it that another has none. Every decoder looks at the end of its call each time that it reads. The
-// process's limit of open files bounds the number of connections kept alive, whatever the number of hosts. The least
-// recently used is closed first. If there are too many connections of HTTP/2, all of them that are idle are closed.
+// and how slowly a body may come. Large bodies and the windows of decoders share one budget of memory
+// (Options.MaxMemory) and wait for one another. No account can take so much of it that another has none. Every
+// decoder looks at the end of its call each time that it reads. The process's limit of open files bounds the number
+// of connections kept alive, whatever the number of hosts. The least recently used is closed first. If there are too
+// many connections of HTTP/2, all of them that are idle are closed.
 //
 // # The address guard
 //
