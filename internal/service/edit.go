@@ -51,7 +51,6 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 		if err != nil {
 			return err
 		}
-		plan := r.Plan
 		if err := judge(r); err != nil {
 			return err
 		}
@@ -61,7 +60,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 				return err
 			}
 			if now.edits != r.edits || now.State != r.State || now.Generation != r.Generation ||
-				now.hasStarted() != r.hasStarted() || now.Plan != plan {
+				now.hasStarted() != r.hasStarted() {
 				return errChanged
 			}
 			if err := tx.checkRights(r.Account, judged); err != nil {
