@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -372,13 +371,16 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	if err != nil {
 		return err
 	}
+	began, err := recrawl.Began(known)
+	if err != nil {
+		return err
+	}
 	var facts []frontier.CrawlFact
-	if o.Recrawl != nil && (o.Recrawl.Generation == 0 || generation < o.Recrawl.Generation) {
+	if o.Recrawl.begins(generation, began) {
 		if err := checkFinished(store, o, generation); err != nil {
 			return err
 		}
-		generation = cmp.Or(o.Recrawl.Generation, generation+1)
-		var err error
+		generation = max(o.Recrawl.Generation, generation+1)
 		if facts, err = recrawl.Begin(generation, o.Recrawl.terms()); err != nil {
 			return err
 		}
@@ -477,7 +479,7 @@ func writePlan(o *Options) error {
 // ErrNotAgain means that a crawl cannot be crawled again as it is.
 var ErrNotAgain = errors.New("cannot be crawled again")
 
-// checkFinished refuses a recrawl of a crawl that is not finished. A caller that sets Recrawl.Generation may begin a
+// checkFinished refuses a recrawl of a crawl that is not finished. A caller that says when it was ordered may begin a
 // generation though the last is unfinished. A recrawl may follow one that failed, for example because the site was
 // down: a resume would find nothing to do. A safe crawl that reached its page cap is refused, because a recrawl would
 // fetch more pages than it may have.
@@ -489,7 +491,7 @@ func checkFinished(store *state.Store, o *Options, generation uint32) error {
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == page.Complete, status == page.Partial:
 		return nil
-	case generation > 0 && (status == page.Failed || o.Recrawl.Generation > 0):
+	case generation > 0 && (status == page.Failed || !o.Recrawl.Ordered.IsZero()):
 		return nil
 	case status == page.Failed:
 		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))

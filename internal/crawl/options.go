@@ -118,20 +118,31 @@ func (n Notice) notice(notify func(Notice)) {
 
 // Recrawl says which URLs of a finished crawl are visited again. It holds for one generation.
 type Recrawl struct {
-	// Generation is the one to begin. If it has begun already, the run goes on with it. Zero means the one after the
-	// last.
-	Generation       uint32
+	// Generation is the least number of the one to begin; it is greater if the crawl has come further.
+	Generation uint32
+	// Ordered is when the recrawl was ordered. If a generation has begun since, the run goes on with it. Zero begins one
+	// in any case.
+	Ordered          time.Time
 	MaxAge           time.Duration // only URLs whose last check is longer ago; zero means all
 	Include, Exclude []string      // expressions that URLs must match, and must not
 }
 
-// terms are those of a recrawl that begins now.
+// terms are those of a recrawl that begins now, and not before it was ordered, whatever the clock says.
 func (r *Recrawl) terms() recrawl.Terms {
-	t := recrawl.Terms{Began: time.Now().Truncate(time.Millisecond), Include: r.Include, Exclude: r.Exclude}
+	t := recrawl.Terms{Began: time.Now(), Include: r.Include, Exclude: r.Exclude}
+	if t.Began.Before(r.Ordered) {
+		t.Began = r.Ordered
+	}
+	t.Began = t.Began.Truncate(time.Millisecond)
 	if r.MaxAge > 0 {
 		t.CheckedBefore = t.Began.Add(-r.MaxAge)
 	}
 	return t
+}
+
+// begins reports whether the run begins a generation, by the number of the last one and when that began.
+func (r *Recrawl) begins(last uint32, began time.Time) bool {
+	return r != nil && (r.Ordered.IsZero() || last < r.Generation || began.Before(r.Ordered.Truncate(time.Millisecond)))
 }
 
 // Check says what is wrong with the expressions.

@@ -506,6 +506,56 @@ func TestKilledWhileRecrawling(t *testing.T) {
 	}
 }
 
+// A recrawl that begins when the database is an older copy than the crawl's directory visits the pages, and continues
+// the directory's numbers.
+func TestRecrawlAfterAnOlderDatabase(t *testing.T) {
+	t.Parallel()
+	const lost = 2 // recrawls that the copy does not know
+	for name, queued := range map[string]bool{"ordered later": false, "ordered before the copy": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 10})
+			o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+			ts := openService(t, o).run()
+			id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+			ts.awaitState(id, Complete)
+			ts.end()
+			records := openService(t, o)
+			if queued {
+				records.do(id, CommandRecrawl)
+			}
+			records.end()
+			file := filepath.Join(o.Dir, "service.db")
+			older, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts = openService(t, o).run()
+			for i := range uint32(lost) {
+				if c := ts.get(id); c.Generation == i {
+					ts.do(id, CommandRecrawl)
+				}
+				ts.await(id, func(c *Crawl) bool { return c.Generation == i+1 && c.State == Complete })
+			}
+			ts.end()
+			if err := os.WriteFile(file, older, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ts = openService(t, o)
+			if !queued {
+				ts.do(id, CommandRecrawl)
+			}
+			before := web.HostStats(0).Pages
+			ts.run()
+			c := ts.awaitState(id, Complete)
+			if asked := web.HostStats(0).Pages - before; c.Generation != lost+1 || asked < 10 {
+				t.Errorf("generation %d, %d pages requested", c.Generation, asked)
+			}
+			checkFiles(t, ts, id)
+		})
+	}
+}
+
 // Cancelled crawls that have yet to write their files when the server has ended too often write them one at a time. Only
 // one in whose turn the server ends again gives its files up.
 func TestKilledOftenWhileCancelling(t *testing.T) {

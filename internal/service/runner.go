@@ -254,7 +254,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	o := crawl.Options{
 		Outputs: outputs, Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true,
 		Fetcher:  s.o.Fetcher,
-		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
+		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(m *monitor.Monitor) { r.hasBegun(m.Live().Generation) },
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
@@ -269,7 +269,7 @@ func (r *runner) prepare(ctx context.Context) error {
 			if o.Recrawl, err = row.recrawl.options(); err != nil {
 				return err
 			}
-			o.Recrawl.Generation = row.Generation
+			o.Recrawl.Generation, o.Recrawl.Ordered = row.Generation, row.StartedAt.Time
 		}
 	}
 	made, err := crawl.New(s.shared, o)
@@ -303,11 +303,14 @@ func (r *runner) planOfRun() Plan {
 	return r.plan
 }
 
-// hasBegun records that the crawl has a directory, so that its loss is noticed.
-func (r *runner) hasBegun() {
+// hasBegun records that the crawl has a directory, so that its loss is noticed, and the generation that the directory
+// is in: it has come further than the row if the database is an older copy.
+func (r *runner) hasBegun(generation uint32) {
 	r.isOpen.Store(true)
 	err := r.d.s.Write(context.Background(),
-		func(tx *Tx) error { return tx.Change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
+		func(tx *Tx) error {
+			return tx.Change("UPDATE crawl SET begun = 1, generation = MAX(generation, ?) WHERE id = ?", generation, r.id)
+		})
 	if err != nil {
 		r.d.s.o.Log.Error("cannot record that a crawl has begun", "crawl", r.id, "error", err)
 	}
