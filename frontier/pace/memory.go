@@ -8,62 +8,81 @@ import (
 )
 
 const (
-	mostLearned  = 100_000 // hosts that a memory has
-	mostOfDomain = 1000    // of them, hosts of one registrable domain, whose owner can make any number of names
+	mostLearned  = 100_000 // learners that a memory has
+	mostOfDomain = 1000    // hosts of one registrable domain, whose owner can make any number of names
 )
 
-// memory is what a registry knows of hosts also when no crawl asks them: what crawls have learned, and which hosts have
-// changed since the owner of the registry last stored them. It is guarded by the registry's lock.
+// A Learner is an account whose crawls have learned the pace of a host.
+type Learner struct{ Host, Account string }
+
+// memory is what a registry knows of hosts also when no crawl asks them: what crawls have learned, and what of it has
+// changed since the owner of the registry last stored it. It is guarded by the registry's lock.
 type memory struct {
-	learned map[string]remembered // of hosts about which anything was learned; at most mostLearned
-	domains map[string][]string   // those hosts by their registrable domain, in the order in which they were added
-	changed map[string]bool       // since the last call of Registry.Changes
+	learned map[string]map[string]remembered // by host and account, where anything was learned
+	size    int                              // of all maps in learned; at most mostLearned
+	domains map[string][]string              // those hosts by their registrable domain, in the order of their addition
+	changed map[Learner]bool                 // since the last call of Registry.Changes
 }
 
-// remembered is what is known of one host.
+// remembered is what is known of one host by one account.
 type remembered struct {
 	Learned
 	stored bool // the owner of the registry has it
 }
 
 func newMemory() memory {
-	return memory{learned: map[string]remembered{}, domains: map[string][]string{}, changed: map[string]bool{}}
+	return memory{learned: map[string]map[string]remembered{}, domains: map[string][]string{}, changed: map[Learner]bool{}}
 }
 
 // put adds or replaces what is known of a host. If there is no room for another host, the one of its domain that was
 // added first is forgotten; if the domain has few, any host.
-func (m *memory) put(host string, r remembered) {
-	if _, known := m.learned[host]; !known {
-		domain := weburl.RegistrableDomain(host)
-		if hosts := m.domains[domain]; len(hosts) >= mostOfDomain {
-			m.forget(hosts[0])
-		} else if len(m.learned) >= mostLearned {
+func (m *memory) put(l Learner, r remembered) {
+	domain := weburl.RegistrableDomain(l.Host)
+	if _, known := m.learned[l.Host][l.Account]; !known {
+		if hosts := m.domains[domain]; m.learned[l.Host] == nil && len(hosts) >= mostOfDomain {
+			m.forgetHost(hosts[0])
+		} else if m.size >= mostLearned {
 			for other := range m.learned {
-				m.forget(other)
+				m.forgetHost(other)
 				break
 			}
 		}
-		m.domains[domain] = append(m.domains[domain], host)
+		m.size++
 	}
-	m.learned[host] = r
+	if m.learned[l.Host] == nil {
+		m.learned[l.Host] = map[string]remembered{}
+		m.domains[domain] = append(m.domains[domain], l.Host)
+	}
+	m.learned[l.Host][l.Account] = r
 }
 
-// forget removes a host. It counts as changed if it was stored.
-func (m *memory) forget(host string) {
-	if delete(m.changed, host); m.learned[host].stored {
-		m.changed[host] = true
+func (m *memory) forgetHost(host string) {
+	for account := range m.learned[host] {
+		m.forget(Learner{host, account})
 	}
-	delete(m.learned, host)
-	domain := weburl.RegistrableDomain(host)
-	hosts := slices.DeleteFunc(m.domains[domain], func(other string) bool { return other == host })
+}
+
+// forget removes what a learner knows. It counts as changed if it was stored.
+func (m *memory) forget(l Learner) {
+	if delete(m.changed, l); m.learned[l.Host][l.Account].stored {
+		m.changed[l] = true
+	}
+	m.size--
+	delete(m.learned[l.Host], l.Account)
+	if len(m.learned[l.Host]) > 0 {
+		return
+	}
+	delete(m.learned, l.Host)
+	domain := weburl.RegistrableDomain(l.Host)
+	hosts := slices.DeleteFunc(m.domains[domain], func(other string) bool { return other == l.Host })
 	if m.domains[domain] = hosts; len(hosts) == 0 {
 		delete(m.domains, domain)
 	}
 }
 
-// facts is what is known of a host that no crawl of the registry asks yet.
-func (m *memory) facts(host string, now int64) (f facts) {
-	l, ok := m.learned[host]
+// facts is what is known to a learner whose crawls do not ask the host yet.
+func (m *memory) facts(by Learner, now int64) (f facts) {
+	l, ok := m.learned[by.Host][by.Account]
 	if !ok {
 		return f
 	}
@@ -83,55 +102,56 @@ func (m *memory) facts(host string, now int64) (f facts) {
 }
 
 // note stores what a crawl has learned of a host. A later last success alone is not stored.
-func (m *memory) note(host string, before, after *facts) {
+func (m *memory) note(l Learner, before, after *facts) {
 	if before.learned == after.learned && before.floor == after.floor && before.askedUntil == after.askedUntil {
 		return
 	}
-	m.put(host, remembered{Pace{facts: *after}.Learned(), m.learned[host].stored})
-	m.changed[host] = true
+	m.put(l, remembered{Pace{facts: *after}.Learned(), m.learned[l.Host][l.Account].stored})
+	m.changed[l] = true
 }
 
-// Remember tells the registry what was learned about a host before. It has no effect on a host that a crawl asks
-// already.
-func (r *Registry) Remember(host string, l Learned) {
+// Remember tells the registry what was learned about a host before. It has no effect on a host that a crawl of the
+// account asks already.
+func (r *Registry) Remember(by Learner, l Learned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory.put(host, remembered{l, true})
+	r.memory.put(by, remembered{l, true})
 }
 
-// Changes returns what was learned about hosts since the last call, by host. A zero delay means that the host has
-// recovered, or was forgotten because there are too many others. The registry forgets hosts about which nothing is left
-// to know.
-func (r *Registry) Changes() map[string]Learned {
+// Changes returns what was learned about hosts since the last call. A zero delay means that the host has recovered, or
+// was forgotten because there are too many others. The registry forgets hosts about which nothing is left to know.
+func (r *Registry) Changes() map[Learner]Learned {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Unix(0, r.now())
 	nothing := func(l Learned) bool { return l.Delay == 0 && l.Floor == 0 && l.AskedUntil.Before(now) }
-	out := make(map[string]Learned, len(r.memory.changed))
-	for host := range r.memory.changed {
-		l, known := r.memory.learned[host]
+	out := make(map[Learner]Learned, len(r.memory.changed))
+	for by := range r.memory.changed {
+		l, known := r.memory.learned[by.Host][by.Account]
 		if known {
-			if s := r.hosts[host]; s != nil {
-				l.LastSuccess = unixOrZero(s.lastSuccess)
+			if s := r.hosts[by.Host]; s != nil {
+				l.LastSuccess = unixOrZero(s.saidTo(by.Account).lastSuccess)
 			}
 			l.stored = !nothing(l.Learned) // an owner does not keep nothing
-			r.memory.learned[host] = l
+			r.memory.learned[by.Host][by.Account] = l
 		}
-		out[host] = l.Learned
+		out[by] = l.Learned
 	}
 	clear(r.memory.changed)
-	for host, l := range r.memory.learned {
-		if nothing(l.Learned) {
-			r.memory.forget(host)
+	for host, accounts := range r.memory.learned {
+		for account, l := range accounts {
+			if nothing(l.Learned) {
+				r.memory.forget(Learner{host, account})
+			}
 		}
 	}
 	return out
 }
 
-// HostState is what a registry knows about a host.
+// HostState is what a registry knows about a host. What differs by account is that of the one that waits longest.
 type HostState struct {
 	Learned
-	RestUntil    time.Time // after a refusal; zero if the host does not rest
+	RestUntil    time.Time // after a refusal; zero if no account rests
 	BackoffUntil time.Time // after failures; zero if there is none
 	LastStart    time.Time // of the last request; zero if there was none lately
 	Refusals     int       // in a row
@@ -141,24 +161,35 @@ type HostState struct {
 }
 
 // Host says what is known about a host, and whether anything is.
-func (r *Registry) Host(name string) (HostState, bool) {
+func (r *Registry) Host(name string) (state HostState, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l, known := r.memory.learned[name]
+	now := r.now()
+	learned := func(l Learned) {
+		if l.Delay > state.Delay || state.Learned == (Learned{}) {
+			state.Learned = l
+		}
+	}
 	s := r.hosts[name]
+	if s != nil {
+		for _, to := range s.said {
+			learned(Pace{facts: to.facts}.Learned())
+			state.Refusals = max(state.Refusals, int(to.refusals))
+			if rest := to.RestUntil(); to.restUntil > now && rest.After(state.RestUntil) {
+				state.RestUntil = rest
+			}
+		}
+	}
+	for _, l := range r.memory.learned[name] {
+		learned(l.Learned)
+	}
 	if s == nil {
-		return HostState{Learned: l.Learned}, known
+		return state, len(r.memory.learned[name]) > 0
 	}
-	state := HostState{
-		Learned: Pace{facts: s.facts}.Learned(), LastStart: unixOrZero(s.lastStart), Refusals: int(s.refusals),
-		Inflight: s.inflight, Crawls: len(s.handles), Waiting: len(s.queue),
-	}
+	state.LastStart, state.Inflight = unixOrZero(s.lastStart), s.inflight
+	state.Crawls, state.Waiting = len(s.handles), len(s.queue)
 	if s.offeredTo != nil && slices.Contains(s.queue, s.offeredTo) {
 		state.Waiting-- // it is its turn
-	}
-	now := r.now()
-	if s.restUntil > now {
-		state.RestUntil = time.Unix(0, s.restUntil)
 	}
 	if s.backoffUntil > now {
 		state.BackoffUntil = time.Unix(0, s.backoffUntil)

@@ -12,9 +12,9 @@ func TestRegistryRemembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := NewRegistry(), Polite()
 		now := time.Now()
-		r.Remember("slow.example", Learned{Delay: 5 * time.Second, Floor: 2 * time.Second, FloorAt: now,
+		r.Remember(Learner{Host: "slow.example"}, Learned{Delay: 5 * time.Second, Floor: 2 * time.Second, FloorAt: now,
 			LastSuccess: now.Add(-time.Hour)})
-		r.Remember("asked.example", Learned{AskedUntil: now.Add(time.Hour)})
+		r.Remember(Learner{Host: "asked.example"}, Learned{AskedUntil: now.Add(time.Hour)})
 		join := func(host string) (*Handle, Pace) {
 			var p Pace
 			return r.Join(host, "", &p, func(*Handle) {}), p
@@ -36,7 +36,7 @@ func TestRegistryRemembers(t *testing.T) {
 		}
 		_, _, _ = h.Apply(p, &c, Event{Class: ClassThrottled, Now: time.Now(), RetryAfter: 10 * time.Second})
 		got := r.Changes()
-		if l := got["slow.example"]; len(got) != 1 || l.Delay != 6*time.Second ||
+		if l := got[Learner{Host: "slow.example"}]; len(got) != 1 || l.Delay != 6*time.Second ||
 			!l.LastSuccess.Equal(now.Add(time.Second)) || !l.AskedUntil.Equal(time.Now().Add(10*time.Second)) {
 			t.Errorf("changes %+v", got)
 		}
@@ -79,9 +79,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		stored := map[string]Learned{}
 		store := func() (changes int) {
 			all := r.Changes()
-			for host, l := range all {
-				if stored[host] = l; l == (Learned{}) {
-					delete(stored, host)
+			for by, l := range all {
+				if stored[by.Host] = l; l == (Learned{}) {
+					delete(stored, by.Host)
 				}
 			}
 			return len(all)
@@ -102,7 +102,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Error("the last host is not stored")
 		}
 		for i := range mostLearned + 100 {
-			r.Remember(fmt.Sprintf("[2001:db8::%x]", i), Learned{Delay: time.Second})
+			r.Remember(Learner{Host: fmt.Sprintf("[2001:db8::%x]", i)}, Learned{Delay: time.Second})
 		}
 		if got := len(r.memory.learned); got != mostLearned {
 			t.Errorf("%d hosts are known", got)

@@ -14,15 +14,17 @@ const (
 	patience = int64(10 * time.Millisecond)
 	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
 	keepHost = int64(time.Minute)
-	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the
-	// host itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
+	// mostForOthers bounds how long the settings of a crawl or its failures keep another crawl from a host, and what the
+	// host says to a crawl keeps those of other accounts from it: a crawl can choose requests that are refused.
 	mostForOthers = time.Minute
 	// longRequest is how long a request holds the limit of its crawl for crawls of other accounts.
 	longRequest = 5 * time.Second
 )
 
 // A Registry holds what the crawls of one process share about the hosts that several of them may ask: facts, and no
-// settings. A crawl joins a host, gets a [Handle], and applies its own settings to the facts.
+// settings. A crawl joins a host, gets a [Handle], and applies its own settings to the facts. What a host has said is
+// shared by the crawls of the account that it said it to. Crawls of other accounts obey what follows from it while
+// those crawls are active, up to mostForOthers.
 //
 // The registry's lock is a leaf: under it nothing else is locked, and no other crawl is called. A method that may let
 // another crawl go on returns the handle of that crawl, and the caller calls its Wake when it holds no lock.
@@ -54,7 +56,7 @@ func (r *Registry) Len() int {
 func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
 
 // Join gives a crawl of an account its handle of a host. p is what the crawl knows of the host so far; its facts become
-// those that all crawls know. wake is called, without any lock, when the crawl may ask the host earlier than the handle
+// those that all crawls of the account know. wake is called, without any lock, when the crawl may ask the host earlier than the handle
 // has said.
 func (r *Registry) Join(host, account string, p *Pace, wake func(*Handle)) *Handle {
 	h := &Handle{r: r, account: account, wake: wake}
@@ -63,13 +65,13 @@ func (r *Registry) Join(host, account string, p *Pace, wake func(*Handle)) *Hand
 	r.forgetLocked(2)
 	s := r.hosts[host]
 	if s == nil {
-		s = &sharedHost{r: r, name: host, facts: r.memory.facts(host, r.now())}
+		s = &sharedHost{r: r, name: host}
 		r.hosts[host] = s
 	}
 	s.handles = append(s.handles, h)
-	h.host = s
-	s.facts.merge(&p.facts)
-	p.facts = s.facts
+	h.host, h.said = s, s.saidTo(account)
+	h.said.merge(&p.facts)
+	p.facts = h.said.facts
 	return h
 }
 
@@ -97,6 +99,7 @@ func (r *Registry) forgetLocked(most int) {
 type Handle struct {
 	r       *Registry
 	host    *sharedHost
+	said    *said // to the account
 	account string
 	wake    func(*Handle)
 
@@ -118,8 +121,9 @@ type Terms struct {
 	Limit int           // in flight
 }
 
-// isActive reports whether what the crawl demands is in force: it has requests out, or a URL that waits for the pace.
-func (h *Handle) isActive() bool { return h.slots > 0 || h.wants }
+// isActive reports whether what the crawl demands is in force: it has requests out, or a URL that waits for the pace,
+// and the host has not asked its account to rest.
+func (h *Handle) isActive(now int64) bool { return h.slots > 0 || h.wants && h.said.restUntil <= now }
 
 // Wake lets the crawl look at the host again. The caller holds no lock. On a nil handle it does nothing.
 func (h *Handle) Wake() {
@@ -128,21 +132,21 @@ func (h *Handle) Wake() {
 	}
 }
 
-// Sync brings p in line with what all crawls know.
+// Sync brings p in line with what all crawls of the account know.
 func (h *Handle) Sync(p *Pace) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
-	p.facts = h.host.facts
+	p.facts = h.said.facts
 }
 
 // Merge adds what the crawl has read of an earlier run, and brings p in line.
 func (h *Handle) Merge(p *Pace) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
-	before := h.host.facts
-	h.host.facts.merge(&p.facts)
-	h.r.memory.note(h.host.name, &before, &h.host.facts)
-	p.facts = h.host.facts
+	before := h.said.facts
+	h.said.merge(&p.facts)
+	h.r.memory.note(h.learner(), &before, &h.said.facts)
+	p.facts = h.said.facts
 }
 
 // Plan sets what the crawl demands now (t), whether it has or may have a URL that waits for the pace only (wants), and
@@ -152,9 +156,9 @@ func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Ha
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	s := h.host
-	was := h.isActive()
+	was := h.isActive(now)
 	h.terms, h.wants = t, wants && !h.left
-	if was && !h.isActive() {
+	if was && !h.isActive(now) {
 		s.deactivate(h)
 	}
 	// A crawl whose own delay ends no later than the gap that is in force waits for the others, not for its delay.
@@ -166,7 +170,7 @@ func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Ha
 	}
 	if h.queued {
 		ready = Never
-		if s.first() == h {
+		if s.first(now) == h {
 			ready = s.readyAt(h, now)
 		}
 		h.told = ready
@@ -181,7 +185,7 @@ func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
 	defer h.r.mu.Unlock()
 	s := h.host
 	h.lapsed = false
-	if first := s.first(); h.left || s.readyAt(h, now) > now || first != nil && first != h {
+	if first := s.first(now); h.left || s.readyAt(h, now) > now || first != nil && first != h {
 		if !h.left {
 			s.enqueue(h)
 		}
@@ -217,7 +221,7 @@ func (h *Handle) Repeat(gap time.Duration, now int64) (ok bool, wake *Handle) {
 	defer h.r.mu.Unlock()
 	s := h.host
 	force := s.inForce(h, now)
-	if force.Paced && s.unstarted > 0 || s.restsUntil(force) > now {
+	if force.Paced && s.unstarted > 0 || max(s.restsUntil(force), h.said.restUntil) > now {
 		return false, nil
 	}
 	s.start(h, gap, now)
@@ -249,15 +253,18 @@ func (h *Handle) Release(started bool, now int64) (wake *Handle) {
 	return s.offer(h, now)
 }
 
-// Apply is [Pace.Apply] on what all crawls know.
+// Apply is [Pace.Apply] on what all crawls of the account know.
 func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	s := h.host
-	p.facts = s.facts
+	p.facts = h.said.facts
 	p, ch := p.Apply(c, e)
-	h.r.memory.note(s.name, &s.facts, &p.facts)
-	s.facts = p.facts
+	h.r.memory.note(h.learner(), &h.said.facts, &p.facts)
+	h.said.facts = p.facts
+	if ch.Has(EffectRested) {
+		s.restUntil = max(s.restUntil, min(p.restUntil, e.Now.Add(mostForOthers).UnixNano()))
+	}
 	switch {
 	case ch.Has(EffectBackedOff | EffectFailedAgain):
 		s.fail(&p, ch.Has(EffectBackedOff), e.Now.UnixNano())
@@ -266,6 +273,8 @@ func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	}
 	return p, ch, s.offer(h, e.Now.UnixNano())
 }
+
+func (h *Handle) learner() Learner { return Learner{h.host.name, h.account} }
 
 // Waits reports whether the crawl waits for its turn.
 func (h *Handle) Waits() bool {

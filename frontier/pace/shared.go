@@ -15,12 +15,13 @@ type sharedHost struct {
 	r    *Registry
 	name string
 
-	facts
-	lastStart    int64 // Unix ns; of the last request, 0 for none
-	gapUntil     int64 // Unix ns; end of the gap after it that was demanded by crawls which are not active any more
-	backoffUntil int64 // Unix ns; of the last failure in any crawl
-	failStart    int64 // Unix ns; start of the request that failed
-	failures     int   // in a row, over all crawls
+	said         []*said // to the accounts whose crawls have asked it lately
+	restUntil    int64   // Unix ns; of the rests that the host has asked any of them for, up to mostForOthers each
+	lastStart    int64   // Unix ns; of the last request, 0 for none
+	gapUntil     int64   // Unix ns; end of the gap after it that was demanded by crawls which are not active any more
+	backoffUntil int64   // Unix ns; of the last failure in any crawl
+	failStart    int64   // Unix ns; start of the request that failed
+	failures     int     // in a row, over all crawls
 
 	inflight  int // slots taken
 	unstarted int // of them, without a request yet
@@ -35,6 +36,24 @@ type sharedHost struct {
 	listed    bool  // in the registry's unasked
 }
 
+// said is what a host has said to the crawls of an account.
+type said struct {
+	account string
+	facts
+}
+
+// saidTo is what the host has said to an account, in this process or before.
+func (s *sharedHost) saidTo(account string) *said {
+	for _, to := range s.said {
+		if to.account == account {
+			return to
+		}
+	}
+	to := &said{account, s.r.memory.facts(Learner{s.name, account}, s.r.now())}
+	s.said = append(s.said, to)
+	return to
+}
+
 // inForce is what the given crawl and the others demand: the longest gap and the smallest limit.
 func (s *sharedHost) inForce(h *Handle, now int64) Terms {
 	t, others := h.terms, s.ofOthers(h, now)
@@ -46,7 +65,7 @@ func (s *sharedHost) inForce(h *Handle, now int64) Terms {
 func (s *sharedHost) ofOthers(h *Handle, now int64) Terms {
 	t := Terms{Limit: math.MaxInt}
 	for _, other := range s.handles {
-		if other != h && other.isActive() {
+		if other != h && other.isActive(now) {
 			t.Gap = max(t.Gap, min(other.terms.Gap, mostForOthers))
 			t.Paced = t.Paced || other.terms.Paced
 			if other.account == h.account || other.slots == 0 || other.moved+int64(longRequest) > now {
@@ -57,7 +76,7 @@ func (s *sharedHost) ofOthers(h *Handle, now int64) Terms {
 	return t
 }
 
-// restsUntil is when the gap after the last start, the rest and the backoff are over.
+// restsUntil is when the gap after the last start, the rest and the backoff are over that hold for all crawls.
 func (s *sharedHost) restsUntil(force Terms) int64 {
 	at := max(s.gapUntil, s.restUntil, s.backoffUntil)
 	if s.lastStart > 0 {
@@ -66,25 +85,32 @@ func (s *sharedHost) restsUntil(force Terms) int64 {
 	return at
 }
 
-// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others.
-func (s *sharedHost) first() *Handle {
+// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others, and
+// was not asked to rest. If all were, it is the one whose rest ends first.
+func (s *sharedHost) first(now int64) (first *Handle) {
 	for _, h := range s.queue {
-		if !s.leavesSlot(h) {
+		if s.leavesSlot(h, now) {
+			continue
+		}
+		if h.said.restUntil <= now {
 			return h
 		}
+		if first == nil || h.said.restUntil < first.said.restUntil {
+			first = h
+		}
 	}
-	return nil
+	return first
 }
 
 // leavesSlot says whether the crawl's account may have no further slot, because other accounts ask the host and it has
 // all but one.
-func (s *sharedHost) leavesSlot(h *Handle) bool {
+func (s *sharedHost) leavesSlot(h *Handle, now int64) bool {
 	own, others, limit := 0, false, h.terms.Limit
 	for _, other := range s.handles {
 		switch {
 		case other.account == h.account:
 			own += other.slots
-		case other.isActive():
+		case other.isActive(now):
 			others = true
 			limit = min(limit, other.terms.Limit)
 		}
@@ -96,10 +122,10 @@ func (s *sharedHost) leavesSlot(h *Handle) bool {
 // first.
 func (s *sharedHost) readyAt(h *Handle, now int64) int64 {
 	force := s.inForce(h, now)
-	if s.inflight >= force.Limit || force.Paced && s.unstarted > 0 || s.leavesSlot(h) {
+	if s.inflight >= force.Limit || force.Paced && s.unstarted > 0 || s.leavesSlot(h, now) {
 		return Never
 	}
-	return s.restsUntil(force)
+	return max(s.restsUntil(force), h.said.restUntil)
 }
 
 // start notes that a request of a crawl starts, and the gap that the crawl demands after it.
@@ -143,7 +169,7 @@ func (s *sharedHost) dequeue(h *Handle) {
 // it was told. The crawl that made the change is not returned: it looks at the host anyway. While further crawls wait,
 // the first one must ask within patience, or it loses its turn.
 func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
-	first := s.first()
+	first := s.first(now)
 	at := int64(Never)
 	if first != nil {
 		at = s.readyAt(first, now)
@@ -198,7 +224,7 @@ func (s *sharedHost) lapse() (wake *Handle) {
 	defer s.r.mu.Unlock()
 	s.armed = 0
 	now := s.r.now()
-	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.first() == first {
+	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.first(now) == first {
 		if at := s.readyAt(first, now); at != Never && max(at, s.offeredAt)+patience <= now {
 			s.dequeue(first)
 			first.lapsed = true
@@ -219,5 +245,9 @@ func (s *sharedHost) remove(h *Handle) {
 
 // keepUntil is how long the host must be remembered though no crawl asks it.
 func (s *sharedHost) keepUntil() int64 {
-	return max(s.lastStart+keepHost, s.restUntil, s.backoffUntil)
+	until := max(s.lastStart+keepHost, s.restUntil, s.backoffUntil)
+	for _, to := range s.said {
+		until = max(until, to.restUntil)
+	}
+	return until
 }

@@ -168,8 +168,17 @@ func (a *asking) answer(class Class, after time.Duration) {
 	a.Plan(a.terms, false, now, now)
 }
 
+// refuse ends a request with a refusal. Then the crawl has nothing to ask.
+func (a *asking) refuse(e Event) {
+	now := a.r.now()
+	e.Now = time.Unix(0, now)
+	a.Release(true, now)
+	a.p, _, _ = a.Apply(a.p, &a.c, e)
+	a.Plan(a.terms, false, now, now)
+}
+
 // Neither the delay of a crawl nor its failures keep another crawl from a host for longer than a minute, while the
-// crawl runs and after it.
+// crawl runs and after it; nor does what the host says to a crawl keep one of another account from it.
 func TestOthersWaitAMinuteAtMost(t *testing.T) {
 	t.Run("delay", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,6 +196,71 @@ func TestOthersWaitAMinuteAtMost(t *testing.T) {
 			slow.Leave(r.now())
 			if got := other.wait(); got > 61*time.Second {
 				t.Errorf("after it: after %v", got)
+			}
+		})
+	})
+	for name, e := range map[string]Event{
+		"a rest":         {Class: ClassThrottled, RetryAfter: 24 * time.Hour},
+		"an outage":      {Class: ClassUnavailable, RetryAfter: 24 * time.Hour},
+		"without an end": {Class: ClassThrottled, RetryAfter: 1 << 62},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := NewRegistry()
+				terms := Terms{Gap: time.Second, Paced: true, Limit: 2}
+				refused, same := askAs(t, r, "refused", terms), askAs(t, r, "refused", terms)
+				early := askAs(t, r, "early", terms)
+				refused.wait()
+				refused.refuse(e)
+				resting := r.now()
+				now := r.now()
+				refused.Plan(refused.terms, true, now, now) // it has more to ask, and is in the queue
+				same.Plan(same.terms, true, now, now)
+				if got := early.wait(); got < 59*time.Second || got > 61*time.Second {
+					t.Errorf("another account: after %v", got)
+				}
+				early.answer(ClassOK, time.Millisecond)
+				late := askAs(t, r, "late", terms)
+				for range 100 {
+					for _, a := range []*asking{early, late} {
+						if got := a.wait(); got > 2*time.Second {
+							t.Fatalf("other accounts, when one has had an answer: after %v", got)
+						}
+						a.answer(ClassOK, time.Millisecond)
+					}
+				}
+				state, ok := r.Host("host.example")
+				if until := min(e.RetryAfter, maxRest); !ok || state.RestUntil.UnixNano() != resting+int64(until) {
+					t.Errorf("%+v", state)
+				}
+				if e.RetryAfter > 24*time.Hour {
+					return
+				}
+				if got := same.wait(); got < 23*time.Hour {
+					t.Errorf("its own account: after %v", got)
+				}
+			})
+		})
+	}
+	t.Run("a learned delay", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := NewRegistry()
+			refused := ask(t, r, 0)
+			for range 70 {
+				time.Sleep(2 * time.Minute)
+				refused.wait()
+				refused.refuse(Event{Class: ClassThrottled})
+			}
+			refused.Leave(r.now())
+			if got := refused.p.Learned().Delay; got != time.Minute {
+				t.Fatalf("%v was learned", got)
+			}
+			other := askAs(t, r, "other", Terms{})
+			if got := other.p.Learned(); got != (Learned{}) {
+				t.Errorf("another account begins with %+v", got)
+			}
+			if got := ask(t, r, 0).p.Learned().Delay; got != time.Minute {
+				t.Errorf("its own account begins with %v", got)
 			}
 		})
 	})

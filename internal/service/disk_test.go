@@ -415,7 +415,7 @@ func (ts *testService) grow(table string) {
 	ts.t.Helper()
 	if err := ts.Write(ts.t.Context(), func(tx *Tx) error {
 		return tx.Change("CREATE TRIGGER grow_" + table + " BEFORE INSERT ON " + table + " BEGIN INSERT INTO host (name, " +
-			"learned, updated_at) VALUES (hex(randomblob(8)), hex(zeroblob(1048576)), 0); END")
+			"denied_reason) VALUES (hex(randomblob(8)), hex(zeroblob(1048576))); END")
 	}); err != nil {
 		ts.t.Fatal(err)
 	}

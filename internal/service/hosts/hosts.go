@@ -29,7 +29,8 @@ type Host struct {
 	Crawls *CrawlCount `json:"crawls,omitempty"`
 }
 
-// Pace is how fast a host is asked, as far as it was learned. A crawl's own settings and robots.txt can make it slower.
+// Pace is how fast a host is asked, as far as it was learned, by the account whose crawls ask it most slowly. A crawl's
+// own settings and robots.txt can make it slower.
 type Pace struct {
 	Delay       page.Millis `json:"learned_delay_ms"`         // least time between two requests
 	Floor       page.Millis `json:"floor_ms"`                 // shorter delays were refused
@@ -61,7 +62,7 @@ type Hosts struct {
 	service *service.Service
 	shared  *crawl.Shared
 	log     *slog.Logger
-	unsaved map[string]pace.Learned // used by Run only: what could not be written yet
+	unsaved map[pace.Learner]pace.Learned // used by Run only: what could not be written yet
 
 	// held while a host is denied or allowed, so that the crawls are told in the order of the database
 	denying sync.Mutex
@@ -70,15 +71,15 @@ type Hosts struct {
 // New loads what is known of hosts and gives it to the crawls of a service. The log may be nil.
 func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, error) {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[string]pace.Learned{}}
-	type host struct {
-		name    string
-		learned pace.Learned
+	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[pace.Learner]pace.Learned{}}
+	type row struct {
+		pace.Learner
+		pace.Learned
 	}
-	list, err := service.Collect(ctx, s.DB().Read(), func(h *host) []any { return []any{&h.name, &h.learned} },
-		"SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned))
+	list, err := service.Collect(ctx, s.DB().Read(), func(r *row) []any { return []any{&r.Host, &r.Account, &r.Learned} },
+		"SELECT host, account, pace FROM learned WHERE pace <> '' AND updated_at > ?", time.Now().Add(-keepLearned))
 	for _, known := range list {
-		h.shared.Pace().Remember(known.name, known.learned)
+		h.shared.Pace().Remember(known.Learner, known.Learned)
 	}
 	return h, errors.Join(err, h.applyDenied(ctx))
 }
@@ -113,10 +114,10 @@ func (h *Hosts) save(ctx context.Context) {
 
 // savePart writes some of what has changed. With the last part it removes the rows that are not needed any more.
 func (h *Hosts) savePart(ctx context.Context) error {
-	var written []string
+	var written []pace.Learner
 	err := h.service.Write(ctx, func(tx *service.Tx) error {
 		written = nil
-		for name, l := range h.unsaved {
+		for by, l := range h.unsaved {
 			if len(written) == writeAtOnce {
 				return nil
 			}
@@ -124,19 +125,19 @@ func (h *Hosts) savePart(ctx context.Context) error {
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
 				text = "" // nothing is left to know
 			}
-			if err := tx.Put("host", "name", "name, learned, updated_at", name, text, tx.Now()); err != nil {
+			err := tx.Put("learned", "host, account", "host, account, pace, updated_at", by.Host, by.Account, text, tx.Now())
+			if err != nil {
 				return err
 			}
-			written = append(written, name)
+			written = append(written, by)
 		}
-		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)",
-			tx.Now().Add(-keepLearned))
+		return tx.Change("DELETE FROM learned WHERE pace = '' OR updated_at < ?", tx.Now().Add(-keepLearned))
 	})
 	if err != nil {
 		return err
 	}
-	for _, name := range written {
-		delete(h.unsaved, name)
+	for _, by := range written {
+		delete(h.unsaved, by)
 	}
 	return nil
 }
@@ -148,12 +149,12 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 		return nil, err
 	}
 	out, err := service.One(ctx, h.service.DB().Read(), func(h *Host) []any {
-		return []any{&h.Denied, &h.DeniedReason, &h.DeniedAt}
-	}, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?", name)
+		return []any{&h.DeniedReason, &h.DeniedAt}
+	}, "SELECT denied_reason, denied_at FROM host WHERE name = ?", name)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	out.Host = name
+	out.Host, out.Denied = name, err == nil
 	state, _ := h.shared.Pace().Host(name)
 	out.Pace = &Pace{
 		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor),
@@ -169,7 +170,8 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 // the part before; limit 0 means 100, at most 1000.
 func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list service.List[*Host], err error) {
 	limit = min(cmp.Or(limit, 100), 1000)
-	names, err := h.names(ctx, "SELECT name FROM host WHERE name > ? ORDER BY name LIMIT ?", cursor, limit+1)
+	names, err := h.names(ctx, "SELECT name FROM host WHERE name > ?1 UNION SELECT host FROM learned WHERE host > ?1 "+
+		"ORDER BY 1 LIMIT ?2", cursor, limit+1)
 	if err != nil {
 		return list, err
 	}
@@ -201,9 +203,7 @@ func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string
 				Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
 	}
 	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
-		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, "+
-			"'', ?, 1, ?, ?) ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, "+
-			"denied_at = excluded.denied_at", name, tx.Now(), reason, tx.Now())
+		return tx.Put("host", "name", "name, denied_reason, denied_at", name, reason, tx.Now())
 	})
 }
 
@@ -213,8 +213,7 @@ const maxReason = 500
 // Allow ends a denial. Crawls that have blocked the host try it again when they are resumed.
 func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Host, error) {
 	return h.change(ctx, c, "host.allow", name, func(tx *service.Tx, name string) error {
-		return tx.Change("UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name IN (?, ?)",
-			name, name+".") // earlier versions stored a dot at the end
+		return tx.Change("DELETE FROM host WHERE name IN (?, ?)", name, name+".") // earlier versions stored a dot at the end
 	})
 }
 
@@ -244,7 +243,7 @@ func (h *Hosts) change(ctx context.Context, c *service.Caller, action, name stri
 
 // applyDenied tells the crawls which hosts are denied.
 func (h *Hosts) applyDenied(ctx context.Context) error {
-	names, err := h.names(ctx, "SELECT name FROM host WHERE denied <> 0")
+	names, err := h.names(ctx, "SELECT name FROM host")
 	if err != nil {
 		return err
 	}

@@ -199,7 +199,7 @@ func TestTenAccountsOneHost(t *testing.T) {
 	})
 }
 
-// What crawls learn of a host is there for the crawls of the next process.
+// What the crawls of an account learn of a host is there for those of the next process.
 func TestLearnedIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -207,7 +207,7 @@ func TestLearnedIsKept(t *testing.T) {
 		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
 		var p pace.Pace
 		c := pace.Polite()
-		handle := f.Shared().Pace().Join("slow.example", "", &p, func(*pace.Handle) {})
+		handle := f.Shared().Pace().Join("slow.example", "a", &p, func(*pace.Handle) {})
 		for range 3 {
 			time.Sleep(time.Minute)
 			p, _, _ = handle.Apply(p, &c, pace.Event{Class: pace.ClassThrottled, Now: time.Now()})
@@ -225,10 +225,12 @@ func TestLearnedIsKept(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, dir, testweb.Config{Seed: 1, Hosts: 1, Pages: 3})
-		var p pace.Pace
-		f.Shared().Pace().Join("slow.example", "", &p, func(*pace.Handle) {})
-		if got := p.Learned().Delay; got != 4*time.Second {
-			t.Errorf("the next process begins with %v, want 4s", got)
+		for account, want := range map[string]time.Duration{"a": 4 * time.Second, "b": 0} {
+			var p pace.Pace
+			f.Shared().Pace().Join("slow.example", account, &p, func(*pace.Handle) {})
+			if got := p.Learned().Delay; got != want {
+				t.Errorf("account %s begins with %v in the next process, want %v", account, got, want)
+			}
 		}
 	})
 }
@@ -238,7 +240,7 @@ func TestLearnedIsBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	count := func(f *fixture) (n int) {
-		row := f.DB().Read().QueryRowContext(f.t.Context(), "SELECT count(*) FROM host")
+		row := f.DB().Read().QueryRowContext(f.t.Context(), "SELECT count(*) FROM learned")
 		if err := row.Scan(&n); err != nil {
 			f.t.Fatal(err)
 		}
