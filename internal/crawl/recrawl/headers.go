@@ -102,25 +102,6 @@ func links(value string) func(yield func(string) bool) {
 	}
 }
 
-// rulesDiffer reports whether a 304 has other rules than the page had. A 304 need not repeat headers: those that are
-// not there have not changed.
-func rulesDiffer(known string, h http.Header) bool {
-	now := headerRules(h)
-	for header, rule := range map[string]string{"X-Robots-Tag": robotsRule, "Link": linkRule} {
-		if len(h[header]) > 0 && ofHeader(known, rule) != ofHeader(now, rule) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofHeader are the rules of one header.
-func ofHeader(rules, header string) string {
-	var of strings.Builder
-	for rule := range strings.Lines(rules) {
-		if strings.HasPrefix(rule, header) {
-			of.WriteString(strings.TrimSuffix(rule, "\n") + "\n")
-		}
-	}
-	return of.String()
-}
+// rulesDiffer reports whether a 304 has other rules than the page had. A 304 need not repeat headers. So one that is not
+// there may have been removed, or stayed: only the page can tell.
+func rulesDiffer(known string, h http.Header) bool { return headerRules(h) != known }

@@ -74,7 +74,7 @@ const (
 type Verdict struct {
 	// ReadAgain, if it is not ReadNothing, means that nothing is to be recorded: the page must be asked for once more.
 	ReadAgain Reading
-	// FalseNotModified means that the request before was answered 304 although the text had changed.
+	// FalseNotModified means that the request before was answered 304 although the page had changed.
 	FalseNotModified bool
 
 	Outcome page.Outcome
@@ -240,6 +240,7 @@ func judgeAnswer(known *Known, now *Answer) Verdict {
 	v := now.verdict()
 	v.ChangedAt, v.Changes = known.ChangedAt, known.Changes
 	all := compare(known, now)
+	v.FalseNotModified = now.Verifies && isHidden(known, now, text, all)
 	switch {
 	case len(all) == 0:
 		v.Change = page.Unchanged
@@ -257,8 +258,26 @@ func judgeAnswer(known *Known, now *Answer) Verdict {
 	v.ChangedAt = now.At
 	v.Changes++
 	v.Differences = appendDifferences(nil, now.At, all)
-	v.FalseNotModified = now.Verifies && now.Outcome == page.OK && text == textDiffers
 	return v
+}
+
+// isHidden reports whether an answer shows that the 304 before it hid a change. What keeps the crawl from the page, such
+// as robots.txt, is none; nor are rules of the headers, which a 304 can change.
+func isHidden(known *Known, now *Answer, text textResult, all []Difference) bool {
+	switch now.Outcome {
+	case page.OK:
+		before, after := known.Facts, &now.Facts
+		return text == textDiffers || before.HeaderRules == after.HeaderRules && (len(all) > 0 || moreLinks(before, after))
+	case page.Redirect, page.RedirectLoop, page.HTTPError, page.TooLarge:
+		return true
+	}
+	return false
+}
+
+// moreLinks reports whether two pages have different numbers of links. A page whose text stayed is not another one for
+// that.
+func moreLinks(before, after *page.Facts) bool {
+	return before.LinkCount != nil && after.LinkCount != nil && *before.LinkCount != *after.LinkCount
 }
 
 // isGone reports whether there is no page.

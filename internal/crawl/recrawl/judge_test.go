@@ -213,8 +213,7 @@ func TestJudgeNotModified(t *testing.T) {
 		"the same rules": {func(f *page.Facts) { f.HeaderRules = rules },
 			http.Header{"X-Robots-Tag": {"noarchive"},
 				"Link": {"</a,b.css>; rel=preload, <https://x.test/>; rel=canonical"}}, ReadNothing, nil},
-		"rules are not repeated": {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadNothing,
-			nil},
+		"rules are not repeated": {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadPage, nil},
 		"another X-Robots-Tag": {func(f *page.Facts) { f.HeaderRules = rules },
 			http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
 		"a new X-Robots-Tag": {nil, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
@@ -291,14 +290,21 @@ func TestJudgeVerifies(t *testing.T) {
 		isFalse bool
 		change  page.Change
 	}{
-		"true":         {answer(read(1)), false, page.Unchanged},
-		"false":        {answer(read(2)), true, page.Changed},
-		"gone by now":  {failed(page.HTTPError, 404), false, page.Gone},
-		"cannot tell":  {failed(page.HTTPError, 503), false, page.Unchanged},
-		"other titles": {answer(read(1, func(f *page.Facts) { f.Title = "T" })), false, page.Changed},
+		"true":              {answer(read(1)), false, page.Unchanged},
+		"false":             {answer(read(2)), true, page.Changed},
+		"gone":              {failed(page.HTTPError, 404), true, page.Gone},
+		"cannot tell":       {failed(page.HTTPError, 503), false, page.Unchanged},
+		"other titles":      {answer(read(1, func(f *page.Facts) { f.Title = "T" })), true, page.Changed},
+		"moved":             {failed(page.Redirect, 301), true, page.Changed},
+		"may not be listed": {answer(read(1, func(f *page.Facts) { f.NoIndex = true })), true, page.Changed},
+		"more links":        {answer(read(1, func(f *page.Facts) { f.LinkCount = new(2) })), true, page.Unchanged},
+		"other rules, which the 304 said": {answer(read(1, func(f *page.Facts) {
+			f.NoIndex, f.HeaderRules = true, "x-robots-tag: noindex"
+		})), false, page.Changed},
+		"forbidden by robots.txt": {failed(page.BlockedByRobots, 0), false, page.Changed},
 	} {
 		c.now.Verifies = true
-		v := Judge(ok(read(1)), c.now)
+		v := Judge(ok(read(1, func(f *page.Facts) { f.LinkCount = new(1) })), c.now)
 		if v.FalseNotModified != c.isFalse || v.Change != c.change || v.Failures != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
