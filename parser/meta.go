@@ -118,7 +118,8 @@ func parseTime(value []byte) (time.Time, bool) {
 		"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05",
 	} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), true
+			t = t.UTC()
+			return t, t.Year() >= 0 && t.Year() <= 9999 // by its zone it may be outside
 		}
 	}
 	if t, err := http.ParseTime(s); err == nil {

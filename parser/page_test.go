@@ -101,6 +101,8 @@ func TestFacts(t *testing.T) {
 		{modified, "<script type=application/ld+json>{\"dateModified\":\"2024-02-03T04:05\"}</script>",
 			"2024-02-03T04:05:00Z"},
 		{modified, "<meta http-equiv=last-modified content=yesterday>", none},
+		{modified, "<meta name=last-modified content=9999-12-31T23:59:59-12:00>", none},
+		{modified, "<meta name=last-modified content=0000-01-01T00:00:00+14:00>", none},
 	} {
 		pg := read(t, Options{}, tt.html)
 		if got := tt.fact(pg); got != tt.want {

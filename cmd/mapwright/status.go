@@ -120,13 +120,17 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 		t.row("Rate", "%.1f pages/s", l.PagesPerSec)
 	}
 	t.row("Outcomes", "%s", counts(l.Outcomes))
+	if l.GivenUp > 0 {
+		t.row("Given up", "%s", words.Count(l.GivenUp, "URL waits because its host", "URLs wait because their hosts")+
+			" failed too often in a row")
+	}
 	t.row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
 	t.limits(l.Limits)
 	t.some("Waiting", l.Waiting)
 	printProblems(t, found)
 	if l.PID == 0 && l.Pending > 0 {
 		t.some("Go on with", resumeHint(dir.Command("resume"), l.State, l.Reason, l.Profile,
-			l.Outcomes[page.HostBlocked.String()] > 0))
+			l.GivenUp > 0))
 	}
 	return t.Flush()
 }

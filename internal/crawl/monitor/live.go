@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -34,6 +35,7 @@ type Live struct {
 	Found    int64            `json:"found"`
 	Done     int64            `json:"done"`
 	Pending  int64            `json:"pending"`
+	GivenUp  int64            `json:"given_up,omitempty"` // of Pending, the URLs of hosts that are blocked
 	InFlight int64            `json:"in_flight"`
 	Outcomes map[string]int64 `json:"outcomes"`
 	Classes  map[string]int64 `json:"status_classes"` // of URLs that had an answer, such as 2xx
@@ -159,9 +161,12 @@ const (
 // Stored is the state of a crawl that does not run, as far as its store tells.
 func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error) {
 	counters := s.Counters()
-	blocked, err := blockedURLs(ctx, s)
-	if err != nil {
-		return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
+	blocked := int64(0)
+	for h, err := range WaitingHosts(ctx, s) {
+		if err != nil {
+			return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
+		}
+		blocked += h.Pages
 	}
 	generation, err := page.Generation(s.Facts())
 	if err != nil {
@@ -170,8 +175,9 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	out := &Live{
 		SchemaVersion: StatusVersion, Generation: generation, State: page.Interrupted, StartedAt: p.CreatedAt,
 		Found: int64(counters.Discovered), Done: int64(counters.Done()),
-		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked),
-		Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
+		Pending: int64(counters.Pending()), GivenUp: blocked,
+		Outcomes: OutcomeCounts(&counters, blocked),
+		Classes:  ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
 		Insecure: slices.Equal(p.Settings["insecure"], []string{"true"}),
 	}
@@ -186,29 +192,45 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	return out, nil
 }
 
-// blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those
-// hosts.
-func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
-	total := int64(0)
-	for b, err := range s.Backlogs(ctx, 0, 255) {
-		if err != nil {
-			return 0, err
-		}
-		if !b.Fact.Blocked && !b.Fact.Abandoned {
-			continue
-		}
-		const chunk = 1000
-		at, n := frontier.Cursor{}, chunk
-		for n == chunk {
-			links, next, err := s.Pending(ctx, b.Fact.Host, at, chunk)
-			if err != nil {
-				return 0, err
+// WaitingHost is a host that is blocked or abandoned, and how many of its pages wait for a visit because of that.
+type WaitingHost struct {
+	frontier.HostFact
+	Pages int64
+}
+
+// WaitingHosts goes through the hosts that are blocked or abandoned while pages of them wait. It reads their queues.
+func WaitingHosts(ctx context.Context, s *state.Store) iter.Seq2[WaitingHost, error] {
+	return func(yield func(WaitingHost, error) bool) {
+		for b, err := range s.Backlogs(ctx, 0, 255) {
+			h := WaitingHost{HostFact: b.Fact}
+			if err == nil && !h.Blocked && !h.Abandoned {
+				continue
 			}
-			at, n = next, len(links)
-			total += int64(n)
+			if err == nil {
+				h.Pages, err = pagesOf(ctx, s, &h.HostFact)
+			}
+			if (err != nil || h.Pages > 0) && !yield(h, err) || err != nil {
+				return
+			}
 		}
 	}
-	return total, nil
+}
+
+// pagesOf is how many pages are in the queue of a host.
+func pagesOf(ctx context.Context, s *state.Store, h *frontier.HostFact) (pages int64, err error) {
+	const chunk = 1000
+	at, links := frontier.Cursor{}, []frontier.Link(nil)
+	for n := chunk; n == chunk; n = len(links) {
+		if links, at, err = s.Pending(ctx, h.Host, at, chunk); err != nil {
+			return 0, err
+		}
+		for i := range links {
+			if !links[i].Sitemap {
+				pages++
+			}
+		}
+	}
+	return pages, nil
 }
 
 // OutcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the

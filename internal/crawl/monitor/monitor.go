@@ -137,7 +137,7 @@ func (m *Monitor) take() *sample {
 		Phase:       f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		Insecure:      m.o.Settings.Insecure,
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Counted.Seconds(),
-		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
+		Found: found, Done: done, Pending: max(0, found-done), GivenUp: fs.GivenUp, InFlight: fs.Leased,
 		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes),
 		PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
 		Memory:      residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},

@@ -89,6 +89,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
+	if err := sum.hosts.wait(ctx, c.Store); err != nil {
+		return err
+	}
 	if err := sum.fill(ctx, rep); err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (c *Crawl) isHTTPSTry(ctx context.Context, l *page.Line, bare map[string]bo
 	return err == nil && ok && page.SourceName(p.Link.Source) == l.Source
 }
 
-// follow fills in what one pass over the pages cannot tell: where redirects end, and why hosts are blocked.
+// follow fills in what one pass over the pages cannot tell: where redirects end.
 func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 	reader := &pageReader{store: c.Store, hasher: c.Store.Hasher()}
 	for _, list := range []*List[Chain]{rep.Redirects, rep.Loops} {
@@ -211,25 +214,6 @@ func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 				break
 			}
 			chain.Hops = hops
-		}
-	}
-	return c.explainBlocked(ctx, rep.BlockedHosts)
-}
-
-// explainBlocked says why hosts are given up.
-func (c *Crawl) explainBlocked(ctx context.Context, hosts []HostFigure) error {
-	for i := range hosts {
-		h := &hosts[i]
-		fact, _, err := c.Store.Host(ctx, c.Store.Hasher().HostID(h.Host))
-		if err != nil {
-			return err
-		}
-		h.Why = "failed too often in a row"
-		if fact.Denied {
-			h.Why = "the operator of the service denies requests to it"
-		}
-		if fact.Abandoned && !fact.Blocked {
-			h.Why = "its domain was abandoned, because too many of its URLs failed in a row"
 		}
 	}
 	return nil

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/words"
+	"github.com/mapwright/mapwright/state"
 )
 
 // Version stands first in report.json.
@@ -292,11 +294,14 @@ func (s *summary) warnings(r *Report, advice func(command, flag, helps string) s
 			all = append(all, words.Count(s.lostStarts.Cut, "more start URL")+" gave no page either")
 		}
 	}
-	if n := s.hosts.blockedHosts; n > 0 {
-		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome "+
-			"host_blocked)",
-			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was",
-				"URLs were"))+advice("resume", "", "tries again"))
+	if n := s.hosts.givenUp; n > 0 {
+		outcome := "outcome host_blocked"
+		if r.Generation > 0 {
+			outcome += ", or what earlier visits found"
+		}
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (%s)",
+			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.givenUpURLs, "URL was",
+				"URLs were"), outcome)+advice("resume", "", "tries again"))
 	}
 	if n := s.outcomes[page.Crashed.String()]; n > 0 {
 		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed)",
@@ -324,7 +329,7 @@ type hostFigures struct {
 	now                         HostFigure
 	total                       time.Duration
 	slowest, throttled, blocked []HostFigure
-	blockedHosts, blockedURLs   int64 // also of the hosts that blocked does not list
+	givenUp, givenUpURLs        int64 // hosts that failed, and their pages that wait
 }
 
 // maxHosts is how many hosts each list of the report shows.
@@ -340,11 +345,8 @@ func (h *hostFigures) see(l *page.Line) {
 		h.now.Pages++
 		h.total += time.Duration(*l.ResponseTime)
 	}
-	switch l.Outcome {
-	case page.Throttled.String():
+	if l.Outcome == page.Throttled.String() {
 		h.now.Throttled++
-	case page.HostBlocked.String():
-		h.now.Waiting++
 	}
 }
 
@@ -360,17 +362,37 @@ func (h *hostFigures) end() {
 	if h.now.Throttled > 0 {
 		h.throttled = top(h.throttled, h.now, func(a HostFigure) int64 { return a.Throttled })
 	}
-	if h.now.Waiting > 0 {
-		h.blockedHosts++
-		h.blockedURLs += h.now.Waiting
-		h.blocked = top(h.blocked, h.now, func(a HostFigure) int64 { return a.Waiting })
-	}
 	h.now, h.total = HostFigure{}, 0
 }
 
-// top keeps the largest by weight, largest first.
+// wait adds the hosts whose pages wait because they are blocked. In a recrawl the pages keep what is known of them.
+func (h *hostFigures) wait(ctx context.Context, s *state.Store) error {
+	for w, err := range monitor.WaitingHosts(ctx, s) {
+		if err != nil {
+			return fmt.Errorf("read which hosts are blocked: %w", err)
+		}
+		figure := HostFigure{Host: strings.TrimSuffix(w.Name, "."), Waiting: w.Pages, Why: "failed too often in a row"}
+		switch {
+		case w.Denied:
+			figure.Why = "the operator of the service denies requests to it"
+		case w.Abandoned && !w.Blocked:
+			figure.Why = "its domain was abandoned, because too many of its URLs failed in a row"
+		}
+		if !w.Denied { // of which there is a warning
+			h.givenUp++
+			h.givenUpURLs += w.Pages
+		}
+		h.blocked = top(h.blocked, figure, func(a HostFigure) int64 { return a.Waiting })
+	}
+	return nil
+}
+
+// top keeps the largest by weight, largest first, and by name where that is the same.
 func top(list []HostFigure, item HostFigure, weight func(HostFigure) int64) []HostFigure {
-	at := sort.Search(len(list), func(i int) bool { return weight(list[i]) < weight(item) })
+	at := sort.Search(len(list), func(i int) bool {
+		a, b := weight(list[i]), weight(item)
+		return a < b || a == b && list[i].Host > item.Host
+	})
 	list = slices.Insert(list, at, item)
 	return list[:min(len(list), maxHosts)]
 }

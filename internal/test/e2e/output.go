@@ -85,6 +85,7 @@ type Report struct {
 	StatusClasses map[string]int   `json:"status_classes"`
 	Indexable     int              `json:"indexable"`
 	SkippedLinks  map[string]int   `json:"skipped_links"`
+	Changes       map[string]int64 `json:"changes"`
 	BlockedHosts  []map[string]any `json:"blocked_hosts"`
 	Files         []string         `json:"files"`
 	Problems      []struct {

@@ -67,7 +67,10 @@ func parseTime(text string) time.Time {
 		"2 Jan 2006 15:04:05 -0700", "2006-01", "2006",
 	} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC()
+			if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 { // by its zone
+				return time.Time{}
+			}
+			return t
 		}
 	}
 	return time.Time{}

@@ -139,10 +139,12 @@ func TestReadForms(t *testing.T) {
 func TestReadFacts(t *testing.T) {
 	_, got, err := readAll(strings.NewReader(ns + `<url><loc>http://a.test/</loc><lastmod>2024-05-06T07:08:09+02:00</lastmod><priority>0.7</priority>
 		<xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/><image:image><image:loc>http://a.test/i.png</image:loc></image:image></url>
-		<url><loc>http://b.test/</loc><priority>11</priority><lastmod>yesterday</lastmod></url></urlset>`))
+		<url><loc>http://b.test/</loc><priority>11</priority><lastmod>yesterday</lastmod></url>
+		<url><loc>http://c.test/</loc><lastmod>9999-12-31T23:59:59-12:00</lastmod></url></urlset>`))
 	want := []Entry{
 		{Loc: "http://a.test/", LastMod: time.Date(2024, 5, 6, 5, 8, 9, 0, time.UTC), Priority: 0.7},
 		{Loc: "http://b.test/", Priority: -1},
+		{Loc: "http://c.test/", Priority: -1}, // no year of UTC
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)

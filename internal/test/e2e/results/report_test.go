@@ -190,6 +190,51 @@ func TestBlockedHostIsReported(t *testing.T) {
 	}
 }
 
+// A host that is given up in a recrawl is named too, although its pages keep what earlier visits found.
+func TestHostThatIsGivenUpInARecrawl(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	resolve := e2e.Handlers(t, map[string]http.HandlerFunc{"away.test": func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/":
+			for i := range 20 {
+				links(w, fmt.Sprintf("/%d", i))
+			}
+		case away.Load() && r.URL.Path != "/robots.txt":
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}})
+	dir := filepath.Join(t.TempDir(), "data")
+	e2e.Run(t, "crawl", "-u", "http://away.test/", "--seeding-strategy", "none", "--resolve", resolve,
+		"--max-inflight-per-host", "1", "--max-retries", "0",
+		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0",
+		"--data-dir", dir)
+	away.Store(true)
+	got := e2e.Run(t, "recrawl", "--data-dir", dir)
+	again := "mapwright resume --data-dir " + dir
+	for _, want := range []string{"away.test: failed too often in a row; 18 URLs not fetched", again + "' tries again",
+		again + " (tries the blocked hosts again)"} {
+		if !strings.Contains(got.Stdout, want) {
+			t.Errorf("the closing table does not say %q:\n%s", want, got.Stdout)
+		}
+	}
+	if rep := e2e.ReadReport(t, dir); len(rep.BlockedHosts) != 1 || rep.Outcomes["ok"] != 21 {
+		t.Errorf("blocked hosts %v, outcomes %v", rep.BlockedHosts, rep.Outcomes)
+	}
+	if got := e2e.Run(t, "status", "--data-dir", dir); !strings.Contains(got.Stdout, "18 URLs wait") ||
+		!strings.Contains(got.Stdout, again) {
+		t.Errorf("status does not say what is blocked and how to go on:\n%s", got.Stdout)
+	}
+	away.Store(false)
+	e2e.Run(t, "resume", "--data-dir", dir)
+	if rep := e2e.ReadReport(t, dir); len(rep.BlockedHosts) > 0 || rep.Changes["not_checked"] > 0 {
+		t.Errorf("after a resume: blocked hosts %v, changes %v", rep.BlockedHosts, rep.Changes)
+	}
+	if got := e2e.Run(t, "status", "--data-dir", dir); strings.Contains(got.Stdout, "Given up") {
+		t.Errorf("after a resume: %s", got.Stdout)
+	}
+}
+
 // A limit that was reached exactly leaves a crawl complete, though URLs of a blocked host are pending.
 func TestBlockedHostBesideALimitIsComplete(t *testing.T) {
 	t.Parallel()
