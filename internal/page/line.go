@@ -11,8 +11,8 @@ type Line struct {
 	SchemaVersion int `json:"schema_version"`
 	// the URL
 	URL weburl.URL `json:"url" schema:"url"`
-	// links from the nearest start page. Start pages, entries of sitemaps and what other sources named have 0; a
-	// redirect adds nothing
+	// links from the nearest start page when the URL was found; recrawls keep it. Start pages, entries of sitemaps and
+	// what other sources named have 0; a redirect adds nothing
 	Depth int `json:"depth"`
 	// the page, redirect or sitemap that first named it. Absent: start pages, `ct`, `commoncrawl`
 	ParentURL string `json:"parent_url,omitempty" schema:"url"`
