@@ -43,14 +43,14 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 	return handle
 }
 
-// sync brings the pace of a host in line with what all crawls know.
+// sync brings the pace of a host in line with what all crawls of the account know.
 func (sh *sharing) sync(i int32, h *host) {
 	if handle := sh.of(i); handle != nil {
 		handle.Sync(&sh.s.schedule.stateOf(h).pace)
 	}
 }
 
-// merge tells the other crawls what was read about an active host.
+// merge tells the other crawls of the account what was read about an active host.
 func (sh *sharing) merge(i int32, h *host) {
 	if handle := sh.of(i); handle != nil {
 		handle.Merge(&sh.s.schedule.stateOf(h).pace)

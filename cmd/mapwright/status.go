@@ -121,8 +121,8 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	}
 	t.row("Outcomes", "%s", counts(l.Outcomes))
 	if l.GivenUp > 0 {
-		t.row("Given up", "%s", words.Count(l.GivenUp, "URL waits because its host", "URLs wait because their hosts")+
-			" failed too often in a row")
+		t.row("Blocked", "%s", words.Count(l.GivenUp, "URL waits because its host is blocked",
+			"URLs wait because their hosts are blocked"))
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
 	t.limits(l.Limits)

@@ -130,7 +130,11 @@ func (r *Registry) Changes() map[Learner]Learned {
 		l, known := r.memory.learned[by.Host][by.Account]
 		if known {
 			if s := r.hosts[by.Host]; s != nil {
-				l.LastSuccess = unixOrZero(s.saidTo(by.Account).lastSuccess)
+				for _, to := range s.said {
+					if to.account == by.Account {
+						l.LastSuccess = unixOrZero(to.lastSuccess)
+					}
+				}
 			}
 			l.stored = !nothing(l.Learned) // an owner does not keep nothing
 			r.memory.learned[by.Host][by.Account] = l

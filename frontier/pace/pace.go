@@ -21,8 +21,8 @@ type Pace struct {
 	window aimd
 }
 
-// facts are what the host itself has said, whichever crawl it said it to. They are the part of a pace that all crawls
-// of a [Registry] share.
+// facts are what the host itself has said, whichever crawl it said it to. They are the part of a pace that the crawls of
+// an account share in a [Registry].
 type facts struct {
 	restUntil   int64 // Unix ns; nothing starts before it
 	askedUntil  int64 // Unix ns; the end of the last Retry-After

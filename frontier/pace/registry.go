@@ -56,8 +56,8 @@ func (r *Registry) Len() int {
 func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
 
 // Join gives a crawl of an account its handle of a host. p is what the crawl knows of the host so far; its facts become
-// those that all crawls of the account know. wake is called, without any lock, when the crawl may ask the host earlier than the handle
-// has said.
+// those that all crawls of the account know. wake is called, without any lock, when the crawl may ask the host earlier
+// than the handle has said.
 func (r *Registry) Join(host, account string, p *Pace, wake func(*Handle)) *Handle {
 	h := &Handle{r: r, account: account, wake: wake}
 	r.mu.Lock()
@@ -121,9 +121,12 @@ type Terms struct {
 	Limit int           // in flight
 }
 
-// isActive reports whether what the crawl demands is in force: it has requests out, or a URL that waits for the pace,
-// and the host has not asked its account to rest.
-func (h *Handle) isActive(now int64) bool { return h.slots > 0 || h.wants && h.said.restUntil <= now }
+// isActive reports whether the crawl has requests out, or a URL that waits for the pace.
+func (h *Handle) isActive() bool { return h.slots > 0 || h.wants }
+
+// demands reports whether what the crawl demands is in force: it is active, and does not only wait for a rest that the
+// host has asked its account for.
+func (h *Handle) demands(now int64) bool { return h.slots > 0 || h.wants && h.said.restUntil <= now }
 
 // Wake lets the crawl look at the host again. The caller holds no lock. On a nil handle it does nothing.
 func (h *Handle) Wake() {
@@ -156,14 +159,17 @@ func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Ha
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	s := h.host
-	was := h.isActive(now)
+	was := h.isActive()
 	h.terms, h.wants = t, wants && !h.left
-	if was && !h.isActive(now) {
+	if was && !h.isActive() {
 		s.deactivate(h)
 	}
-	// A crawl whose own delay ends no later than the gap that is in force waits for the others, not for its delay.
+	// A crawl whose own delay ends no later than the gap that is in force waits for the others, not for its delay. In the
+	// queue it holds them, so a longer delay than they must obey does not count.
+	force := s.inForce(h, now)
+	force.Gap = min(force.Gap, mostForOthers)
 	switch {
-	case !h.wants || at > max(now, s.restsUntil(s.inForce(h, now))):
+	case !h.wants || at > max(now, s.restsUntil(force)):
 		s.dequeue(h)
 	case !h.lapsed:
 		s.enqueue(h)

@@ -65,7 +65,7 @@ func (s *sharedHost) inForce(h *Handle, now int64) Terms {
 func (s *sharedHost) ofOthers(h *Handle, now int64) Terms {
 	t := Terms{Limit: math.MaxInt}
 	for _, other := range s.handles {
-		if other != h && other.isActive(now) {
+		if other != h && other.demands(now) {
 			t.Gap = max(t.Gap, min(other.terms.Gap, mostForOthers))
 			t.Paced = t.Paced || other.terms.Paced
 			if other.account == h.account || other.slots == 0 || other.moved+int64(longRequest) > now {
@@ -85,7 +85,7 @@ func (s *sharedHost) restsUntil(force Terms) int64 {
 	return at
 }
 
-// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others, and
+// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others and
 // was not asked to rest. If all were, it is the one whose rest ends first.
 func (s *sharedHost) first(now int64) (first *Handle) {
 	for _, h := range s.queue {
@@ -110,7 +110,7 @@ func (s *sharedHost) leavesSlot(h *Handle, now int64) bool {
 		switch {
 		case other.account == h.account:
 			own += other.slots
-		case other.isActive(now):
+		case other.demands(now):
 			others = true
 			limit = min(limit, other.terms.Limit)
 		}
@@ -237,6 +237,10 @@ func (s *sharedHost) lapse() (wake *Handle) {
 func (s *sharedHost) remove(h *Handle) {
 	s.deactivate(h)
 	s.handles = slices.DeleteFunc(s.handles, func(other *Handle) bool { return other == h })
+	now := s.r.now()
+	s.said = slices.DeleteFunc(s.said, func(to *said) bool {
+		return to.restUntil <= now && !slices.ContainsFunc(s.handles, func(h *Handle) bool { return h.said == to })
+	})
 	if len(s.handles) == 0 && !s.listed {
 		s.listed = true
 		s.r.unasked = append(s.r.unasked, s)

@@ -254,7 +254,8 @@ func (r *runner) prepare(ctx context.Context) error {
 	o := crawl.Options{
 		Outputs: outputs, Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true,
 		Fetcher:  s.o.Fetcher,
-		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(m *monitor.Monitor) { r.hasBegun(m.Live().Generation) },
+		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes,
+		Started: func(m *monitor.Monitor) { r.hasBegun(m.Live().Generation) },
 		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
@@ -709,6 +710,7 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	if r.State, r.Waiting = State(rep.Status), nil; !r.State.Ended() {
 		r.State = Failed
 	}
+	r.Generation = max(r.Generation, rep.Generation)
 	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason,
 		Errors: bounded(rep.Errors, "errors"), Warnings: r.Warnings}
 	for _, text := range rep.Warnings {

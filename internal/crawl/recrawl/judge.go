@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -261,22 +262,27 @@ func judgeAnswer(known *Known, now *Answer) Verdict {
 	return v
 }
 
-// isHidden reports whether an answer shows that the 304 before it hid a change. What keeps the crawl from the page, such
-// as robots.txt, is none; nor are rules of the headers, which a 304 can change.
+// isHidden reports whether an answer shows that the 304 before it hid a change. Some differences have other causes: what
+// keeps the crawl from the page (robots.txt, a refusal, a limit), another way to read it, rules of the headers, which a
+// 304 can change, and the date and the length of a document, which can differ between the servers of a host.
 func isHidden(known *Known, now *Answer, text textResult, all []Difference) bool {
-	switch now.Outcome {
-	case page.OK:
-		before, after := known.Facts, &now.Facts
-		return text == textDiffers || before.HeaderRules == after.HeaderRules && (len(all) > 0 || moreLinks(before, after))
-	case page.Redirect, page.RedirectLoop, page.HTTPError, page.TooLarge:
+	before, after := known.Facts, &now.Facts
+	switch {
+	case now.Outcome != page.OK:
+		return isThere(now.Outcome) || isGone(now.Outcome, now.Status)
+	case text == textDiffers:
 		return true
+	case known.OtherReader || before.HeaderRules != after.HeaderRules:
+		return false
 	}
-	return false
+	return linksDiffer(before, after) || slices.ContainsFunc(all, func(d Difference) bool {
+		return d.Field == Title || d.Field == CanonicalURL || d.Field == NoIndex || d.Field == ContentType
+	})
 }
 
-// moreLinks reports whether two pages have different numbers of links. A page whose text stayed is not another one for
-// that.
-func moreLinks(before, after *page.Facts) bool {
+// linksDiffer reports whether two pages have different numbers of links. For changes.jsonl a page whose text stayed has
+// not changed by that.
+func linksDiffer(before, after *page.Facts) bool {
 	return before.LinkCount != nil && after.LinkCount != nil && *before.LinkCount != *after.LinkCount
 }
 

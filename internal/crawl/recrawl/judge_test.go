@@ -301,6 +301,8 @@ func TestJudgeVerifies(t *testing.T) {
 		"other rules, which the 304 said": {answer(read(1, func(f *page.Facts) {
 			f.NoIndex, f.HeaderRules = true, "x-robots-tag: noindex"
 		})), false, page.Changed},
+		"refused":                 {failed(page.HTTPError, 403), false, page.Changed},
+		"too large":               {failed(page.TooLarge, 200), false, page.Changed},
 		"forbidden by robots.txt": {failed(page.BlockedByRobots, 0), false, page.Changed},
 	} {
 		c.now.Verifies = true
@@ -311,6 +313,18 @@ func TestJudgeVerifies(t *testing.T) {
 		if f := v.Record(c.now); f.NotModified != (name == "cannot tell") {
 			t.Errorf("%s: recorded as answered 304: %v", name, f.NotModified)
 		}
+	}
+	other := ok(read(1, func(f *page.Facts) { f.LinkCount = new(1) }))
+	other.OtherReader = true
+	reading := answer(read(1, func(f *page.Facts) { f.LinkCount, f.NoIndex = new(2), true }))
+	document := func(date int) *page.Facts {
+		return &page.Facts{ContentType: "application/pdf", LastModified: page.Time{Time: time.Unix(int64(date), 0)}}
+	}
+	reading.Verifies = true
+	dated := answer(document(2))
+	dated.Verifies = true
+	if Judge(other, reading).FalseNotModified || Judge(ok(document(1)), dated).FalseNotModified {
+		t.Error("a page that is read in another way, or the date of a document, says that a 304 was false")
 	}
 	if v := Judge(ok(read(1)), answer(read(2))); v.FalseNotModified {
 		t.Error("a plain visit says that a 304 was false")

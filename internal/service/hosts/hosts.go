@@ -77,7 +77,7 @@ func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, err
 		pace.Learned
 	}
 	list, err := service.Collect(ctx, s.DB().Read(), func(r *row) []any { return []any{&r.Host, &r.Account, &r.Learned} },
-		"SELECT host, account, pace FROM learned WHERE pace <> '' AND updated_at > ?", time.Now().Add(-keepLearned))
+		"SELECT host, account, pace FROM learned WHERE updated_at > ?", time.Now().Add(-keepLearned))
 	for _, known := range list {
 		h.shared.Pace().Remember(known.Learner, known.Learned)
 	}
@@ -121,17 +121,18 @@ func (h *Hosts) savePart(ctx context.Context) error {
 			if len(written) == writeAtOnce {
 				return nil
 			}
-			text := service.ToJSON(l)
-			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
-				text = "" // nothing is left to know
+			var err error
+			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) { // nothing is left to know
+				err = tx.Change("DELETE FROM learned WHERE host = ? AND account = ?", by.Host, by.Account)
+			} else {
+				err = tx.Put("learned", "host, account", "host, account, pace, updated_at", by.Host, by.Account, l, tx.Now())
 			}
-			err := tx.Put("learned", "host, account", "host, account, pace, updated_at", by.Host, by.Account, text, tx.Now())
 			if err != nil {
 				return err
 			}
 			written = append(written, by)
 		}
-		return tx.Change("DELETE FROM learned WHERE pace = '' OR updated_at < ?", tx.Now().Add(-keepLearned))
+		return tx.Change("DELETE FROM learned WHERE updated_at < ?", tx.Now().Add(-keepLearned))
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ ALTER TABLE host DROP COLUMN denied;
 CREATE TABLE learned (
 	host TEXT NOT NULL,
 	account TEXT NOT NULL,
-	pace TEXT NOT NULL,                   -- empty if nothing is left to know
+	pace TEXT NOT NULL,                   -- as JSON
 	updated_at BIGINT NOT NULL,
 	PRIMARY KEY (host, account)
 );

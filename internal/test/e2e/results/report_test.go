@@ -230,7 +230,7 @@ func TestHostThatIsGivenUpInARecrawl(t *testing.T) {
 	if rep := e2e.ReadReport(t, dir); len(rep.BlockedHosts) > 0 || rep.Changes["not_checked"] > 0 {
 		t.Errorf("after a resume: blocked hosts %v, changes %v", rep.BlockedHosts, rep.Changes)
 	}
-	if got := e2e.Run(t, "status", "--data-dir", dir); strings.Contains(got.Stdout, "Given up") {
+	if got := e2e.Run(t, "status", "--data-dir", dir); strings.Contains(got.Stdout, "Blocked") {
 		t.Errorf("after a resume: %s", got.Stdout)
 	}
 }
