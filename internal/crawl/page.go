@@ -332,11 +332,11 @@ func isHopeless(err error) bool {
 }
 
 // plainHTTP returns the http URL to try if a host offers no https. It does this only for a host that was named without
-// a scheme: by a bare start, or by a certificate.
+// a scheme: by a bare start, or by a certificate. One that has answered over https before is away.
 func (w *worker) plainHTTP() (frontier.Link, bool) {
 	from := &w.link
 	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT ||
-		!offersNoHTTPS(w.failed) {
+		!offersNoHTTPS(w.failed) || w.visit.HasAnswered() {
 		return frontier.Link{}, false
 	}
 	l, err := frontier.ParseLink("http" + from.URL.String()[len("https"):])

@@ -617,7 +617,8 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 func TestPausedOnTrial(t *testing.T) {
 	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 40})
-	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web),
+		trial: 24 * time.Hour}
 	ts := openService(t, o)
 	var ids []string
 	for range 2 {

@@ -256,7 +256,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		Fetcher:  s.o.Fetcher,
 		Warnings: row.Warnings, FreeBytes: s.o.FreeBytes,
 		Started: func(m *monitor.Monitor) { r.hasBegun(m.Live().Generation) },
-		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log:     slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID},
 			Room: r.d.outputRoom(row.Account, row.ID), HotSetBytes: s.o.hotSetBytes(), Finishing: r.finishing,
@@ -517,7 +517,12 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 }
 
 // onTrial says whether the crawl is on trial: it runs alone of those that may have ended the process.
-func (r *runner) onTrial(now time.Time) bool { return r.isTrial && now.Sub(r.began) < trialTime }
+func (r *runner) onTrial(now time.Time) bool { return r.isTrial && !r.isProved(now) }
+
+// isProved says whether the crawl has run so long that it is not the cause if the process ends.
+func (r *runner) isProved(now time.Time) bool {
+	return now.Sub(r.began) >= cmp.Or(r.d.s.o.trial, trialTime)
+}
 
 // isOnTrial says whether one of the running crawls is on trial.
 func isOnTrial(running []*runner, now time.Time) bool {
@@ -612,7 +617,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		if err := row.recordNotices(tx, notices); err != nil {
 			return err
 		}
-		isTried := row.trial == onTrial && time.Since(r.began) < trialTime
+		isTried := row.trial == onTrial && !r.isProved(time.Now())
 		row.disk, row.trial = size, noTrial
 		pause := func(by Actor, why *Waiting) error {
 			if isTried {

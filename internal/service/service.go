@@ -59,6 +59,8 @@ type Options struct {
 	SlotDir string
 	// FreeBytes, when not nil, says how much of the disk is free, instead of the system.
 	FreeBytes func(dir string) (int64, error)
+
+	trial time.Duration // how long a trial takes; zero means trialTime
 }
 
 func (o *Options) setDefaults() {

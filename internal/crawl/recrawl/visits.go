@@ -161,6 +161,9 @@ func (v *Visit) Archived() string {
 	return v.known.Facts.Archived
 }
 
+// HasAnswered reports whether an earlier visit got an answer.
+func (v *Visit) HasAnswered() bool { return v.known != nil && v.known.Status != 0 }
+
 // IsLater reports whether the page was requested in an earlier visit.
 func (v *Visit) IsLater() bool { return v.known != nil }
 

@@ -65,6 +65,8 @@ func TestDecoding(t *testing.T) {
 		{"two", "gzip, br", compress(t, "br", compress(t, "gzip", page)), page, ""},
 		{"too many", "gzip, gzip, gzip, gzip", compress(t, "gzip",
 			compress(t, "gzip", compress(t, "gzip", compress(t, "gzip", page)))), "", ReadError},
+		{"a little that is much between compressions", "deflate, gzip, gzip", compress(t, "gzip", compress(t, "gzip",
+			strings.Repeat("\x00\x00\x00\xff\xff", 1<<20)+"\x01\x00\x00\xff\xff")), "", TooLarge},
 		{"unknown", "rot13", page, page, ""},
 		{"not gzip after all", "gzip", page, page, ""},
 		{"empty gzip", "gzip", "", "", ""},

@@ -23,6 +23,12 @@ const (
 	maxExpanded = 32 << 20
 	maxRatio    = 256
 
+	// Between two compressions there are at most innerSlack bytes, or more if they are no more than innerRatio for each
+	// byte that came: what was compressed once hardly gets smaller. Otherwise a few bytes would become megabytes that
+	// take long to decompress.
+	innerSlack = 64 << 10
+	innerRatio = 4
+
 	// maxEmptyReads is how often in a row a decoder may return nothing.
 	maxEmptyReads = 100
 )
@@ -49,13 +55,16 @@ func (c *Client) boundsFor(call *call, memory *holding, limit int64) *decodeBoun
 		memory: memory}
 }
 
-// check reports why a layer that has given n bytes must not go on, or nil.
-func (b *decodeBounds) check(n int64) error {
+// check reports why a layer that has given n bytes must not go on, or nil. An inner one is decompressed once more.
+func (b *decodeBounds) check(n int64, inner bool) error {
 	if why := b.call.cause(); why != nil {
 		return why
 	}
 	if n > b.most {
 		return errTooLarge
+	}
+	if inner && n > innerSlack+innerRatio*b.call.bytes.Load() {
+		return errInner
 	}
 	if b.ratio && n > max(maxExpanded, maxRatio*b.call.bytes.Load()) {
 		return errExpands
@@ -70,6 +79,7 @@ type layer struct {
 	r      io.Reader
 	bounds *decodeBounds
 	n      int64 // bytes that it gave
+	inner  bool  // another decoder reads it
 	ended  bool  // it gave them all
 }
 
@@ -78,7 +88,7 @@ func (l *layer) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for range maxEmptyReads {
-		if err := l.bounds.check(l.n); err != nil {
+		if err := l.bounds.check(l.n, l.inner); err != nil {
 			return 0, err
 		}
 		n, err := l.r.Read(p)
@@ -155,6 +165,7 @@ func (d *decoders) open(opens []openFunc, b *decodeBounds, body io.Reader) (*dec
 // push puts a decoder on top of the layers. An empty body stays empty.
 func (out *decodedBody) push(d *decoders, open openFunc) error {
 	in := pooled(&d.buffered, func() *bufio.Reader { return bufio.NewReaderSize(nil, 8<<10) })
+	out.top.inner = true
 	in.Reset(out.top)
 	out.free = append(out.free, func() { in.Reset(nil); d.buffered.Put(in) })
 	top := &layer{r: in, bounds: out.top.bounds}

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
-	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,8 +71,9 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 	}
 	j.order.MoveToFront(at)
 	site := at.Value.(*siteCookies)
+	hidden := site.hidden(u) // what this answer sets is not hidden
 	for _, c := range (&http.Response{Header: header}).Cookies() {
-		if mayBeSet(c, u) && !site.hides(u, c.Name) {
+		if mayBeSet(c, u) && !hidden[c.Name] {
 			j.bytes += site.set(u, c)
 		}
 	}
@@ -85,18 +84,22 @@ func (j *jar) take(u weburl.URL, header http.Header) {
 	}
 }
 
-// hides reports whether a site has a cookie of this name that an http URL does not get. Such a URL may not replace it,
-// or an attacker who changes an answer on its way could end a session.
-func (s *siteCookies) hides(u weburl.URL, name string) bool {
+// hidden are the names of the site's cookies that an http URL does not get. Such a URL may not replace them, or an
+// attacker who changes an answer on its way could end a session.
+func (s *siteCookies) hidden(u weburl.URL) map[string]bool {
+	names := map[string]bool{}
 	if u.Scheme() == "https" {
-		return false
-	}
-	has := func(u *url.URL) bool {
-		return slices.ContainsFunc(s.jar.Cookies(u), func(c *http.Cookie) bool { return c.Name == name })
+		return names
 	}
 	safe := netURL(u)
 	safe.Scheme = "https"
-	return has(safe) && !has(netURL(u))
+	for _, c := range s.jar.Cookies(safe) {
+		names[c.Name] = true
+	}
+	for _, c := range s.jar.Cookies(netURL(u)) {
+		delete(names, c.Name)
+	}
+	return names
 }
 
 // mayBeSet applies the rules of browsers that cookiejar does not know: an http URL sets no cookie for https alone, and

@@ -1,8 +1,11 @@
 package commands
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/e2e"
@@ -115,6 +118,23 @@ func TestBareDomainWithHTTPS(t *testing.T) {
 		t.Fatalf("exit status %d, want 0", got.Code)
 	}
 	e2e.FoundExactly(t, web, testweb.Crawl{}, e2e.ReadLines(t, dir))
+
+	// A host that has answered over https is away if it refuses that later, and is not asked over plain http.
+	var plain atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { plain.Add(1) }))
+	defer server.Close()
+	again := e2e.Invocation{
+		Args: []string{"recrawl", "--data-dir", dir, "--max-host-backoff-secs", "1", "--max-retries", "0",
+			"--resolve", "*:443:" + e2e.ClosedPort(t), "--resolve", "*:80:" + server.Listener.Addr().String()},
+	}.Run(t)
+	for url := range e2e.ReadLines(t, dir) {
+		if !strings.HasPrefix(url, "https://") {
+			t.Errorf("the map has %s", url)
+		}
+	}
+	if n := plain.Load(); n > 0 {
+		t.Errorf("exit status %d, %d requests of plain http", again.Code, n)
+	}
 }
 
 // A variable with the program's prefix that names no setting gives a warning, whether it is misspelt or an alias that
