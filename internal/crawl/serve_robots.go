@@ -200,7 +200,7 @@ func (w *run) askRobots(ctx context.Context, l *frontier.Lease, task frontier.Ro
 		}
 		switch {
 		case fact.State != frontier.OriginUnknown:
-		case scope.ExceedsLimit(next):
+		case scope.ExceedsLimit(next), !w.scope.Permits(next): // as if there were none
 			fact = frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: time.Now(),
 				Expires: time.Now().Add(robotscache.TTL)}
 		default:
