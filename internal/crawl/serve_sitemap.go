@@ -112,11 +112,12 @@ func (w *run) giveUpSitemap(l *frontier.Lease, m *seeding.Reading, o page.Outcom
 
 // endSitemap ends the lease. If the sitemap is then finished, it adds a warning that says what was wrong with it.
 func (w *run) endSitemap(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
+	guessed := m.IsGuessed()
 	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
 	if err != nil || d != frontier.Finished {
 		return err
 	}
-	if wrong != nil && !(m.IsGuessed() && isNothing(wrong)) {
+	if wrong != nil && !(guessed && isNothing(wrong)) {
 		w.warnings.add("sitemap %s: %v", m.Link().URL, wrong)
 	}
 	if more := m.Unmentioned(); more > 0 {

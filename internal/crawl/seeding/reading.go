@@ -79,7 +79,11 @@ func (m *Reading) LoadVouchers(ctx context.Context) error {
 func (m *Reading) Link() *frontier.Link { return &m.link }
 
 // IsGuessed reports whether the sitemap is at one of the usual places and nothing names it.
-func (m *Reading) IsGuessed() bool { return m.link.Source == Guessed }
+func (m *Reading) IsGuessed() bool {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	return m.link.Source == Guessed && !m.s.named[m.link.Key]
+}
 
 // IsVouched reports whether the robots.txt of the sitemap's own host names it.
 func (m *Reading) IsVouched() bool { return m.vouched[m.link.Key.Host] }
@@ -115,7 +119,11 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 		again := m.link.Visit > 1 && page.Outcome(m.link.Before.Outcome) != page.Crashed
 		r.Skips = m.s.o.History.Change(nil, m.link.Key.Host.Partition(), m.before, m.facts.leftOut, again)
 	}
-	return done(r)
+	d, err := done(r)
+	if err == nil && d == frontier.Finished {
+		delete(m.s.named, m.link.Key)
+	}
+	return d, err
 }
 
 // covers applies the location rule of sitemaps.org: a sitemap may list URLs of its own directory and below, and URLs of

@@ -89,6 +89,8 @@ type Sitemaps struct {
 	crowded bool
 	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
 	large map[weburl.Key]bool
+	// guarded by mu; sitemaps that were first read in a usual place, and that robots.txt names now, until they are read
+	named map[weburl.Key]bool
 }
 
 // lock is a mutex that is held while the store records. In a crawl of several machines that takes as long as the engine
@@ -125,6 +127,7 @@ func New(o Options) *Sitemaps {
 		mu: make(lock, 1),
 		o:  o, reading: map[weburl.Key]*Reading{}, hosts: map[weburl.HostID]*hostCount{},
 		large:   map[weburl.Key]bool{},
+		named:   map[weburl.Key]bool{},
 		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
 	}
 	s.params = o.Settings.Params()
@@ -373,6 +376,9 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 	var again []frontier.Link
 	for i := range list {
 		m, key := &list[i], links[i].Key
+		if m.Link.Source == Guessed && links[i].Source != Guessed {
+			s.named[key] = true
+		}
 		visit, missing := lacks(m, links[i].Vouchers)
 		if room := max(0, MaxVouchers-len(m.Vouchers)); len(missing) > room {
 			missing = missing[:room]
