@@ -64,7 +64,7 @@ func (b *decodeBounds) check(n int64, inner bool) error {
 		return errTooLarge
 	}
 	if inner && n > innerSlack+innerRatio*b.call.bytes.Load() {
-		return errInner
+		return errTooLarge
 	}
 	if b.ratio && n > max(maxExpanded, maxRatio*b.call.bytes.Load()) {
 		return errExpands

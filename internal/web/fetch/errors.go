@@ -84,7 +84,6 @@ func IsDropped(err error) bool {
 
 var (
 	errTooLarge = errors.New("larger than the limit")
-	errInner    = fmt.Errorf("%w: it is compressed several times, and expands in between", errTooLarge)
 	errExpands  = fmt.Errorf("%w: it expands to more than %d times the bytes that came", errTooLarge, maxRatio)
 	errLayers   = errors.New("body compressed too many times")
 
