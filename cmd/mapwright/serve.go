@@ -317,7 +317,8 @@ func (f *serveFlags) serve(svc *service.Service, listener net.Listener, figures 
 	o := serve.Options{Service: svc, Hosts: known, Schedules: schedules.New(svc, f.log),
 		Hooks: hooks.New(svc, hooks.Options{UserAgent: "mapwright/" + version, Log: f.log,
 			Compute: svc.Shared().Compute, Attempted: figures.Attempted}),
-		Version: version, Log: f.log, PublicURL: f.public, Listen: f.listen, TLS: f.tls != nil, TrustedProxies: f.proxies, Connections: f.connections, RatePerKey: rate, Figures: figures}
+		Version: version, Log: f.log, PublicURL: f.public, Listen: f.listen, TLS: f.tls != nil,
+		TrustedProxies: f.proxies, Connections: f.connections, RatePerKey: rate, Figures: figures}
 	server, err := serve.New(o)
 	if err == nil {
 		err = announce(ctx, f.stdio, svc, server, scheme+"://"+listener.Addr().String())

@@ -31,7 +31,8 @@ type remembered struct {
 }
 
 func newMemory() memory {
-	return memory{learned: map[string]map[string]remembered{}, domains: map[string][]string{}, changed: map[Learner]bool{}}
+	return memory{learned: map[string]map[string]remembered{}, domains: map[string][]string{},
+		changed: map[Learner]bool{}}
 }
 
 // put adds or replaces what is known of a host. If there is no room for another host, the one of its domain that was
@@ -130,10 +131,8 @@ func (r *Registry) Changes() map[Learner]Learned {
 		l, known := r.memory.learned[by.Host][by.Account]
 		if known {
 			if s := r.hosts[by.Host]; s != nil {
-				for _, to := range s.said {
-					if to.account == by.Account {
-						l.LastSuccess = unixOrZero(to.lastSuccess)
-					}
+				if to := s.find(by.Account); to != nil {
+					l.LastSuccess = unixOrZero(to.lastSuccess)
 				}
 			}
 			l.stored = !nothing(l.Learned) // an owner does not keep nothing

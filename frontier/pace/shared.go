@@ -42,12 +42,20 @@ type said struct {
 	facts
 }
 
-// saidTo is what the host has said to an account, in this process or before.
-func (s *sharedHost) saidTo(account string) *said {
+// find is what the host has said to an account lately, or nil.
+func (s *sharedHost) find(account string) *said {
 	for _, to := range s.said {
 		if to.account == account {
 			return to
 		}
+	}
+	return nil
+}
+
+// saidTo is what the host has said to an account, in this process or before.
+func (s *sharedHost) saidTo(account string) *said {
+	if to := s.find(account); to != nil {
+		return to
 	}
 	to := &said{account, s.r.memory.facts(Learner{s.name, account}, s.r.now())}
 	s.said = append(s.said, to)

@@ -89,8 +89,8 @@ func (c *Crawls) judge(ctx context.Context, caller *Caller, sub *Submission) (*r
 // deleteOldAnswers must find them by an index, since all who write wait for its transaction.
 const deleteOldAnswers = "DELETE FROM idempotency WHERE created_at < ?"
 
-// add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the rights of the
-// account are others than those by which the submission was judged.
+// add stores a submission, unless one with the same idempotency key was stored. It returns errChanged if the rights of
+// the account are others than those by which the submission was judged.
 func (c *Crawls) add(ctx context.Context, caller *Caller, r *row, judged rights, key, hash string) (*Crawl, error) {
 	input := r.encodeInput()
 	var answer *Crawl

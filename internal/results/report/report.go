@@ -378,7 +378,7 @@ func (h *hostFigures) wait(ctx context.Context, s *state.Store) error {
 		case w.Abandoned && !w.Blocked:
 			figure.Why = "its domain was abandoned, because too many of its URLs failed in a row"
 		}
-		if !w.Denied { // of which there is a warning
+		if !w.Denied { // a denied host has a warning of its own
 			h.givenUp++
 			h.givenUpURLs += w.Pages
 		}

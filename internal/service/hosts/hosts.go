@@ -125,7 +125,8 @@ func (h *Hosts) savePart(ctx context.Context) error {
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) { // nothing is left to know
 				err = tx.Change("DELETE FROM learned WHERE host = ? AND account = ?", by.Host, by.Account)
 			} else {
-				err = tx.Put("learned", "host, account", "host, account, pace, updated_at", by.Host, by.Account, l, tx.Now())
+				err = tx.Put("learned", "host, account", "host, account, pace, updated_at", by.Host, by.Account, l,
+					tx.Now())
 			}
 			if err != nil {
 				return err
@@ -214,7 +215,8 @@ const maxReason = 500
 // Allow ends a denial. Crawls that have blocked the host try it again when they are resumed.
 func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Host, error) {
 	return h.change(ctx, c, "host.allow", name, func(tx *service.Tx, name string) error {
-		return tx.Change("DELETE FROM host WHERE name IN (?, ?)", name, name+".") // earlier versions stored a dot at the end
+		// earlier versions stored a dot at the end
+		return tx.Change("DELETE FROM host WHERE name IN (?, ?)", name, name+".")
 	})
 }
 
