@@ -197,7 +197,7 @@ func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
 		}
 		return false, s.offer(h, now)
 	}
-	s.dequeue(h)
+	s.endTurn(h)
 	h.slots++
 	h.moved = now
 	s.inflight++

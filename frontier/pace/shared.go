@@ -9,8 +9,9 @@ import (
 // A sharedHost is what the crawls of a process know together about a host. It is guarded by the registry's lock.
 //
 // The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each
-// once. Only the first may. A crawl that takes a slot goes to the end of the queue when it needs another. So the crawls
-// take turns. A request may take minutes, so turns are not enough: an account leaves one slot to the crawls of others.
+// once. Only one of them may: the first of the account that has waited longest for a turn. A crawl that takes a slot goes
+// to the end of the queue when it needs another. So the accounts take turns, and the crawls of an account. A request may
+// take minutes, so turns are not enough: an account leaves one slot to the crawls of others.
 type sharedHost struct {
 	r    *Registry
 	name string
@@ -28,18 +29,20 @@ type sharedHost struct {
 
 	handles []*Handle
 	queue   []*Handle
+	turns   int64 // how many were taken or lost
 
-	offeredTo *Handle // the first of the queue, if the host can be asked now or at a known time
+	offeredTo *Handle // the one whose turn it is, if the host can be asked now or at a known time
 	offeredAt int64   // Unix ns; since when
 	timer     *time.Timer
 	armed     int64 // Unix ns; when the timer fires, 0 if it will not
 	listed    bool  // in the registry's unasked
 }
 
-// said is what a host has said to the crawls of an account.
+// said is what a host has said to the crawls of an account, and when their last turn was.
 type said struct {
 	account string
 	facts
+	turn int64 // its number, or of another one if they had none yet
 }
 
 // find is what the host has said to an account lately, or nil.
@@ -57,7 +60,7 @@ func (s *sharedHost) saidTo(account string) *said {
 	if to := s.find(account); to != nil {
 		return to
 	}
-	to := &said{account, s.r.memory.facts(Learner{s.name, account}, s.r.now())}
+	to := &said{account, s.r.memory.facts(Learner{s.name, account}, s.r.now()), s.turns}
 	s.said = append(s.said, to)
 	return to
 }
@@ -93,21 +96,30 @@ func (s *sharedHost) restsUntil(force Terms) int64 {
 	return at
 }
 
-// first is the crawl whose turn it is, or nil: the first of the queue whose account need not leave a slot to others and
-// was not asked to rest. If all were, it is the one whose rest ends first.
+// first is the crawl whose turn it is, or nil: of those in the queue whose account need not leave a slot to others.
 func (s *sharedHost) first(now int64) (first *Handle) {
 	for _, h := range s.queue {
-		if s.leavesSlot(h, now) {
-			continue
-		}
-		if h.said.restUntil <= now {
-			return h
-		}
-		if first == nil || h.said.restUntil < first.said.restUntil {
+		if !s.leavesSlot(h, now) && (first == nil || h.isBefore(first, now)) {
 			first = h
 		}
 	}
 	return first
+}
+
+// isBefore says whether a crawl has its turn before one that is further ahead in the queue. Those whose account was asked
+// to rest come last, as their rests end.
+func (h *Handle) isBefore(ahead *Handle, now int64) bool {
+	if rest := max(h.said.restUntil, ahead.said.restUntil); rest > now {
+		return h.said.restUntil < ahead.said.restUntil
+	}
+	return h.said.turn < ahead.said.turn
+}
+
+// endTurn takes a crawl out of the queue after its turn, or the loss of it.
+func (s *sharedHost) endTurn(h *Handle) {
+	s.dequeue(h)
+	s.turns++
+	h.said.turn = s.turns
 }
 
 // leavesSlot says whether the crawl's account may have no further slot, because other accounts ask the host and it has
@@ -234,7 +246,7 @@ func (s *sharedHost) lapse() (wake *Handle) {
 	now := s.r.now()
 	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.first(now) == first {
 		if at := s.readyAt(first, now); at != Never && max(at, s.offeredAt)+patience <= now {
-			s.dequeue(first)
+			s.endTurn(first)
 			first.lapsed = true
 		}
 	}

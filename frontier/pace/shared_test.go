@@ -1,6 +1,9 @@
 package pace
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +136,60 @@ func TestLongRequestsOfOthers(t *testing.T) {
 		}
 		if got, ok := wide.take(time.Hour); !ok || got != longRequest {
 			t.Errorf("beside its next long request: %v, %t", got, ok)
+		}
+	})
+}
+
+// At a host, accounts take turns, and then the crawls of an account: eight crawls of one account have as many turns
+// together as one of another account, and one that joins later goes behind those that wait.
+func TestTurnsOfAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRegistry()
+		terms := Terms{Gap: time.Second, Paced: true, Limit: 1}
+		var mu sync.Mutex
+		var served []string
+		ctx, cancel := context.WithCancel(t.Context())
+		var crawls sync.WaitGroup
+		crawl := func(account, name string) {
+			a := askAs(t, r, account, terms)
+			crawls.Go(func() {
+				defer func() { a.Leave(r.now()).Wake() }()
+				for ctx.Err() == nil {
+					if _, ok := a.take(time.Hour); ok {
+						mu.Lock()
+						served = append(served, name)
+						mu.Unlock()
+						time.Sleep(10 * time.Millisecond)
+						a.release()
+					}
+				}
+			})
+		}
+		for i := range 8 {
+			crawl("many", fmt.Sprint("many ", i))
+		}
+		time.Sleep(10 * time.Second)
+		crawl("one", "one")
+		mu.Lock()
+		served = nil
+		mu.Unlock()
+		time.Sleep(160 * time.Second)
+		mu.Lock()
+		counts, turns := map[string]int{}, len(served)
+		for _, name := range served {
+			counts[name]++
+		}
+		mu.Unlock()
+		cancel()
+		crawls.Wait()
+		if got := counts["one"]; got < turns/2-1 || got > turns/2+1 || turns < 150 {
+			t.Errorf("the crawl of one account had %d of %d turns: %v", got, turns, counts)
+		}
+		for i := range 8 {
+			if got := counts[fmt.Sprint("many ", i)]; got < 9 || got > 11 {
+				t.Errorf("turns of the crawls of an account: %v", counts)
+				break
+			}
 		}
 	})
 }
