@@ -467,15 +467,15 @@ func (e *ending) finish() {
 		s.effects.permits++
 	case KindRobots:
 		l.endRobotsLocked(h)
-		if l.ask != nil {
-			s.robots.answer(l.ask)
+		st, delay := s.schedule.stateOf(h), e.crawlDelay
+		if l.ask == nil {
+			delay = s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay,
+				until: s.f.clock.at(e.until)})
+		} else if s.robots.answer(l.ask); delay <= st.pace.CrawlDelay() {
 			return
 		}
-		longest := s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay,
-			until: s.f.clock.at(e.until)})
 		var ch pace.Change
-		st := s.schedule.stateOf(h)
-		st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, longest)
+		st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, delay)
 		e.apply(h, ch, h.pages())
 	}
 }

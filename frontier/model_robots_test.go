@@ -131,8 +131,11 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 		for _, w := range q.waits {
 			w.end()
 		}
+		h.least = max(h.least, r.CrawlDelay)
+		h.pace, _ = h.pace.WithCrawlDelay(&m.o.Pace, max(h.pace.CrawlDelay(), r.CrawlDelay))
 	case !r.RobotsUntil.IsZero():
 		h.robots[l.URL().Origin()], h.crawl[l.URL().Origin()] = r.RobotsUntil, r.CrawlDelay
+		h.least = 0
 		h.setCrawl(m)
 	case r.RobotsAt != weburl.URL{} || failed:
 		next := &modelQuestion{url: l.URL().String(), attempts: int(l.attempts) + 1}

@@ -77,6 +77,7 @@ type modelHost struct {
 	wire       int
 	robots     map[string]time.Time
 	crawl      map[string]time.Duration
+	least      time.Duration // that a lease for the robots.txt of others gave it, until its own is known
 	robotsOut  bool
 	blocked    bool
 	abandoned  bool
@@ -528,12 +529,13 @@ func (d *driver) forget(l *Lease, h *modelHost) {
 			delete(h.crawl, name)
 		}
 	}
+	h.least = min(h.least, l.s.schedule.pace(l.host, l.s.hosts.at(l.host)).CrawlDelay())
 	h.setCrawl(d.m)
 }
 
 // setCrawl gives the host the longest delay that its origins ask for.
 func (h *modelHost) setCrawl(m *model) {
-	most := time.Duration(0)
+	most := h.least
 	for _, delay := range h.crawl {
 		most = max(most, delay)
 	}

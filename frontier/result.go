@@ -67,7 +67,8 @@ type Result struct {
 	// robots lease for that URL follows, at the pace of its host. Until it ends, no
 	// page of the origin's host is leased. See [RobotsTask].
 	RobotsAt weburl.URL
-	// CrawlDelay is what robots.txt asks for, zero for nothing.
+	// CrawlDelay is what robots.txt asks for, zero for nothing. After a lease for the robots.txt of other origins it is
+	// the least delay of the host, until the host's own robots.txt is known.
 	CrawlDelay time.Duration
 }
 

@@ -250,6 +250,50 @@ func TestChecksArePoliteInACrawlOfOnesOwnSite(t *testing.T) {
 	}
 }
 
+// The same holds for hosts that are asked only because robots.txt of the own site leads there.
+func TestOtherHostsOfRobotsArePaced(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	times := map[string][]time.Time{}
+	note := func(answer string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			times[r.Host] = append(times[r.Host], time.Now())
+			fmt.Fprint(w, answer)
+		}
+	}
+	urls := map[string]any{"maps.example/robots.txt": note("User-agent: *\nAllow: /\n")}
+	var starts []string
+	for i := range 8 {
+		host := fmt.Sprintf("h%d.test", i)
+		urls[host+"/"] = plainPage
+		starts = append(starts, "http://"+host+"/")
+		urls[host+"/robots.txt"] = fmt.Sprintf("User-agent: *\nAllow: /\nSitemap: http://maps.example/%d.xml\n", i)
+		urls[fmt.Sprintf("maps.example/%d.xml", i)] = note(urlset())
+		if i%2 == 1 {
+			urls[host+"/robots.txt"] = http.HandlerFunc(http.RedirectHandler(fmt.Sprintf("http://rules.example/%d", i),
+				http.StatusFound).ServeHTTP)
+			urls[fmt.Sprintf("rules.example/%d", i)] = note("User-agent: *\nAllow: /\n")
+		}
+	}
+	newHandSite(t, urls).crawl(newDataDir(t), nil, starts...)
+	for host, first := range map[string]int{
+		"maps.example":  1,
+		"rules.example": 2, // two may be under way before one has ended
+	} {
+		at := times[host]
+		if len(at) < 4 {
+			t.Errorf("%s had %d requests", host, len(at))
+		}
+		for i := first; i < len(at); i++ {
+			if gap := at[i].Sub(at[i-1]); gap < 400*time.Millisecond {
+				t.Errorf("%s: requests are %v apart", host, gap)
+			}
+		}
+	}
+}
+
 // A link to an element that its page does not have is reported, on the same page, on others and in a recrawl in which
 // no page has changed.
 func TestFragmentsAreChecked(t *testing.T) {

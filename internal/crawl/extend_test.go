@@ -58,3 +58,62 @@ func TestResumeKeepsExtendedScope(t *testing.T) {
 		t.Errorf("second run: %s, %v", rep.Status, rep.Outcomes)
 	}
 }
+
+// A recrawl leaves out a site to which no start URL leads any more by what the one before found, and what that site led
+// to. A start that failed still leads where it did, and so does one that came there in several steps.
+func TestRecrawlWithdrawsScope(t *testing.T) {
+	t.Parallel()
+	to := func(target string) http.HandlerFunc { return http.RedirectHandler(target, http.StatusFound).ServeHTTP }
+	s := newHandSite(t, map[string]any{
+		"a.test/": to("http://www.a.example/"), "www.a.example/": to("http://a2.example/"),
+		"a2.example/": `<html><a href="/1">x</a>`, "a2.example/1": `<html><a href="/2">x</a>`, "a2.example/2": plainPage,
+		"b.test/": to("http://b.test/home"), "b.test/home": to("http://b.example/"),
+		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage,
+		"c.test/": to("http://c.example/"), "c.example/": `<html><a href="/1">x</a>`, "c.example/1": plainPage,
+		"d.test/": to("http://b.example/"), // as b.test does
+	})
+	set := func(url string, answer any) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.urls[url] = answer
+		s.asked = nil
+	}
+	dir := newDataDir(t)
+	rep, _ := s.crawl(dir, nil, "http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 7 {
+		t.Fatalf("first crawl: %s, %v", rep.Status, rep.Outcomes)
+	}
+	set("a.test/", `<html>home again`)
+	set("c.test/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	set("d.test/", plainPage)
+	if rep, _ := s.resume(dir, &Recrawl{}, nil); rep.Status != page.Complete {
+		t.Fatalf("the recrawl that finds the change: %s", rep.Status)
+	}
+	set("a2.example/1", `<html><a href="/3">x</a>`)
+	rep, lines := s.resume(dir, &Recrawl{}, nil)
+	if rep.Status != page.Complete {
+		t.Fatalf("the next one: %s", rep.Status)
+	}
+	asked := s.requests()
+	for url := range asked {
+		if host, _, _ := strings.Cut(url, "/"); host == "www.a.example" || host == "a2.example" {
+			t.Errorf("%s was asked for", url)
+		}
+	}
+	for _, url := range []string{"a.test/", "b.example/1", "c.example/1", "d.test/"} {
+		if asked[url] == 0 {
+			t.Errorf("%s was not asked for: %v", url, asked)
+		}
+	}
+	if _, ok := lines["http://a2.example/3"]; ok {
+		t.Error("the site that is left out grows")
+	}
+	// It belongs to the crawl again once a start leads there.
+	set("a.test/", to("http://a2.example/"))
+	for range 2 {
+		rep, lines = s.resume(dir, &Recrawl{}, nil)
+	}
+	if _, ok := lines["http://a2.example/3"]; !ok || rep.Status != page.Complete {
+		t.Errorf("%s: the site is not in the crawl again", rep.Status)
+	}
+}

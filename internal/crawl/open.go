@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +90,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	if o.Cluster == nil {
 		if err = r.readHistory(ctx); err == nil {
-			err = recordStart(r.store, &o, readerOf(settings))
+			err = recordStart(ctx, r.store, &o, r.starts, readerOf(settings))
 		}
 	}
 	if err == nil {
@@ -350,7 +352,8 @@ func (r *run) recall() error {
 // fixed name. The name of any other fact ends with its subject, and it is in the partition of the host that it follows
 // from.
 const (
-	factExtends = "extends scope " // followed by the target of a start's redirect; in the partition of the start
+	// followed by the target of a start's redirect; in the partition of the start, which is the second byte of the value
+	factExtends = "extends scope "
 	// number, in decimal, of the last run that did not continue an interrupted one; later runs continue it
 	factBegan = "began"
 	factTexts = "texts" // a result of readerOf, and the number of the first run that read pages in this way
@@ -365,7 +368,7 @@ const (
 
 // recordStart records that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the
 // next generation, in the same record. Reader is the result of readerOf.
-func recordStart(store *state.Store, o *Options, reader string) error {
+func recordStart(ctx context.Context, store *state.Store, o *Options, starts []datadir.Start, reader string) error {
 	known := store.Facts()
 	generation, err := page.Generation(known)
 	if err != nil {
@@ -388,6 +391,11 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		for _, text := range storedWarnings(known, "") {
 			facts = append(facts, frontier.CrawlFact{Name: factWarning + text})
 		}
+		withdrawn, err := withdrawals(ctx, store, starts)
+		if err != nil {
+			return fmt.Errorf("find out where the start URLs lead: %w", err)
+		}
+		facts = append(facts, withdrawn...)
 	}
 	if o.Plan == nil || o.Recrawl != nil {
 		if err := writePlan(o); err != nil {
@@ -539,4 +547,57 @@ func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, st
 		}
 	}
 	return scope.New(s, urls)
+}
+
+// withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads there
+// by what is known before a recrawl. One that failed or was forbidden, however long ago, may lead there again.
+func withdrawals(ctx context.Context, store *state.Store, starts []datadir.Start) ([]frontier.CrawlFact, error) {
+	extended := map[string]uint8{} // partitions by targets
+	for name, value := range store.Facts() {
+		if target, ok := strings.CutPrefix(name, factExtends); ok && len(value) == 2 {
+			extended[target] = value[1]
+		}
+	}
+	hasher := store.Hasher()
+	for i := 0; i < len(starts) && len(extended) > 0; i++ {
+		at, bare := starts[i].URL, starts[i].Bare
+		for range scope.MaxHops + 2 {
+			p, ok, err := store.Page(ctx, hasher.Key(at))
+			if err != nil {
+				return nil, err
+			}
+			target := ""
+			if ok && p.Finish != nil {
+				target = p.Finish.RedirectTo
+			}
+			if target == "" && !hasAnswered(p.Finish) {
+				partition := hasher.HostID(at.Host()).Partition()
+				maps.DeleteFunc(extended, func(_ string, p uint8) bool { return p == partition })
+			}
+			if target == "" && bare && at.Scheme() == "https" {
+				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
+			}
+			if at, err = weburl.Parse(target); target == "" || err != nil {
+				break
+			}
+			delete(extended, target)
+		}
+	}
+	var facts []frontier.CrawlFact
+	for target, partition := range extended {
+		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factExtends + target})
+	}
+	return facts, nil
+}
+
+// hasAnswered reports whether a page was found, or found to be gone, so that it leads to no other.
+func hasAnswered(f *frontier.Finish) bool {
+	if f == nil {
+		return false
+	}
+	switch page.Outcome(f.Outcome) {
+	case page.OK, page.RedirectLoop, page.TooLarge:
+		return true
+	}
+	return f.Status == http.StatusNotFound || f.Status == http.StatusGone
 }

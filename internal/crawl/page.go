@@ -436,8 +436,8 @@ func (w *worker) extendScope(start, target weburl.URL) {
 	if w.cluster != nil { // other machines are told before it is recorded
 		w.cluster.session.Journal().Extend(target.String())
 	}
-	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends +
-		target.String(), Value: []byte{1}}
+	partition := w.hasher.HostID(start.Host()).Partition()
+	fact := frontier.CrawlFact{Partition: partition, Name: factExtends + target.String(), Value: []byte{1, partition}}
 	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
 	if err != nil {
 		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)

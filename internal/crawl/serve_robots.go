@@ -40,7 +40,7 @@ func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 		if err := w.keepRobots(ctx, l.URL(), task, fact); err != nil {
 			return err
 		}
-		r.RobotsUntil = fact.Expires
+		r.RobotsUntil, r.CrawlDelay = fact.Expires, w.foreignDelay(l.URL())
 		_, err = w.done(l, r)
 		return err
 	}
@@ -118,9 +118,9 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 }
 
 // foreignDelay is the delay between the requests of a host that is not the user's own, in a crawl whose pace is that of
-// an own site. Such hosts are asked only by checks.
+// an own site. Such hosts are asked by checks, and for a robots.txt or sitemaps that are there.
 func (w *run) foreignDelay(u weburl.URL) time.Duration {
-	if w.settings.Profile != config.OwnSite || !w.settings.Checks() || w.isOwn(u) {
+	if w.settings.Profile != config.OwnSite || w.isOwn(u) {
 		return 0
 	}
 	return pace.Polite().MaxDelay

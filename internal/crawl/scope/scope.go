@@ -195,7 +195,7 @@ func (s *Scope) Explain(why Reason) string {
 	case TooDeep:
 		return fmt.Sprintf("it is deeper than --max-depth %d", s.depth)
 	}
-	return "it is outside of the scope (--scope, --only-hosts)"
+	return "it is outside of the scope (--scope, --only-hosts, or where start URLs lead)"
 }
 
 // A Page checks the links of one page, most of which are on the page's own host.

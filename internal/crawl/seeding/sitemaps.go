@@ -213,7 +213,7 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 	for i := range list {
 		m := &list[i]
 		f := m.Finish
-		if f == nil || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 {
+		if f == nil || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 || s.isLeftOut(m) {
 			continue
 		}
 		if f.Generation >= s.o.Generation && readSitemapFacts(f.Facts).edition() >= s.o.History.Widened() {
@@ -225,6 +225,14 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 		again = append(again, nextVisit(m, keys[i], m.Vouchers[0].Host))
 	}
 	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// isLeftOut reports whether a sitemap is on a host that does not belong to the crawl any more, and only that host has
+// named it.
+func (s *Sitemaps) isLeftOut(m *state.Sitemap) bool {
+	return !s.inScope(m.Link.URL) && !slices.ContainsFunc(m.Vouchers, func(v frontier.Voucher) bool {
+		return v.Host != m.Link.Key.Host
+	})
 }
 
 // nextVisit is the link of another visit of a sitemap that was read.

@@ -64,9 +64,7 @@ func (c *call) meter(r io.Reader) *meter {
 
 func (m *meter) Read(p []byte) (int, error) {
 	c := m.call
-	if c.waits != nil {
-		defer c.waits()()
-	}
+	defer c.wait()()
 	start := time.Since(c.start)
 	c.readSince.set(start)
 	n, err := m.r.Read(p)
@@ -95,6 +93,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 	}
 
 	out.buffers = c.buffers
+	defer call.endTurn()
 	if len(res.Header["Content-Encoding"]) == 0 && out.ContentType != "" {
 		out.buffer = call.whole(res, limit)
 	}
@@ -110,6 +109,10 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 	if r.Mode != Page {
 		out.Body, out.Charset = out.buffer.b, "utf-8"
 		return nil
+	}
+	call.compute(c.opts.Compute)
+	if len(out.buffer.b) > shortText {
+		call.takeTurn()
 	}
 	var err error
 	out.Body, out.Charset, err = c.toUTF8(call, out, first(res.Header["Content-Type"]))
@@ -161,6 +164,7 @@ func (c *Client) decode(call *call, res *http.Response, r *Request, out *Respons
 			}
 			body = bytes.NewReader(packed.b)
 		}
+		call.compute(c.opts.Compute)
 		decoded, err := c.decoders.open(opens, bounds, body)
 		if err != nil {
 			return false, err

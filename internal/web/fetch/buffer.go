@@ -84,9 +84,7 @@ func (b *budget) charge(c *call, h *holding, n int64) error {
 	if claim == nil {
 		return nil
 	}
-	if c.waits != nil {
-		defer c.waits()()
-	}
+	defer c.wait()()
 	if !b.await(c.Context(), claim) {
 		return c.cause()
 	}

@@ -36,6 +36,7 @@ type call struct {
 	headers  time.Duration
 	minRate  int64
 	waits    func() func() // Request.Waits
+	turn     turn
 
 	hideAddresses bool // as in Options
 	showsCert     bool // the server may see Options.ClientCert
@@ -50,6 +51,8 @@ type call struct {
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
 	ended         bool                    // guarded by mu
 	beside        *beside                 // guarded by mu; of the connection of HTTP/2 that the call has; nil if none
+	pausedAt      moment                  // guarded by mu; since when the call waits for its turn, if it does
+	paused        time.Duration           // guarded by mu; how long it has waited before
 	window        time.Duration           // guarded by mu; when the rate is next looked at
 	lastRead      int64                   // guarded by mu; bytes at the last look
 	lastBusy      time.Duration           // guarded by mu; time in reads at the last look

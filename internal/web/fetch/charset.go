@@ -263,7 +263,7 @@ func (c *Client) convert(call *call, dst *buffer, t transform.Transformer, src [
 func inSteps(call *call, t transform.Transformer, src []byte, space func(n int) ([]byte, error),
 	wrote func(n int)) error {
 	for {
-		if why := call.cause(); why != nil {
+		if why := call.step(); why != nil {
 			return why
 		}
 		step := src[:min(len(src), convertStep)]

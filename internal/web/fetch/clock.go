@@ -68,8 +68,8 @@ func (c *call) tick() {
 		return
 	}
 	now := time.Since(c.start)
-	next := c.timeout
-	if now >= c.timeout {
+	next := c.timeout + c.pausedLocked()
+	if now >= next {
 		c.cancelLocked(&timeoutError{"no end within " + c.timeout.String()})
 		return
 	}
@@ -124,12 +124,14 @@ type Timings struct {
 	// Wait is from the request's last write to the response's first byte: how long
 	// the server took.
 	Wait time.Duration
-	// Total is from the call of Do to the end of the body.
+	// Total is from the call of Do to the end of the body, without the wait for a turn to compute.
 	Total time.Duration
 }
 
 func (c *call) timings() Timings {
-	t := Timings{Total: time.Since(c.start)}
+	c.mu.Lock()
+	t := Timings{Total: time.Since(c.start) - c.pausedLocked()}
+	c.mu.Unlock()
 	if !c.reused.Load() {
 		t.DNS, t.Connect, t.TLS = time.Duration(c.dns.Load()), time.Duration(c.connect.Load()),
 			time.Duration(c.tls.Load())

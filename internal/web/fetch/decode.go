@@ -57,7 +57,7 @@ func (c *Client) boundsFor(call *call, memory *holding, limit int64) *decodeBoun
 
 // check reports why a layer that has given n bytes must not go on, or nil. An inner one is decompressed once more.
 func (b *decodeBounds) check(n int64, inner bool) error {
-	if why := b.call.cause(); why != nil {
+	if why := b.call.step(); why != nil {
 		return why
 	}
 	if n > b.most {

@@ -78,8 +78,8 @@ type Options struct {
 	// together. A Client without an account has a share of its own.
 	Account string
 
-	// Compute waits until the account may compute something that takes long, as certificates that are made for it do,
-	// and returns what ends that. Nil means at once.
+	// Compute waits until the account may compute something that takes long, as certificates and compressed bodies that
+	// are made for it do, and returns what ends that. Nil means at once. A call waits for it that has no Request.Waits.
 	Compute func(ctx context.Context) (done func())
 
 	// HideAddresses keeps addresses out of the texts of errors; see [WithoutAddresses].

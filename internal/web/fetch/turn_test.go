@@ -1,0 +1,146 @@
+package fetch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A call takes a turn to compute a body that takes long, in whatever way it comes, and none for others.
+func TestBodiesThatTakeLong(t *testing.T) {
+	text := make([]byte, 4<<20) // 20 ms and more to decompress
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range text {
+		text[i] = "<abcdefgh> \n"[random.IntN(12)]
+	}
+	packed := func(text []byte) []byte {
+		var b bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+		_, _ = z.Write(text)
+		_ = z.Close()
+		return b.Bytes()
+	}
+	long, short := packed(text), packed(text[:1000])
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mediaType, body := "text/html; charset=utf-8", long
+		switch r.URL.Path {
+		case "/short":
+			body = short
+		case "/text":
+			mediaType = "text/plain"
+		case "/untyped":
+			mediaType = ""
+			body = packed(append([]byte("<!doctype html>"), text...))
+		}
+		w.Header()["Content-Type"] = []string{mediaType}
+		if mediaType == "" {
+			w.Header()["Content-Type"] = nil
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(body)
+	})
+	var began, ended atomic.Int32
+	c := newClient(t, Options{AllowPrivate: true, Compute: func(context.Context) func() {
+		began.Add(1)
+		return func() { ended.Add(1) }
+	}})
+	check := func(path string, r Request, want int32) {
+		t.Helper()
+		began.Store(0)
+		ended.Store(0)
+		r.URL = mustURL(t, s.URL+path)
+		res, err := do(t, c, r)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		if r.Mode == Stream {
+			_, _ = io.Copy(io.Discard, res.Reader)
+		}
+		res.Close()
+		if b, e := began.Load(), ended.Load(); min(b, 1) != want || b != e {
+			t.Errorf("%s: %d turns, %d of them ended; want %d", path, b, e, want)
+		}
+	}
+	check("/long", Request{Mode: Page}, 1)
+	check("/short", Request{Mode: Page}, 0)
+	check("/text", Request{Mode: Text}, 1)
+	check("/untyped", Request{Mode: Page}, 1)
+	check("/long", Request{Mode: Stream}, 0) // its reader has one
+}
+
+// The wait for a turn does not count towards the time of the request, and ends with it.
+func TestWaitForTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{Resolver: always("8.8.8.8"), Compute: func(ctx context.Context) func() {
+			select {
+			case <-time.After(time.Hour):
+			case <-ctx.Done():
+			}
+			return func() {}
+		}})
+		pipeTo(t, c, answerPages(2<<20))
+		res, err := get(t, c, "http://a.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Body) != 4<<20 || res.Timings.Total != 0 {
+			t.Errorf("%d bytes, %+v", len(res.Body), res.Timings)
+		}
+		res.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		res, err = c.Do(ctx, Request{URL: mustURL(t, "http://a.example/")})
+		if err == nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		res.Close()
+	})
+}
+
+// answerPages answers with pages of n bytes of which each takes two in UTF-8.
+func answerPages(n int) func(net.Conn) {
+	return func(c net.Conn) {
+		readRequest(c)
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
+			strings.Repeat("\xe9", n))
+	}
+}
+
+// A call that waits for memory has no turn: those that have the memory may need it.
+func TestNoTurnWithoutMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns sync.Mutex
+		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 1, Timeout: time.Hour,
+			Compute: func(context.Context) func() {
+				turns.Lock()
+				return turns.Unlock
+			}})
+		pipeTo(t, c, answerPages(2<<20))
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				res, err := get(t, c, fmt.Sprintf("http://%d.example/", i))
+				if err != nil || len(res.Body) != 4<<20 {
+					t.Error(err)
+				}
+				res.Close()
+			})
+		}
+		all.Wait()
+		if !turns.TryLock() {
+			t.Error("a turn did not end")
+		}
+	})
+}
