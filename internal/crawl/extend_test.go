@@ -66,11 +66,12 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 	to := func(target string) http.HandlerFunc { return http.RedirectHandler(target, http.StatusFound).ServeHTTP }
 	s := newHandSite(t, map[string]any{
 		"a.test/": to("http://www.a.example/"), "www.a.example/": to("http://a2.example/"),
-		"a2.example/": `<html><a href="/1">x</a>`, "a2.example/1": `<html><a href="/2">x</a>`, "a2.example/2": plainPage,
-		"b.test/": to("http://b.test/home"), "b.test/home": to("http://b.example/"),
+		"a2.example/": `<html><a href="/1">x</a>`, "a2.example/1": `<html><a href="/2">x</a>`,
+		"a2.example/2": plainPage,
+		"b.test/":      to("http://b.test/home"), "b.test/home": to("http://b.example/"),
 		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage,
 		"c.test/": to("http://c.example/"), "c.example/": `<html><a href="/1">x</a>`, "c.example/1": plainPage,
-		"d.test/": to("http://b.example/"), // as b.test does
+		"d.test/": to("http://b.example/1"), // to the same site as b.test
 	})
 	set := func(url string, answer any) {
 		s.mu.Lock()
@@ -84,8 +85,9 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 		t.Fatalf("first crawl: %s, %v", rep.Status, rep.Outcomes)
 	}
 	set("a.test/", `<html>home again`)
-	set("c.test/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
-	set("d.test/", plainPage)
+	forbid := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	set("c.test/", http.HandlerFunc(forbid))
+	set("b.test/home", plainPage)
 	if rep, _ := s.resume(dir, &Recrawl{}, nil); rep.Status != page.Complete {
 		t.Fatalf("the recrawl that finds the change: %s", rep.Status)
 	}

@@ -352,7 +352,7 @@ func (r *run) recall() error {
 // fixed name. The name of any other fact ends with its subject, and it is in the partition of the host that it follows
 // from.
 const (
-	// followed by the target of a start's redirect; in the partition of the start, which is the second byte of the value
+	// followed by the target of a start's redirect; in the partition of the start, which the value's second byte has
 	factExtends = "extends scope "
 	// number, in decimal, of the last run that did not continue an interrupted one; later runs continue it
 	factBegan = "began"
@@ -391,7 +391,7 @@ func recordStart(ctx context.Context, store *state.Store, o *Options, starts []d
 		for _, text := range storedWarnings(known, "") {
 			facts = append(facts, frontier.CrawlFact{Name: factWarning + text})
 		}
-		withdrawn, err := withdrawals(ctx, store, starts)
+		withdrawn, err := withdrawals(ctx, store, o.Settings, starts)
 		if err != nil {
 			return fmt.Errorf("find out where the start URLs lead: %w", err)
 		}
@@ -534,10 +534,7 @@ func textsBegan(store *state.Store) uint64 {
 // the latter to startHosts.
 func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope,
 	error) {
-	var urls []weburl.URL
-	for _, start := range starts {
-		urls = append(urls, start.URL)
-	}
+	urls := urlsOf(starts)
 	for name := range store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok {
 			if u, err := weburl.Parse(target); err == nil {
@@ -549,17 +546,33 @@ func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, st
 	return scope.New(s, urls)
 }
 
-// withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads there
-// by what is known before a recrawl. One that failed or was forbidden, however long ago, may lead there again.
-func withdrawals(ctx context.Context, store *state.Store, starts []datadir.Start) ([]frontier.CrawlFact, error) {
+func urlsOf(starts []datadir.Start) []weburl.URL {
+	urls := make([]weburl.URL, len(starts))
+	for i := range starts {
+		urls[i] = starts[i].URL
+	}
+	return urls
+}
+
+// withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads
+// there by what is known before a recrawl. One that failed or was forbidden may lead there again.
+func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
+	starts []datadir.Start) ([]frontier.CrawlFact, error) {
 	extended := map[string]uint8{} // partitions by targets
 	for name, value := range store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok && len(value) == 2 {
 			extended[target] = value[1]
 		}
 	}
+	if len(extended) == 0 {
+		return nil, nil
+	}
+	led, err := scope.New(settings, urlsOf(starts))
+	if err != nil {
+		return nil, err
+	}
 	hasher := store.Hasher()
-	for i := 0; i < len(starts) && len(extended) > 0; i++ {
+	for i := range starts {
 		at, bare := starts[i].URL, starts[i].Bare
 		for range scope.MaxHops + 2 {
 			p, ok, err := store.Page(ctx, hasher.Key(at))
@@ -580,11 +593,14 @@ func withdrawals(ctx context.Context, store *state.Store, starts []datadir.Start
 			if at, err = weburl.Parse(target); target == "" || err != nil {
 				break
 			}
-			delete(extended, target)
+			led.Extend(at)
 		}
 	}
 	var facts []frontier.CrawlFact
 	for target, partition := range extended {
+		if u, err := weburl.Parse(target); err == nil && led.Contains(u) {
+			continue
+		}
 		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factExtends + target})
 	}
 	return facts, nil
