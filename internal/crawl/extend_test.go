@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
@@ -110,12 +111,25 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 	if _, ok := lines["http://a2.example/3"]; ok {
 		t.Error("the site that is left out grows")
 	}
-	// It belongs to the crawl again once a start leads there.
-	set("a.test/", to("http://a2.example/"))
-	for range 2 {
-		rep, lines = s.resume(dir, &Recrawl{}, nil)
-	}
+	// It belongs to the crawl again in the recrawl in which a start leads there, as late as that is.
+	set("a.test/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for s.requests()["b.example/1"] == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		to("http://a2.example/2")(w, r)
+	}))
+	rep, lines = s.resume(dir, &Recrawl{}, func(o *config.Settings) { o.SeedingStrategy = nil }) // it does not wait
 	if _, ok := lines["http://a2.example/3"]; !ok || rep.Status != page.Complete {
 		t.Errorf("%s: the site is not in the crawl again", rep.Status)
+	}
+	if n := s.requests(); n["a2.example/2"] != 1 || n["a2.example/1"] != 1 || n["b.example/1"] != 1 {
+		t.Errorf("requests: %v", n)
+	}
+	set("a.test/", `<html>home again`)
+	for range 2 {
+		s.resume(dir, &Recrawl{}, nil)
+	}
+	if n := s.requests()["a2.example/1"]; n != 1 {
+		t.Errorf("it was asked for in %d of two recrawls after that", n)
 	}
 }

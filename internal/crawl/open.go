@@ -131,7 +131,8 @@ func (r *run) build(ctx context.Context) (err error) {
 			r.bare[s.URL.String()] = true
 		}
 	}
-	if r.scope, err = newScope(settings, r.starts, store, r.startHosts); err != nil {
+	var withdrawn []weburl.URL
+	if r.scope, withdrawn, err = newScope(settings, r.starts, store, r.startHosts); err != nil {
 		return err
 	}
 	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
@@ -202,8 +203,8 @@ func (r *run) build(ctx context.Context) (err error) {
 		}
 		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
 			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
-			Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.Checks(), Log: r.log,
-			Shared: shared,
+			Withdrawn: withdrawn, Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.Checks(),
+			Log: r.log, Shared: shared,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -352,7 +353,7 @@ func (r *run) recall() error {
 // fixed name. The name of any other fact ends with its subject, and it is in the partition of the host that it follows
 // from.
 const (
-	// followed by the target of a start's redirect; in the partition of the start, which the value's second byte has
+	// followed by the target of a start's redirect; see extension
 	factExtends = "extends scope "
 	// number, in decimal, of the last run that did not continue an interrupted one; later runs continue it
 	factBegan = "began"
@@ -530,20 +531,51 @@ func textsBegan(store *state.Store) uint64 {
 	return number
 }
 
+// An extension is the value of factExtends. The fact is in the partition of the start.
+type extension struct {
+	withdrawn bool // no start leads there any more
+	partition uint8
+}
+
+func (e extension) bytes() []byte {
+	b := []byte{1, e.partition}
+	if e.withdrawn {
+		b[0] = 0
+	}
+	return b
+}
+
+// extensionOf finds the target of a start's redirect in a fact. Early versions did not record the partition; what they
+// recorded is never withdrawn.
+func extensionOf(name string, value []byte) (target weburl.URL, e extension, ok bool) {
+	text, ok := strings.CutPrefix(name, factExtends)
+	if !ok {
+		return target, e, false
+	}
+	if len(value) == 2 {
+		e = extension{value[0] == 0, value[1]}
+	}
+	target, err := weburl.Parse(text)
+	return target, e, err == nil
+}
+
 // newScope makes the scope of the start URLs, and of what their redirects added in earlier runs. It adds the hosts of
-// the latter to startHosts.
-func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope,
-	error) {
+// the latter to startHosts. Withdrawn is what redirects had added and starts did not lead to any more.
+func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (sc *scope.Scope,
+	withdrawn []weburl.URL, err error) {
 	urls := urlsOf(starts)
-	for name := range store.Facts() {
-		if target, ok := strings.CutPrefix(name, factExtends); ok {
-			if u, err := weburl.Parse(target); err == nil {
-				urls = append(urls, u)
-				startHosts[u.Host()] = true
-			}
+	for name, value := range store.Facts() {
+		target, e, ok := extensionOf(name, value)
+		switch {
+		case ok && e.withdrawn:
+			withdrawn = append(withdrawn, target)
+		case ok:
+			urls = append(urls, target)
+			startHosts[target.Host()] = true
 		}
 	}
-	return scope.New(s, urls)
+	sc, err = scope.New(s, urls)
+	return sc, withdrawn, err
 }
 
 func urlsOf(starts []datadir.Start) []weburl.URL {
@@ -558,10 +590,10 @@ func urlsOf(starts []datadir.Start) []weburl.URL {
 // there by what is known before a recrawl. One that failed or was forbidden may lead there again.
 func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
 	starts []datadir.Start) ([]frontier.CrawlFact, error) {
-	extended := map[string]uint8{} // partitions by targets
+	extended := map[weburl.URL]extension{}
 	for name, value := range store.Facts() {
-		if target, ok := strings.CutPrefix(name, factExtends); ok && len(value) == 2 {
-			extended[target] = value[1]
+		if target, e, ok := extensionOf(name, value); ok && len(value) == 2 && !e.withdrawn {
+			extended[target] = e
 		}
 	}
 	if len(extended) == 0 {
@@ -585,7 +617,7 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 			}
 			if target == "" && !hasAnswered(p.Finish) {
 				partition := hasher.HostID(at.Host()).Partition()
-				maps.DeleteFunc(extended, func(_ string, p uint8) bool { return p == partition })
+				maps.DeleteFunc(extended, func(_ weburl.URL, e extension) bool { return e.partition == partition })
 			}
 			if target == "" && bare && at.Scheme() == "https" {
 				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
@@ -597,11 +629,12 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 		}
 	}
 	var facts []frontier.CrawlFact
-	for target, partition := range extended {
-		if u, err := weburl.Parse(target); err == nil && led.Contains(u) {
-			continue
+	for target, e := range extended {
+		if !led.Contains(target) {
+			e.withdrawn = true
+			facts = append(facts, frontier.CrawlFact{Partition: e.partition, Name: factExtends + target.String(),
+				Value: e.bytes()})
 		}
-		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factExtends + target})
 	}
 	return facts, nil
 }

@@ -436,9 +436,13 @@ func (w *worker) extendScope(start, target weburl.URL) {
 	if w.cluster != nil { // other machines are told before it is recorded
 		w.cluster.session.Journal().Extend(target.String())
 	}
-	partition := w.hasher.HostID(start.Host()).Partition()
-	fact := frontier.CrawlFact{Partition: partition, Name: factExtends + target.String(), Value: []byte{1, partition}}
-	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
+	name, e := factExtends+target.String(), extension{partition: w.hasher.HostID(start.Host()).Partition()}
+	var facts []frontier.CrawlFact
+	if before := w.store.Facts()[name]; len(before) == 2 && before[1] != e.partition { // withdrawn
+		facts = append(facts, frontier.CrawlFact{Partition: before[1], Name: name})
+	}
+	facts = append(facts, frontier.CrawlFact{Partition: e.partition, Name: name, Value: e.bytes()})
+	_, err := w.store.Commit(frontier.Record{Facts: facts})
 	if err != nil {
 		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}

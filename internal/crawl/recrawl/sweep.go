@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,10 @@ type SweepOptions struct {
 	Frontier Frontier
 	Scope    *scope.Scope
 	History  *scope.History
-	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
-	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
+	Levels   bool // the crawl has a depth limit: visits have the depths of their pages
+	// Withdrawn is what start URLs led to in earlier generations, and not in the last. It may come back.
+	Withdrawn []weburl.URL
+	Starts    []frontier.Link // the start URLs, which are visited in every recrawl
 	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context, first, last weburl.HostID) error
 	// Checks means that URLs outside of the crawl are checked, and again in each generation.
@@ -95,8 +98,11 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 // first.
 const sitemapWait = 30 * time.Second
 
-// sitemapLook is how often it looks whether they are read.
-const sitemapLook = 20 * time.Millisecond
+// sitemapLook is how often it looks whether they are read, and startsLook whether all that is queued was visited.
+const (
+	sitemapLook = 20 * time.Millisecond
+	startsLook  = 100 * time.Millisecond
+)
 
 // Begin holds the crawl, so that it is not drained. Pass release to Run, which calls it when all visits are queued. In
 // a crawl of several machines, Pending does that by partition.
@@ -166,6 +172,11 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	if err := s.sweepChecks(ctx, 0, math.MaxUint64); err != nil {
 		return fmt.Errorf("queue checks again: %w", err)
 	}
+	n, err := s.sweepReturned(ctx)
+	if err != nil {
+		return fmt.Errorf("queue pages to which start URLs lead again: %w", err)
+	}
+	total += n
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
@@ -176,6 +187,39 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
 	}
 	return nil
+}
+
+// sweepReturned queues the pages of what is in the scope again, when all start URLs have been visited.
+func (s *Sweeper) sweepReturned(ctx context.Context) (total int, err error) {
+	if len(s.o.Withdrawn) == 0 {
+		return 0, nil
+	}
+	look := time.NewTicker(startsLook)
+	defer look.Stop()
+	for s.o.Frontier.Stats().Open > 0 {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-look.C:
+		}
+	}
+	if !slices.ContainsFunc(s.o.Withdrawn, s.o.Scope.Contains) {
+		return 0, nil
+	}
+	if err := s.queueFirst(ctx, 0, math.MaxUint64); err != nil {
+		return 0, err
+	}
+	if err := s.awaitSitemaps(ctx); err != nil {
+		return 0, err
+	}
+	for p := range 256 {
+		n, err := s.sweep(ctx, uint8(p), nil)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
 }
 
 // queueFirst queues what is visited first of some hosts: start pages and sitemaps.
