@@ -1,13 +1,13 @@
 package crawl
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
+	
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
@@ -112,10 +112,13 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 		t.Error("the site that is left out grows")
 	}
 	// It belongs to the crawl again in the recrawl in which a start leads there, as late as that is.
+	others := make(chan struct{})
+	set("b.example/1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(others)
+		_, _ = io.WriteString(w, plainPage)
+	}))
 	set("a.test/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for s.requests()["b.example/1"] == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		<-others
 		to("http://a2.example/2")(w, r)
 	}))
 	rep, lines = s.resume(dir, &Recrawl{}, func(o *config.Settings) { o.SeedingStrategy = nil }) // it does not wait
@@ -126,6 +129,7 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 		t.Errorf("requests: %v", n)
 	}
 	set("a.test/", `<html>home again`)
+	set("b.example/1", plainPage)
 	for range 2 {
 		s.resume(dir, &Recrawl{}, nil)
 	}

@@ -210,7 +210,12 @@ func (k *recorder) finish(res *http.Response, err error) error {
 		x.Body, x.Length = bytes.NewReader(k.buffer.b), int64(len(k.buffer.b))
 	}
 	if k.spool == nil || k.failed == nil {
+		k.call.compute(k.client.opts.Compute)
+		if x.Length > shortBody { // it is compressed
+			k.call.takeTurn()
+		}
 		k.out.Archived = k.client.opts.Archive.Keep(x)
+		k.call.endTurn()
 	}
 	return err
 }

@@ -9,8 +9,13 @@ const (
 	// turnAfter is how long a call computes before it takes its turn. Most bodies are decompressed in less.
 	turnAfter = 5 * time.Millisecond
 
-	// shortText is how long a page is whose encoding is found without a turn.
+	// shortText is how long a page is whose encoding is found without a turn, and shortBody how long a body that is
+	// archived.
 	shortText = 256 << 10
+	shortBody = 16 << 10
+
+	// maxPaused is how much longer than its time limit a call takes because it waits for its turn.
+	maxPaused = time.Minute
 )
 
 // A turn is the turn to compute that a call takes of its account (Options.Compute) when its body takes long. Hundreds of
@@ -37,7 +42,8 @@ func (c *call) step() error {
 	return c.cause()
 }
 
-// takeTurn waits for the turn. The time of the wait is not the host's, and does not count towards the request's.
+// takeTurn waits for the turn. The time of the wait is not the host's, and up to maxPaused does not count towards the
+// request's: meanwhile the request has its place at the host.
 func (c *call) takeTurn() {
 	if c.turn.compute == nil || c.turn.done != nil {
 		return
@@ -71,10 +77,11 @@ func (c *call) wait() (goOn func()) {
 	return func() {}
 }
 
-// pausedLocked is how long the call has waited for its turn.
+// pausedLocked is how long the call has waited for its turn, up to maxPaused.
 func (c *call) pausedLocked() time.Duration {
+	paused := c.paused
 	if since, waits := c.pausedAt.get(); waits {
-		return c.paused + time.Since(c.start) - since
+		paused += time.Since(c.start) - since
 	}
-	return c.paused
+	return min(paused, maxPaused)
 }

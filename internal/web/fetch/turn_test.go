@@ -79,12 +79,51 @@ func TestBodiesThatTakeLong(t *testing.T) {
 	check("/long", Request{Mode: Stream}, 0) // its reader has one
 }
 
-// The wait for a turn does not count towards the time of the request, and ends with it.
+// archiveInTurn notes whether bodies are given to it within a turn.
+type archiveInTurn struct {
+	memoryArchive
+	turns, kept atomic.Int32
+}
+
+func (a *archiveInTurn) Keep(x *Exchange) string {
+	a.kept.Store(a.turns.Load())
+	return a.memoryArchive.Keep(x)
+}
+
+// What is archived is compressed in a turn, if it is not short, also a body that the caller did not want.
+func TestArchivingTakesTurns(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		n := 1 << 10
+		if r.URL.Path == "/long" {
+			n = 1 << 20
+		}
+		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
+	})
+	a := &archiveInTurn{memoryArchive: memoryArchive{dir: t.TempDir()}}
+	c := newClient(t, Options{AllowPrivate: true, Archive: a, Compute: func(context.Context) func() {
+		a.turns.Add(1)
+		return func() { a.turns.Add(-1) }
+	}})
+	for path, want := range map[string]int32{"/long": 1, "/short": 0} {
+		res, err := get(t, c, s.URL+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Close()
+		if got, left := a.kept.Load(), a.turns.Load(); got != want || left != 0 {
+			t.Errorf("%s: archived in %d turns, want %d; %d did not end", path, got, want, left)
+		}
+	}
+}
+
+// Up to a minute of the wait for a turn does not count towards the time of the request. It ends with the request.
 func TestWaitForTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		wait := 59 * time.Second
 		c := newClient(t, Options{Resolver: always("8.8.8.8"), Compute: func(ctx context.Context) func() {
 			select {
-			case <-time.After(time.Hour):
+			case <-time.After(wait):
 			case <-ctx.Done():
 			}
 			return func() {}
@@ -98,14 +137,19 @@ func TestWaitForTurn(t *testing.T) {
 			t.Errorf("%d bytes, %+v", len(res.Body), res.Timings)
 		}
 		res.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		wait = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		began := time.Now()
-		res, err = c.Do(ctx, Request{URL: mustURL(t, "http://a.example/")})
-		if err == nil || time.Since(began) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(began))
+		for ctx, want := range map[context.Context]time.Duration{
+			ctx: 30 * time.Second, t.Context(): 80 * time.Second,
+		} {
+			began := time.Now()
+			res, err = c.Do(ctx, Request{URL: mustURL(t, "http://a.example/")})
+			if took := time.Since(began).Round(time.Second); err == nil || took != want {
+				t.Errorf("%v after %v, want %v", err, took, want)
+			}
+			res.Close()
 		}
-		res.Close()
 	})
 }
 
