@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	
+
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
