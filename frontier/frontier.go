@@ -84,7 +84,8 @@ type Frontier struct {
 	tickets limit.Slots
 	// robots are the slots of robots leases. Hosts that wait for one are in leases.robots of their shards.
 	robots  limit.Slots
-	holding atomic.Bool // no sitemap is leased; written by HoldSitemaps
+	rounds  atomic.Uint32 // calls of AskRobotsAgain, from 1
+	holding atomic.Bool   // no sitemap is leased; written by HoldSitemaps
 
 	// naming means that links to known URLs are recorded; see name. It is never unset. name sets it for the first
 	// listed URL, with that URL's shard locked and before it claims the URL.
@@ -113,6 +114,7 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.permits.Init(int64(o.MaxInMemory))
 	f.tickets.Init(o.MaxURLs, o.URLsUsed)
 	f.robots.Init(int64(o.MaxRobots), 0)
+	f.rounds.Store(1)
 	f.gate.init(o.LevelByLevel, o.Closed)
 	f.waiting.Init(func() { f.wakeNext(false) })
 	f.naming.Store(o.Generation > 0 || o.Closed)

@@ -28,6 +28,7 @@ type Lease struct {
 	priority    uint8
 	attempts    uint8 // before this one
 	kind        Kind
+	round       uint32 // of a robots lease: Frontier.rounds when it was given out
 
 	// What is known of the lease's requests; guarded by s.mu.
 	granted int64         // clock; when the lease was given out

@@ -82,7 +82,7 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 		size = s.queues.peek(p.level, &e)
 	}
 	kind := kindOf(s.queues.level(l.level).priority)
-	if (!s.f.o.IgnoreRobots || kind == KindCheck) && s.origins.get(l.host, h, e.origin).until <= now {
+	if (!s.f.o.IgnoreRobots || kind == KindCheck) && !s.origins.get(l.host, h, e.origin).isKnown(now, s.f.rounds.Load()) {
 		return l.fillFromRobots(h, e.origin, ticket || kind == KindCheck)
 	}
 	l.kind = kind
@@ -172,7 +172,7 @@ func (l *Lease) fillFromRobots(h *host, o origin, ticket bool) bool {
 		return false
 	}
 	h.flags |= hostRobotsOut
-	l.kind, l.level, l.attempts = KindRobots, -1, 0
+	l.kind, l.level, l.attempts, l.round = KindRobots, -1, 0, s.f.rounds.Load()
 	l.origin = o
 	b := append(appendOrigin(nil, o, s.hosts.name(h)), "/robots.txt"...)
 	l.url, _ = weburl.FromCanonical(stringOf(b))
@@ -276,19 +276,21 @@ func (l *Lease) endLocked(h *host) {
 // An ending is the end of a lease by Done. Its methods need the mutex of the lease's
 // shard. First land, then, as goesBack says, either back, or conclude and finish.
 type ending struct {
-	lease      *Lease
-	class      pace.Class
-	meaning    pace.Meaning
-	until      time.Time // of a robots lease
-	crawlDelay time.Duration
-	domain     *domain // whose evidence is in the record; nil for none
-	again      bool    // the URL is queued again in the record
+	lease       *Lease
+	class       pace.Class
+	meaning     pace.Meaning
+	until       time.Time // of a robots lease
+	provisional bool      // likewise
+	crawlDelay  time.Duration
+	domain      *domain // whose evidence is in the record; nil for none
+	again       bool    // the URL is queued again in the record
 }
 
 // land frees the lease's slot and lets the host's pace know how the fetch went. It
 // returns what the pace was told.
 func (e *ending) land(l *Lease, r *Result) pace.Event {
-	*e = ending{lease: l, class: r.Class, until: r.RobotsUntil, crawlDelay: r.CrawlDelay}
+	*e = ending{lease: l, class: r.Class, until: r.RobotsUntil, provisional: r.RobotsProvisional,
+		crawlDelay: r.CrawlDelay}
 	s := l.s
 	h := s.hosts.at(l.host)
 	l.releaseLocked(h)
@@ -469,8 +471,11 @@ func (e *ending) finish() {
 		l.endRobotsLocked(h)
 		st, delay := s.schedule.stateOf(h), e.crawlDelay
 		if l.ask == nil {
-			delay = s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay,
-				until: s.f.clock.at(e.until)})
+			o := originState{origin: l.origin, crawl: e.crawlDelay, until: s.f.clock.at(e.until)}
+			if e.provisional {
+				o.round = l.round
+			}
+			delay = s.origins.set(l.host, h, o)
 		} else if s.robots.answer(l.ask); delay <= st.pace.CrawlDelay() {
 			return
 		}

@@ -14,6 +14,9 @@ type modelAsks struct {
 	away      *modelWait       // an origin of the host waits
 	questions []*modelQuestion // for the host
 	asking    int              // leases of questions that are out
+	// origins whose answer counts until the next round, and the round in which the lease of an origin began that is out
+	provisional map[string]bool
+	round       int
 }
 
 type modelWait struct {
@@ -80,7 +83,7 @@ func (d *driver) checkRobots(l *Lease, h *modelHost, now time.Time) bool {
 			d.t.Fatalf("%s is late at %v, want it at %v, %v", l.URL(), now, at, ok)
 		}
 		h.asks.away.end()
-		h.robotsOut = true
+		h.robotsOut, h.asks.round = true, d.m.round
 	case l.ask != nil:
 		q := h.question()
 		if q == nil {
@@ -104,6 +107,18 @@ func (d *driver) checkRobots(l *Lease, h *modelHost, now time.Time) bool {
 	h.inflight++
 	h.unstarted++
 	return true
+}
+
+// askAgain has both forget provisional answers.
+func (d *driver) askAgain() {
+	d.f.AskRobotsAgain()
+	d.m.round++
+	for _, h := range d.m.hosts {
+		for origin := range h.asks.provisional {
+			h.robots[origin] = time.Time{}
+		}
+		clear(h.asks.provisional)
+	}
 }
 
 // redirect is where a robots.txt leads.
@@ -134,7 +149,14 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 		h.least = max(h.least, r.CrawlDelay)
 		h.pace, _ = h.pace.WithCrawlDelay(&m.o.Pace, max(h.pace.CrawlDelay(), r.CrawlDelay))
 	case !r.RobotsUntil.IsZero():
-		h.robots[l.URL().Origin()], h.crawl[l.URL().Origin()] = r.RobotsUntil, r.CrawlDelay
+		origin := l.URL().Origin()
+		h.robots[origin], h.crawl[origin] = r.RobotsUntil, r.CrawlDelay
+		delete(h.asks.provisional, origin)
+		if r.RobotsProvisional && h.asks.round < m.round {
+			h.robots[origin] = time.Time{}
+		} else if r.RobotsProvisional {
+			h.asks.provisional[origin] = true
+		}
 		h.least = 0
 		h.setCrawl(m)
 	case r.RobotsAt != weburl.URL{} || failed:

@@ -40,6 +40,7 @@ type model struct {
 	open  int // depth
 	used  int64
 	held  int // source tokens
+	round int // calls of AskRobotsAgain
 }
 
 type modelURL struct {
@@ -91,7 +92,8 @@ type modelHost struct {
 func (m *model) hostOf(name string) *modelHost {
 	h := m.hosts[name]
 	if h == nil {
-		h = &modelHost{name: name, robots: map[string]time.Time{}, crawl: map[string]time.Duration{}}
+		h = &modelHost{name: name, robots: map[string]time.Time{}, crawl: map[string]time.Duration{},
+			asks: modelAsks{provisional: map[string]bool{}}}
 		m.hosts[name] = h
 	}
 	return h
@@ -385,7 +387,9 @@ func (d *driver) step() {
 		}
 	case n < 85:
 		d.end()
-	case n < 90:
+	case n < 87:
+		d.askAgain()
+	case n < 91:
 		time.Sleep(time.Duration(d.r.IntN(3000)) * time.Millisecond)
 	case n < 93:
 		d.releases = append(d.releases, d.f.Source())
@@ -487,7 +491,7 @@ func (d *driver) check(l *Lease, now time.Time) {
 		if l.Kind() != KindRobots || l.URL().Origin() != u.origin {
 			t.Fatalf("leased %v %s, want the robots.txt of %s", l.Kind(), l.URL().String(), u.origin)
 		}
-		h.robotsOut = true
+		h.robotsOut, h.asks.round = true, m.round
 		return
 	}
 	want := KindPage
@@ -583,6 +587,7 @@ func (d *driver) end() {
 		} else if d.r.IntN(5) > 0 {
 			r.RobotsUntil = time.Now().Add(time.Duration(1+d.r.IntN(100)) * time.Second)
 			r.CrawlDelay = oneOf(d.r, 0, 0, 0, 2*time.Second)
+			r.RobotsProvisional = d.r.IntN(3) == 0
 		}
 	} else {
 		if d.r.IntN(8) > 0 {

@@ -63,6 +63,8 @@ type Result struct {
 	// the same URL. If the lease is for origins that wait, and the time is not zero, their waits end and each gets a
 	// robots lease of its own: the caller has stored the answer.
 	RobotsUntil time.Time
+	// RobotsProvisional means that the caller may see the answer in another light later: see Frontier.AskRobotsAgain.
+	RobotsProvisional bool
 	// RobotsAt is where a redirect of robots.txt leads, if RobotsUntil is zero. A
 	// robots lease for that URL follows, at the pace of its host. Until it ends, no
 	// page of the origin's host is leased. See [RobotsTask].

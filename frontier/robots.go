@@ -11,9 +11,20 @@ import (
 // originState is what is known of an origin's robots.txt.
 type originState struct {
 	origin origin
-	crawl  time.Duration // its Crawl-delay
-	until  int64         // clock; when it must be asked for again, 0 if it never was
+	// round is Frontier.rounds at the lease of a provisional answer. It is 0 for any other.
+	round uint32
+	crawl time.Duration // its Crawl-delay
+	until int64         // clock; when it must be asked for again, 0 if it never was
 }
+
+// isKnown reports whether pages of the origin may be leased.
+func (o originState) isKnown(now int64, round uint32) bool {
+	return o.until > now && (o.round == 0 || o.round == round)
+}
+
+// AskRobotsAgain ends what robots leases found that were provisional. When a URL of such an origin is leased next,
+// another robots lease comes before it.
+func (f *Frontier) AskRobotsAgain() { f.rounds.Add(1) }
 
 // origins are what is known of the robots.txt of hosts' origins. Most hosts have one
 // origin: the first that was asked about is in the host, the others are here.

@@ -103,6 +103,41 @@ func TestRobotsExpire(t *testing.T) {
 	})
 }
 
+// What a provisional answer said is asked again in the next round, also if its lease began in the one before.
+func TestProvisionalRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1)}, newMemStore())
+		for i := range 4 {
+			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i), fmt.Sprintf("http://b.example/%d", i))...)
+		}
+		kinds := map[string]string{}
+		for {
+			l, err := f.Next(t.Context())
+			if err != nil {
+				break
+			}
+			host := l.URL().Host()
+			kinds[host] += l.Kind().String()[:1]
+			startLease(t, l)
+			if l.Kind() != KindRobots {
+				done(t, l, ok())
+				if host == "a.example" && kinds[host] == "rrpp" {
+					f.AskRobotsAgain()
+				}
+				continue
+			}
+			if host == "a.example" && kinds[host] == "r" {
+				f.AskRobotsAgain()
+			}
+			done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour),
+				RobotsProvisional: host == "a.example"})
+		}
+		if kinds["a.example"] != "rrpprpp" || kinds["b.example"] != "rpppp" {
+			t.Errorf("leases: %v", kinds)
+		}
+	})
+}
+
 // Crawl-delay spaces requests, and of several origins of a host the longest does.
 func TestCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
