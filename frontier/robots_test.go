@@ -103,7 +103,8 @@ func TestRobotsExpire(t *testing.T) {
 	})
 }
 
-// What a provisional answer said is asked again in the next round, also if its lease began in the one before.
+// What a provisional answer said is asked again in the next round, also if its lease began in the one before. Then the
+// new answer counts.
 func TestProvisionalRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1)}, newMemStore())
@@ -111,6 +112,7 @@ func TestProvisionalRobots(t *testing.T) {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i), fmt.Sprintf("http://b.example/%d", i))...)
 		}
 		kinds := map[string]string{}
+		began := time.Now()
 		for {
 			l, err := f.Next(t.Context())
 			if err != nil {
@@ -129,11 +131,17 @@ func TestProvisionalRobots(t *testing.T) {
 			if host == "a.example" && kinds[host] == "r" {
 				f.AskRobotsAgain()
 			}
-			done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour),
-				RobotsProvisional: host == "a.example"})
+			r := Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), RobotsProvisional: host == "a.example"}
+			if host == "a.example" && kinds[host] == "rr" {
+				r.CrawlDelay = time.Minute
+			}
+			done(t, l, r)
 		}
 		if kinds["a.example"] != "rrpprpp" || kinds["b.example"] != "rpppp" {
 			t.Errorf("leases: %v", kinds)
+		}
+		if took := time.Since(began).Truncate(time.Minute); took != 3*time.Minute {
+			t.Errorf("the delay of the answer in between counts for %v", took)
 		}
 	})
 }

@@ -229,6 +229,13 @@ func (s *Store) Facts() map[string][]byte {
 	return m
 }
 
+// Fact returns the value of one of the facts of the crawl, nil if there is none.
+func (s *Store) Fact(name string) []byte {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return slices.Clone(s.view.facts[name])
+}
+
 // FactsLike returns the facts of the crawl whose names begin with one of the given texts. The map is the caller's.
 func (s *Store) FactsLike(beginnings ...string) map[string][]byte {
 	s.view.mu.Lock()

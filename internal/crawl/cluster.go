@@ -89,8 +89,11 @@ func (r *run) joinCluster() {
 		Seed:     r.seed,
 		TryAgain: r.crashes.retryCrashed,
 		Extend: func(target string) {
+			r.extending.Lock()
+			defer r.extending.Unlock()
 			if u, err := weburl.Parse(target); err == nil && !r.scope.Contains(u) {
 				r.scope.Extend(u)
+				r.frontier.AskRobotsAgain()
 			}
 		},
 		Receive: r.sitemaps.Receive,

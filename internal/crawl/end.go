@@ -170,7 +170,7 @@ func (r *run) isSwept() bool {
 	if r.cluster != nil {
 		return r.sweeper == nil || r.sweeper.IsSwept()
 	}
-	return recrawl.IsSwept(r.store.Facts(), &r.history)
+	return recrawl.IsSwept(r.store.Facts(), r.scope.History())
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

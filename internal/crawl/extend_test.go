@@ -4,9 +4,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
@@ -73,6 +76,9 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage,
 		"c.test/": to("http://c.example/"), "c.example/": `<html><a href="/1">x</a>`, "c.example/1": plainPage,
 		"d.test/": to("http://b.example/1"), // to the same site as b.test
+		"f.test/": to("http://f.example/1"), "g.test/": to("http://f.example/2"),
+		"h.test/": to("http://h.example/1"), "i.test/": to("http://h.example/2"),
+		"f.example/1": plainPage, "f.example/2": plainPage, "h.example/1": plainPage, "h.example/2": plainPage,
 	})
 	set := func(url string, answer any) {
 		s.mu.Lock()
@@ -81,14 +87,20 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 		s.asked = nil
 	}
 	dir := newDataDir(t)
-	rep, _ := s.crawl(dir, nil, "http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
-	if rep.Status != page.Complete || rep.Outcomes["ok"] != 7 {
+	rep, _ := s.crawl(dir, nil, "http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/",
+		"http://f.test/", "http://g.test/", "http://h.test/", "http://i.test/")
+	if rep.Status != page.Complete || rep.Outcomes["ok"] != 11 {
 		t.Fatalf("first crawl: %s, %v", rep.Status, rep.Outcomes)
 	}
 	set("a.test/", `<html>home again`)
 	forbid := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 	set("c.test/", http.HandlerFunc(forbid))
 	set("b.test/home", plainPage)
+	// The start that is still a page and the one that fails may be the first or the second that led to the site.
+	set("f.test/", plainPage)
+	set("g.test/", http.HandlerFunc(forbid))
+	set("h.test/", http.HandlerFunc(forbid))
+	set("i.test/", plainPage)
 	if rep, _ := s.resume(dir, &Recrawl{}, nil); rep.Status != page.Complete {
 		t.Fatalf("the recrawl that finds the change: %s", rep.Status)
 	}
@@ -103,7 +115,7 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 			t.Errorf("%s was asked for", url)
 		}
 	}
-	for _, url := range []string{"a.test/", "b.example/1", "c.example/1", "d.test/"} {
+	for _, url := range []string{"a.test/", "b.example/1", "c.example/1", "d.test/", "f.example/1", "h.example/2"} {
 		if asked[url] == 0 {
 			t.Errorf("%s was not asked for: %v", url, asked)
 		}
@@ -135,5 +147,157 @@ func TestRecrawlWithdrawsScope(t *testing.T) {
 	}
 	if n := s.requests()["a2.example/1"]; n != 1 {
 		t.Errorf("it was asked for in %d of two recrawls after that", n)
+	}
+}
+
+// A lateSite is a web in which a start URL redirects to another site, after the crawl has read what leads into that
+// site: links, redirects, sitemaps, and its robots.txt.
+type lateSite struct {
+	*handSite
+	opened chan struct{} // closed when that is read
+}
+
+// newLateSite makes the web. The given URLs are asked before the redirect is answered.
+func newLateSite(t *testing.T, before ...string) *lateSite {
+	t.Helper()
+	s := &lateSite{opened: make(chan struct{})}
+	s.handSite = newHandSite(t, map[string]any{
+		"c.test/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-s.opened:
+				http.Redirect(w, r, "http://b.example/", http.StatusFound)
+			case <-r.Context().Done():
+			}
+		}),
+		"b.example/": `<html><a href="http://www.b.example/">x</a>`,
+		// links and redirects
+		"a.test/": `<html><a href="http://b.example/linked">x</a><a href="/next">x</a><a href="/moved">x</a>` +
+			`<a href="/listed">x</a>`,
+		"a.test/moved": http.HandlerFunc(http.RedirectHandler("http://b.example/moved", http.StatusFound).ServeHTTP),
+		// entries of sitemaps, and sitemaps that they name
+		"a.test/robots.txt":       "Sitemap: http://b.example/map.xml\nSitemap: http://www.b.example/index.xml\n",
+		"b.example/map.xml":       urlset("http://a.test/listed", "http://b.example/listed"),
+		"a.test/listed":           `<html><a href="http://b.example/beyond">x</a>`,
+		"www.b.example/index.xml": sitemapIndex("http://m.b.example/m.xml"),
+		"m.b.example/m.xml":       urlset("http://m.b.example/listed"),
+		// robots.txt that is read for the sitemaps above
+		"b.example/robots.txt":     "Sitemap: http://b.example/own.xml\n",
+		"b.example/own.xml":        urlset("http://b.example/own"),
+		"www.b.example/robots.txt": "Sitemap: http://www.b.example/own.xml\n",
+		"www.b.example/own.xml":    urlset("http://www.b.example/own"),
+		"m.b.example/robots.txt":   "User-agent: *\n",
+	})
+	for _, url := range []string{"a.test/next", "b.example/linked", "b.example/moved", "b.example/listed",
+		"m.b.example/listed", "b.example/own", "b.example/beyond", "www.b.example/", "www.b.example/own"} {
+		s.urls[url] = plainPage
+	}
+	left := int32(len(before))
+	for _, url := range before {
+		answer, asked := s.urls[url].(string), sync.OnceFunc(func() {
+			if atomic.AddInt32(&left, -1) == 0 {
+				close(s.opened)
+			}
+		})
+		s.urls[url] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(answer, "<html") {
+				w.Header().Set("Content-Type", "text/html")
+			}
+			_, _ = io.WriteString(w, answer)
+			asked()
+		})
+	}
+	return s
+}
+
+func (s *lateSite) want() []string {
+	return []string{"http://a.test/", "http://a.test/next", "http://a.test/listed", "http://b.example/",
+		"http://b.example/linked", "http://b.example/moved", "http://b.example/listed", "http://b.example/own",
+		"http://b.example/beyond", "http://www.b.example/", "http://www.b.example/own", "http://m.b.example/listed"}
+}
+
+func withOutcome(lines map[string]page.Line, outcome string) []string {
+	list := []string{}
+	for url, l := range lines {
+		if l.Outcome == outcome {
+			list = append(list, url)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// What was read before a start URL led to another site is part of the map, whatever was read first. A page is read at
+// most twice for that.
+func TestLateRedirectOfStart(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*config.Settings){
+		"domain":          func(o *config.Settings) { o.Scope = "domain" },
+		"depth":           func(o *config.Settings) { o.Scope, o.MaxDepth = "domain", 1 },
+		"subdomains":      func(o *config.Settings) { o.Scope = "subdomains" },
+		"external checks": func(o *config.Settings) { o.Scope, o.CheckExternal = "domain", true },
+		"page limit":      func(o *config.Settings) { o.Scope, o.MaxURLs = "domain", 100 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := []string{"www.b.example/index.xml", "a.test/next", "a.test/listed"}
+			if name == "depth" {
+				before = before[:1] // the others are of the next level
+			}
+			s, dir := newLateSite(t, before...), newDataDir(t)
+			rep, lines := s.crawl(dir, change, "http://a.test/", "http://c.test/")
+			wantURLs(t, "pages", withOutcome(lines, "ok"), s.want()...)
+			if rep.Status != page.Complete || rep.Outcomes["redirect"] != 2 {
+				t.Errorf("%s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
+			}
+			asked := s.requests()
+			for url, n := range asked {
+				if n > 2 {
+					t.Errorf("%d requests for %s", n, url)
+				}
+			}
+			// Everything is known now.
+			s.mu.Lock()
+			s.asked = nil
+			s.mu.Unlock()
+			rep, lines = s.resume(dir, nil, change)
+			wantURLs(t, "pages after a resume", withOutcome(lines, "ok"), s.want()...)
+			if n := s.requests(); len(n) > 0 || rep.Status != page.Complete {
+				t.Errorf("a resume: %s, requests for %v", rep.Status, n)
+			}
+		})
+	}
+}
+
+// The same if the run stops at any moment, and another one goes on.
+func TestLateRedirectAndStop(t *testing.T) {
+	t.Parallel()
+	change := func(o *config.Settings) { o.Scope, o.Grace = "domain", 50*time.Millisecond }
+	for url, answer := range newLateSite(t).urls {
+		if answer == plainPage {
+			continue
+		}
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			s, dir := newLateSite(t, "www.b.example/index.xml", "a.test/next", "a.test/listed"), newDataDir(t)
+			stop := make(chan struct{})
+			stopping := sync.OnceFunc(func() { close(stop) })
+			inner := s.srv.Config.Handler
+			s.srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Host+r.URL.RequestURI() == url {
+					stopping()
+				}
+				inner.ServeHTTP(w, r)
+			})
+			o := Options{Settings: s.settings(change), Dir: dir, Log: slog.New(slog.DiscardHandler)}
+			for _, u := range []string{"http://a.test/", "http://c.test/"} {
+				o.Starts = append(o.Starts, datadir.Start{URL: mustURL(t, u)})
+			}
+			s.runUntil(o, stop)
+			rep, lines := s.resume(dir, nil, change)
+			wantURLs(t, "pages", withOutcome(lines, "ok"), s.want()...)
+			if rep.Status != page.Complete {
+				t.Errorf("%s (%s)", rep.Status, rep.Reason)
+			}
+		})
 	}
 }

@@ -56,7 +56,7 @@ func (r *run) observe(n frontier.Notice) {
 	case frontier.NoticeAbandoned:
 		r.metrics.Count(metrics.Abandoned, "")
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
-		if r.startHosts[n.Host] {
+		if r.scope.IsStart(n.Host) {
 			r.noteHost(&r.lost, n.Host)
 		}
 	case frontier.NoticeHostLimit:
@@ -137,5 +137,5 @@ func (r *run) deniedHosts() []string {
 func (r *run) lostAllStarts() bool {
 	r.hosts.Lock()
 	defer r.hosts.Unlock()
-	return len(r.lost) > 0 && len(r.lost) == len(r.startHosts)
+	return len(r.lost) > 0 && len(r.lost) == r.scope.StartHosts()
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 )
 
 // Refusals, retries, cancellations, overrides and changes of pace are one info line and one count of a metric each.
@@ -56,7 +58,11 @@ func TestEveryNoticeIsLoggedAndCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&out, nil))
-			r := &run{o: &Options{}, log: log, metrics: NewMetrics(), warnings: &warnings{log: log}}
+			within, err := scope.New(config.Defaults(config.Polite), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &run{o: &Options{}, log: log, metrics: NewMetrics(), warnings: &warnings{log: log}, scope: within}
 			tt.notice.Host = "a.test"
 			r.observe(tt.notice)
 			if !strings.Contains(out.String(), tt.line) {

@@ -2,11 +2,13 @@ package crawl
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,8 +90,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}
+	history := &scope.History{}
 	if o.Cluster == nil {
-		if err = r.readHistory(ctx); err == nil {
+		if history, err = r.readHistory(ctx); err == nil {
 			err = recordStart(ctx, r.store, &o, r.starts, readerOf(settings))
 		}
 	}
@@ -97,7 +100,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		err = r.recall()
 	}
 	if err == nil {
-		err = r.build(ctx)
+		err = r.build(ctx, history)
 	}
 	if err == nil && o.Cluster == nil {
 		// Flags given to a resume are remembered once the run can begin.
@@ -117,24 +120,23 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 }
 
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context) (err error) {
+func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 	o, settings, store := r.o, r.settings, r.store
 	r.enter(monitor.Crawling, "")
 	// Settings of several machines may change within a run.
 	r.resumed = store.Run() > 1 || o.Cluster != nil
 	facts := r.facts()
-	swept := o.Cluster != nil || recrawl.IsSwept(facts, &r.history) // several machines sweep by partition
-	r.startHosts, r.bare = map[string]bool{}, map[string]bool{}
+	swept := o.Cluster != nil || recrawl.IsSwept(facts, history) // several machines sweep by partition
+	r.bare = map[string]bool{}
 	for _, s := range r.starts {
-		r.startHosts[s.URL.Host()] = true
 		if s.Bare {
 			r.bare[s.URL.String()] = true
 		}
 	}
-	var withdrawn []weburl.URL
-	if r.scope, withdrawn, err = newScope(settings, r.starts, store, r.startHosts); err != nil {
+	if r.scope, err = newScope(settings, r.starts, store); err != nil {
 		return err
 	}
+	r.scope.SetHistory(history)
 	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
 		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
@@ -154,7 +156,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	}
 	counted := store.Counters()
 	r.visits = recrawl.NewVisits(store, facts, readerOf(settings), func(f *page.Facts) bool {
-		return r.history.IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""
+		return r.scope.History().IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""
 	})
 	generation := r.visits.Generation()
 	if generation > 0 {
@@ -191,21 +193,13 @@ func (r *run) build(ctx context.Context) (err error) {
 	r.checks.Store(int64(counters.Checks))
 	r.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
-		Settings: settings, Scope: r.scope, History: &r.history, StartHosts: r.startHosts, Hasher: r.hasher,
-		Store: store, Frontier: r.frontier, Add: r.addListed, HasRoom: r.hasRoom, Warn: r.warnings.add,
+		Settings: settings, Scope: r.scope, Hasher: r.hasher, Store: store, Frontier: r.frontier, Add: r.addListed,
+		HasRoom: r.hasRoom, Warn: r.warnings.add,
 		Requested: int(counters.Sitemaps - counters.Checks), Generation: generation,
 		Again: !swept, Limits: o.Sitemaps,
 	})
 	if generation > 0 || !swept {
-		var shared map[string][]byte
-		if o.Cluster != nil {
-			shared = facts
-		}
-		if r.sweeper, err = recrawl.NewSweeper(recrawl.SweepOptions{
-			Store: store, Frontier: r.frontier, Scope: r.scope, History: &r.history, Levels: settings.MaxDepth >= 0,
-			Withdrawn: withdrawn, Starts: r.startLinks(), Sitemaps: r.sitemaps.Revisit, Checks: settings.Checks(),
-			Log: r.log, Shared: shared,
-		}); err != nil {
+		if r.sweeper, err = r.newSweeper(); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
@@ -217,6 +211,18 @@ func (r *run) build(ctx context.Context) (err error) {
 		Store: store, Figures: r.figures,
 	})
 	return nil
+}
+
+// newSweeper makes what queues the visits that are due as the facts and the scope are now.
+func (r *run) newSweeper() (*recrawl.Sweeper, error) {
+	o := recrawl.SweepOptions{
+		Store: r.store, Frontier: r.frontier, Scope: r.scope, Levels: r.settings.MaxDepth >= 0, Starts: r.startLinks(),
+		Sitemaps: r.sitemaps.Revisit, Checks: r.settings.Checks(), Log: r.log,
+	}
+	if r.o.Cluster != nil {
+		o.Shared = r.facts()
+	}
+	return recrawl.NewSweeper(o)
 }
 
 // fitWorkers fits the number of workers into the process's limit of open files. It returns the settings with that
@@ -419,42 +425,41 @@ func recordStart(ctx context.Context, store *state.Store, o *Options, starts []d
 // readHistory makes the history of the rules by which links are left out, from what earlier runs recorded and the rules
 // of this one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
 // before the plan can be replaced.
-func (r *run) readHistory(ctx context.Context) error {
-	known := false
-	var err error
-	if r.history, known, err = scope.ReadHistory(r.store.Facts()); err != nil {
-		return err
+func (r *run) readHistory(ctx context.Context) (*scope.History, error) {
+	h, known, err := scope.ReadHistory(r.store.Facts())
+	if err != nil {
+		return nil, err
 	}
 	now := scope.RulesOf(r.settings)
 	switch {
 	case !known && r.o.Plan == nil:
-		r.history.Rules = now
+		h.Rules = now
 	case !known:
 		plan := r.o.Plan
 		if written, err := datadir.ReadPlan(r.o.Dir); err == nil {
 			plan = written // the plan that a service passes has the settings of this run already
 		}
-		r.history = scope.History{Rules: now, Edition: 1, Later: true}
+		h = scope.History{Rules: now, Edition: 1, Later: true}
 		if before, err := config.Load(config.FromStored(plan.Settings)); err == nil {
-			r.history.Rules = scope.RulesOf(before.Settings)
+			h.Rules = scope.RulesOf(before.Settings)
 		}
-		if err := r.recordHistory(); err != nil {
-			return err
+		if err := r.recordHistory(&h); err != nil {
+			return nil, err
 		}
 		if err := r.store.Flush(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	now.MaxChecks = r.settings.MaxChecks
 	if counted := r.store.Counters(); counted.Skips[scope.CheckLimit] == 0 {
-		r.history.Rules.MaxChecks = 0
+		h.Rules.MaxChecks = 0
 	}
-	r.history.Begin(now)
-	return nil
+	h.Begin(now)
+	return &h, nil
 }
 
-func (r *run) recordHistory() error {
-	fact, err := r.history.Fact()
+func (r *run) recordHistory(h *scope.History) error {
+	fact, err := h.Fact()
 	if err == nil {
 		_, err = r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
 	}
@@ -469,7 +474,7 @@ func (r *run) remember() error {
 			return err
 		}
 	}
-	return r.recordHistory()
+	return r.recordHistory(r.scope.History())
 }
 
 // writePlan writes the plan with the settings of the run.
@@ -531,51 +536,53 @@ func textsBegan(store *state.Store) uint64 {
 	return number
 }
 
-// An extension is the value of factExtends. The fact is in the partition of the start.
-type extension struct {
-	withdrawn bool // no start leads there any more
-	partition uint8
+// An extension is the value of factExtends: the hosts of start URLs that led there, up to maxExtendedBy. The fact is in
+// the partition of the first. Early versions did not record the hosts; what they recorded is never withdrawn.
+type extension []weburl.HostID
+
+const maxExtendedBy = 1000
+
+func extensionOf(value []byte) extension {
+	var e extension
+	for ; len(value) >= 8; value = value[8:] {
+		e = append(e, weburl.HostID(binary.BigEndian.Uint64(value)))
+	}
+	return e
 }
 
 func (e extension) bytes() []byte {
-	b := []byte{1, e.partition}
-	if e.withdrawn {
-		b[0] = 0
+	var b []byte
+	for _, host := range e {
+		b = binary.BigEndian.AppendUint64(b, uint64(host))
 	}
 	return b
 }
 
-// extensionOf finds the target of a start's redirect in a fact. Early versions did not record the partition; what they
-// recorded is never withdrawn.
-func extensionOf(name string, value []byte) (target weburl.URL, e extension, ok bool) {
-	text, ok := strings.CutPrefix(name, factExtends)
-	if !ok {
-		return target, e, false
+// add adds a host, and reports whether it was new.
+func (e *extension) add(host weburl.HostID) bool {
+	if len(*e) >= maxExtendedBy || slices.Contains(*e, host) {
+		return false
 	}
-	if len(value) == 2 {
-		e = extension{value[0] == 0, value[1]}
-	}
-	target, err := weburl.Parse(text)
-	return target, e, err == nil
+	*e = append(*e, host)
+	return true
 }
 
-// newScope makes the scope of the start URLs, and of what their redirects added in earlier runs. It adds the hosts of
-// the latter to startHosts. Withdrawn is what redirects had added and starts did not lead to any more.
-func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (sc *scope.Scope,
-	withdrawn []weburl.URL, err error) {
-	urls := urlsOf(starts)
-	for name, value := range store.Facts() {
-		target, e, ok := extensionOf(name, value)
-		switch {
-		case ok && e.withdrawn:
-			withdrawn = append(withdrawn, target)
-		case ok:
-			urls = append(urls, target)
-			startHosts[target.Host()] = true
+func (e extension) partition() uint8 { return e[0].Partition() }
+
+// extensions are the targets of redirects of start URLs that belong to the scope, by the facts of the crawl.
+func extensions(store *state.Store) map[weburl.URL]extension {
+	all := map[weburl.URL]extension{}
+	for name, value := range store.FactsLike(factExtends) {
+		if target, err := weburl.Parse(name[len(factExtends):]); err == nil {
+			all[target] = extensionOf(value)
 		}
 	}
-	sc, err = scope.New(s, urls)
-	return sc, withdrawn, err
+	return all
+}
+
+// newScope makes the scope of the start URLs, and of what their redirects added in earlier runs.
+func newScope(s *config.Settings, starts []datadir.Start, store *state.Store) (*scope.Scope, error) {
+	return scope.New(s, urlsOf(starts), slices.Collect(maps.Keys(extensions(store)))...)
 }
 
 func urlsOf(starts []datadir.Start) []weburl.URL {
@@ -590,12 +597,8 @@ func urlsOf(starts []datadir.Start) []weburl.URL {
 // there by what is known before a recrawl. One that failed or was forbidden may lead there again.
 func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
 	starts []datadir.Start) ([]frontier.CrawlFact, error) {
-	extended := map[weburl.URL]extension{}
-	for name, value := range store.Facts() {
-		if target, e, ok := extensionOf(name, value); ok && len(value) == 2 && !e.withdrawn {
-			extended[target] = e
-		}
-	}
+	extended := extensions(store)
+	maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return len(by) == 0 })
 	if len(extended) == 0 {
 		return nil, nil
 	}
@@ -616,8 +619,8 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 				target = p.Finish.RedirectTo
 			}
 			if target == "" && !hasAnswered(p.Finish) {
-				partition := hasher.HostID(at.Host()).Partition()
-				maps.DeleteFunc(extended, func(_ weburl.URL, e extension) bool { return e.partition == partition })
+				host := hasher.HostID(at.Host())
+				maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return slices.Contains(by, host) })
 			}
 			if target == "" && bare && at.Scheme() == "https" {
 				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
@@ -629,11 +632,9 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 		}
 	}
 	var facts []frontier.CrawlFact
-	for target, e := range extended {
+	for target, by := range extended {
 		if !led.Contains(target) {
-			e.withdrawn = true
-			facts = append(facts, frontier.CrawlFact{Partition: e.partition, Name: factExtends + target.String(),
-				Value: e.bytes()})
+			facts = append(facts, frontier.CrawlFact{Partition: by.partition(), Name: factExtends + target.String()})
 		}
 	}
 	return facts, nil

@@ -30,6 +30,7 @@ type served struct {
 	lease   *frontier.Lease
 	link    frontier.Link
 	visit   recrawl.Visit
+	history *scope.History  // of the rules by which its links are judged, or of narrower ones
 	rules   page.Robots     // what robots.txt says of it
 	resp    *fetch.Response // nil if there is none; incomplete after some failures
 	failed  error           // why it could not be fetched
@@ -66,7 +67,7 @@ func (w *worker) putBuffer() {
 
 // servePage takes a page through its steps. Each says whether it has ended the lease.
 func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
-	w.served = served{lease: l, link: l.Link()}
+	w.served = served{lease: l, link: l.Link(), history: w.scope.History()}
 	defer w.leave()
 	if ended, err := w.allow(ctx); ended || err != nil {
 		return err
@@ -82,7 +83,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	}
 	w.traps.Begin() // what is learned from the page is recorded with it
 	defer w.traps.End()
-	w.observe()
+	w.observe(ctx)
 	return w.judge()
 }
 
@@ -202,11 +203,11 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 }
 
 // observe adds to the result what the page leads to, and evidence about other pages.
-func (w *worker) observe() {
+func (w *worker) observe(ctx context.Context) {
 	f, r := &w.answer, &w.result
 	switch {
 	case f.Outcome == page.Redirect:
-		r.Links = w.redirect(w.resp.Location)
+		r.Links = w.redirect(ctx, w.resp.Location)
 	case w.isReadable():
 		repeats := w.link.Repeats
 		w.evidence = w.evidence[:0]
@@ -388,7 +389,7 @@ func (w *worker) warnWithheld(from, to weburl.URL) {
 
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any
 // other.
-func (w *worker) redirect(location string) []frontier.Link {
+func (w *worker) redirect(ctx context.Context, location string) []frontier.Link {
 	f, from := &w.answer, &w.link
 	target, why := resolveTarget(&f.Facts, from.URL, location)
 	if why != scope.InScope {
@@ -410,7 +411,7 @@ func (w *worker) redirect(location string) []frontier.Link {
 		return nil
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
-		w.extendScope(from.URL, target)
+		w.extendScope(ctx, from.URL, target)
 		w.warnWithheld(from.URL, target)
 	}
 	if why = w.scope.Check(target); why != scope.InScope {
@@ -427,23 +428,43 @@ func (w *worker) redirect(location string) []frontier.Link {
 	}}
 }
 
-// extendScope takes the target of a start's redirect into the scope, and records that for a resume.
-func (w *worker) extendScope(start, target weburl.URL) {
-	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.Contains(target) {
+// extendScope takes the target of a start's redirect into the scope, and records that. What was judged before by the
+// narrower scope is judged again: robots.txt with the next lease of its origin, and pages and sitemaps when everything
+// queued is visited; see sweepAgain.
+func (w *worker) extendScope(ctx context.Context, start, target weburl.URL) {
+	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.ContainsAtFirst(target) {
 		return
 	}
-	w.scope.Extend(target)
-	if w.cluster != nil { // other machines are told before it is recorded
-		w.cluster.session.Journal().Extend(target.String())
+	w.extending.Lock()
+	defer w.extending.Unlock()
+	first, wider := w.scope.Extend(target)
+	name := factExtends + first.String()
+	e := extensionOf(w.store.Fact(name))
+	known := !e.add(w.hasher.HostID(start.Host()))
+	if !wider && known {
+		return
 	}
-	name, e := factExtends+target.String(), extension{partition: w.hasher.HostID(start.Host()).Partition()}
 	var facts []frontier.CrawlFact
-	if before := w.store.Facts()[name]; len(before) == 2 && before[1] != e.partition { // withdrawn
-		facts = append(facts, frontier.CrawlFact{Partition: before[1], Name: name})
+	var err error
+	if wider {
+		w.frontier.AskRobotsAgain()
 	}
-	facts = append(facts, frontier.CrawlFact{Partition: e.partition, Name: name, Value: e.bytes()})
-	_, err := w.store.Commit(frontier.Record{Facts: facts})
-	if err != nil {
+	switch {
+	case !wider:
+	case w.cluster != nil: // other machines are told before it is recorded
+		w.cluster.session.Journal().Extend(target.String())
+	default:
+		if w.settings.IgnoreRobots {
+			err = w.requestSitemaps(ctx, target.Origin())
+		}
+		fact, encodeErr := w.scope.History().Fact()
+		facts, err = append(facts, fact), errors.Join(err, encodeErr)
+	}
+	facts = append(facts, frontier.CrawlFact{Partition: e.partition(), Name: name, Value: e.bytes()})
+	if err == nil {
+		_, err = w.store.Commit(frontier.Record{Facts: facts})
+	}
+	if err != nil && ctx.Err() == nil {
 		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}
 }

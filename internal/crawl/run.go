@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
@@ -32,17 +34,16 @@ import (
 // run is one crawl while its data directory is open. Fields whose comment says nothing else are written only while the
 // run is opened.
 type run struct {
-	o          *Options
-	settings   *config.Settings // with as many workers as there are sockets for
-	params     *weburl.Params   // removed from every URL before its key is computed
-	log        *slog.Logger
-	metrics    *metrics.Metrics
-	shared     *Shared
-	starts     []datadir.Start
-	startHosts map[string]bool // of the start URLs, and of what they redirected to in earlier runs
-	bare       map[string]bool // start URLs that were bare domains
-	resumed    bool            // earlier runs or other machines have queued URLs, perhaps by other settings
-	cluster    *member         // nil in a crawl of one machine
+	o        *Options
+	settings *config.Settings // with as many workers as there are sockets for
+	params   *weburl.Params   // removed from every URL before its key is computed
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	shared   *Shared
+	starts   []datadir.Start
+	bare     map[string]bool // start URLs that were bare domains
+	resumed  bool            // earlier runs or other machines have queued URLs, perhaps by other settings
+	cluster  *member         // nil in a crawl of one machine
 
 	store    *state.Store
 	frontier *frontier.Frontier
@@ -53,12 +54,11 @@ type run struct {
 	login    *login       // nil without one
 	parser   *parser.Parser
 	scope    *scope.Scope
-	history  scope.History // of the rules by which links are left out
 	robots   *robotscache.Cache
 	sitemaps *seeding.Sitemaps
 	indexes  *seeding.Indexes
 	visits   *recrawl.Visits
-	sweeper  *recrawl.Sweeper // nil in the first crawl
+	sweeper  *recrawl.Sweeper // of the visits that are due as the run begins; nil if none are
 	crashes  *crashGuard
 	traps    *traps.Traps // a fold over evidence, like linkage; the frontier has folds of its own
 	linkage  *linkage     // of earlier versions
@@ -80,6 +80,8 @@ type run struct {
 
 	limitsChanged chan struct{} // has room for one: tells the supervisor that a limit was changed
 	backAt        time.Time     // when the engine of several machines was last away; only the supervisor uses it
+
+	extending sync.Mutex // held while a redirect extends the scope
 
 	hosts  sync.Mutex
 	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
@@ -222,35 +224,60 @@ func (r *run) crawl(ctx context.Context) error {
 	} else {
 		err = r.addStarts(leasing)
 	}
-	var sweeping error
-	if err == nil && r.sweeper != nil {
-		release := r.sweeper.Begin()
-		background.Go(func() {
-			if sweeping = r.sweeper.Run(leasing, release); sweeping != nil {
-				stopLeasing()
-				stopFetching()
+	stop := func() {
+		stopLeasing()
+		stopFetching()
+	}
+	var sweeps errgroup.Group
+	sweep := func(s *recrawl.Sweeper) {
+		release := s.Begin()
+		sweeps.Go(func() error {
+			err := s.Run(leasing, release)
+			if err != nil {
+				stop()
 			}
+			return err
 		})
+	}
+	if err == nil && r.sweeper != nil {
+		sweep(r.sweeper)
 	}
 	if err == nil {
 		joinIndexes := func() {}
 		if r.cluster == nil {
 			joinIndexes = r.startIndexes(leasing)
 		}
-		err = r.runWorkers(leasing, fetching, func() {
-			stopLeasing()
-			stopFetching()
-		})
+		err = r.runWorkers(leasing, fetching, stop)
+		for again := (*recrawl.Sweeper)(nil); err == nil; err = r.runWorkers(leasing, fetching, stop) {
+			if again, err = r.sweepAgain(leasing); again == nil {
+				break
+			}
+			sweep(again)
+		}
 		stopLeasing() // a limit may have ended the crawl before the sources
 		joinIndexes()
 	}
 	helping()
 	background.Wait()
 	r.warnings.save() // another machine may write the report
-	if err = errors.Join(err, sweeping); err == nil {
+	if err = errors.Join(err, sweeps.Wait()); err == nil {
 		err = ctx.Err()
 	}
 	return err
+}
+
+// sweepAgain ends a run that has nothing left to fetch, unless its start URLs have led to further sites since the last
+// sweep. Then it returns the next one, which queues what was left out before that. At this moment nothing is under way
+// that was judged by the narrower scope.
+func (r *run) sweepAgain(ctx context.Context) (*recrawl.Sweeper, error) {
+	if ctx.Err() != nil || r.endings.interrupted() || r.endings.get().set {
+		return nil, nil
+	}
+	if r.cluster == nil && !r.isSwept() {
+		return r.newSweeper()
+	}
+	r.endings.set(drained())
+	return nil, nil
 }
 
 // conclude decides the status of the crawl, makes it durable and writes the outputs.

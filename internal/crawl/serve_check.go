@@ -115,7 +115,7 @@ func (w *worker) serveCheck(ctx context.Context, l *frontier.Lease) error {
 }
 
 // isOwn reports whether a URL is on a host of the crawl.
-func (w *run) isOwn(u weburl.URL) bool { return w.startHosts[u.Host()] || w.scope.Contains(u) }
+func (w *run) isOwn(u weburl.URL) bool { return w.scope.IsStart(u.Host()) || w.scope.Contains(u) }
 
 // refusesHead reports whether a GET may be answered otherwise than a HEAD with this status. Many servers answer HEAD
 // with 405, 501, 403, 404 or 500 for what they deliver. A link is broken only if a GET says so.

@@ -91,6 +91,7 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
+	foreign := !w.isOwn(l.URL()) // before the sitemaps are judged: the scope may become wider meanwhile
 	a := w.robots.Remember(ctx, &fact)
 	if task.Late {
 		answered := *a
@@ -112,7 +113,7 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 			return err
 		}
 	}
-	r.RobotsUntil, r.CrawlDelay = a.Expires, max(a.CrawlDelay(), w.foreignDelay(l.URL()))
+	r.RobotsUntil, r.CrawlDelay, r.RobotsProvisional = a.Expires, max(a.CrawlDelay(), w.foreignDelay(l.URL())), foreign
 	_, err = w.done(l, r)
 	return err
 }
@@ -130,7 +131,7 @@ func (w *run) foreignDelay(u weburl.URL) time.Duration {
 // takes its place. There is one for each origin and run. Failures of other hosts are only logged: a crawl of many hosts
 // has dead ones among them.
 func (w *run) warnOfFailure(ctx context.Context, origin string, answer *frontier.OriginFact, why error) error {
-	if !w.startHosts[weburl.MustCanonical(origin+"/").Host()] {
+	if !w.scope.IsStart(weburl.MustCanonical(origin + "/").Host()) {
 		return nil
 	}
 	earlier, err := w.robots.Fact(ctx, origin)

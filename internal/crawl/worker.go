@@ -91,12 +91,8 @@ func (w *worker) ended(err error) {
 	if w.endings.interrupted() {
 		return
 	}
-	if errors.Is(err, frontier.ErrLimit) {
-		if !w.quota.isUsedUp() {
-			w.limits.pagesReached()
-		}
-	} else {
-		w.endings.set(drained())
+	if errors.Is(err, frontier.ErrLimit) && !w.quota.isUsedUp() {
+		w.limits.pagesReached()
 	}
 }
 

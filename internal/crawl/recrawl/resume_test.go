@@ -95,7 +95,7 @@ func sweeper(t *testing.T, s *state.Store, q *queue, start weburl.URL) *Sweeper 
 	if err != nil {
 		t.Fatal(err)
 	}
-	sw, err := NewSweeper(SweepOptions{Store: s, Frontier: q, Scope: within, History: &scope.History{},
+	sw, err := NewSweeper(SweepOptions{Store: s, Frontier: q, Scope: within,
 		Starts: []frontier.Link{{URL: start}}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

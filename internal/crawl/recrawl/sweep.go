@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,11 +27,8 @@ type SweepOptions struct {
 	Store    *state.Store
 	Frontier Frontier
 	Scope    *scope.Scope
-	History  *scope.History
-	Levels   bool // the crawl has a depth limit: visits have the depths of their pages
-	// Withdrawn is what start URLs led to in earlier generations, and not in the last. It may come back.
-	Withdrawn []weburl.URL
-	Starts    []frontier.Link // the start URLs, which are visited in every recrawl
+	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
+	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
 	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context, first, last weburl.HostID) error
 	// Checks means that URLs outside of the crawl are checked, and again in each generation.
@@ -43,10 +39,12 @@ type SweepOptions struct {
 	Shared map[string][]byte
 }
 
-// A Sweeper queues visits in a recrawl, and in a run whose rules are wider than those of the run before.
+// A Sweeper queues visits in a recrawl, and when the rules have become wider: with the settings of a run, or because a
+// start URL led to a further site.
 type Sweeper struct {
 	o          SweepOptions
 	generation uint32
+	history    *scope.History // of the rules, as the sweeper was made
 	number     []byte         // number of the sweep, as facts have it
 	counted    state.Counters // as they were when the run began
 	terms      Terms
@@ -73,10 +71,11 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 		facts = o.Store.Facts()
 	}
 	s := &Sweeper{
-		o: o, generation: generationOf(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(),
+		o: o, generation: generationOf(facts), history: o.Scope.History(), counted: o.Store.Counters(),
 		starts: map[weburl.Key]bool{},
 		jobbed: make(chan struct{}, 1),
 	}
+	s.number = sweepNumber(facts, s.history)
 	if o.Shared != nil {
 		s.parts = newPartitions()
 	}
@@ -98,11 +97,8 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 // first.
 const sitemapWait = 30 * time.Second
 
-// sitemapLook is how often it looks whether they are read, and startsLook whether all that is queued was visited.
-const (
-	sitemapLook = 20 * time.Millisecond
-	startsLook  = 100 * time.Millisecond
-)
+// sitemapLook is how often it looks whether they are read.
+const sitemapLook = 20 * time.Millisecond
 
 // Begin holds the crawl, so that it is not drained. Pass release to Run, which calls it when all visits are queued. In
 // a crawl of several machines, Pending does that by partition.
@@ -152,7 +148,7 @@ func (s *Sweeper) Run(ctx context.Context, release func()) error {
 // sweepAll queues everything that is due.
 func (s *Sweeper) sweepAll(ctx context.Context) error {
 	facts := s.o.Store.Facts()
-	if IsSwept(facts, s.o.History) {
+	if IsSwept(facts, s.history) {
 		return nil
 	}
 	if err := s.queueFirst(ctx, 0, math.MaxUint64); err != nil {
@@ -172,54 +168,16 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	if err := s.sweepChecks(ctx, 0, math.MaxUint64); err != nil {
 		return fmt.Errorf("queue checks again: %w", err)
 	}
-	n, err := s.sweepReturned(ctx)
-	if err != nil {
-		return fmt.Errorf("queue pages to which start URLs lead again: %w", err)
-	}
-	total += n
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
 	if s.generation == 0 {
-		s.o.Log.Info("the settings leave out less than before: pages and URLs that are concerned are queued", "pages",
-			total)
+		s.o.Log.Info("less is left out than before, by the settings or because start URLs led to further sites: pages and "+
+			"URLs that are concerned are queued", "pages", total)
 	} else {
 		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
 	}
 	return nil
-}
-
-// sweepReturned queues the pages of what is in the scope again, when all start URLs have been visited.
-func (s *Sweeper) sweepReturned(ctx context.Context) (total int, err error) {
-	if len(s.o.Withdrawn) == 0 {
-		return 0, nil
-	}
-	look := time.NewTicker(startsLook)
-	defer look.Stop()
-	for s.o.Frontier.Stats().Open > 0 {
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-look.C:
-		}
-	}
-	if !slices.ContainsFunc(s.o.Withdrawn, s.o.Scope.Contains) {
-		return 0, nil
-	}
-	if err := s.queueFirst(ctx, 0, math.MaxUint64); err != nil {
-		return 0, err
-	}
-	if err := s.awaitSitemaps(ctx); err != nil {
-		return 0, err
-	}
-	for p := range 256 {
-		n, err := s.sweep(ctx, uint8(p), nil)
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }
 
 // queueFirst queues what is visited first of some hosts: start pages and sitemaps.
@@ -387,7 +345,7 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 // links of it. It is also so for a start page that was read by rules without sitemaps, because its visit requests the
 // sitemaps. Queued are the visits that are pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
-	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
+	if p.Finish == nil || queued[p.Link.Key] > 0 || s.history.Widened() == 0 || !s.inScope(p) {
 		return false, nil
 	}
 	switch page.Outcome(p.Finish.Outcome) {
@@ -400,6 +358,6 @@ func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("read what is known of %s: %w", p.Link.URL, err)
 	}
-	return s.o.History.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] &&
-		s.o.History.IsUnseeded(facts.LeftOut), nil
+	return s.history.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] &&
+		s.history.IsUnseeded(facts.LeftOut), nil
 }

@@ -85,7 +85,8 @@ func isEarlier(a, b string) bool {
 // page has links that were left out by narrower rules than those of today. Such a page is outdated: it is read again.
 type History struct {
 	Rules Rules `json:"rules"` // of the last run
-	// Edition is the number of the rules. It grows when they become wider, and is recorded with what is read.
+	// Edition is the number of the rules. It grows when they become wider, by the settings of a run or because a start
+	// URL led to a further site, and is recorded with what is read.
 	Edition uint64 `json:"edition"`
 	// Wider has, for each reason, the edition in which the rules last became wider. Before it they left out more for
 	// that reason.
@@ -121,20 +122,25 @@ func (h *History) Fact() (frontier.CrawlFact, error) {
 func (h *History) Begin(now Rules) {
 	wider, sitemaps := now.Wider(&h.Rules), now.Sitemaps && !h.Rules.Sitemaps
 	h.Rules = now
-	if len(wider) == 0 && !sitemaps {
-		return
-	}
-	h.Edition++
-	h.Wider = maps.Clone(h.Wider)
-	for _, why := range wider {
-		if h.Wider == nil {
-			h.Wider = map[Reason]uint64{}
-		}
-		h.Wider[why] = h.Edition
+	if len(wider) > 0 || sitemaps {
+		h.widen(wider...)
 	}
 	if sitemaps {
 		h.Sitemaps = h.Edition
 	}
+}
+
+// widen begins an edition by which less is left out for some reasons. Copies of h stay as they are.
+func (h *History) widen(why ...Reason) {
+	h.Edition++
+	wider := maps.Clone(h.Wider)
+	for _, reason := range why {
+		if wider == nil {
+			wider = map[Reason]uint64{}
+		}
+		wider[reason] = h.Edition
+	}
+	h.Wider = wider
 }
 
 // Widened is the edition in which the rules last became wider; 0 if they never did.

@@ -27,19 +27,23 @@ type Scope struct {
 	skip    map[string]bool // extensions, lower case, without the dot
 	only    config.HostSet  // empty means any host
 	bound   bool            // only is not empty
-	asked   map[string]bool // hosts of the start URLs, if bound
 
-	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
-	starts   map[string]bool // not changed after New
-	extended atomic.Bool     // more is not empty; written by Extend
-	mu       sync.RWMutex
-	more     map[string]bool // guarded by mu
+	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions. Hosts
+	// are those of the start URLs. Both are not changed after New.
+	starts, hosts map[string]bool
+
+	extended  atomic.Bool // more is not empty; written by Extend
+	mu        sync.RWMutex
+	more      map[string]weburl.URL // guarded by mu; what Extend added, with the first URL that brought it
+	moreHosts map[string]bool       // guarded by mu; hosts that are not in hosts
+	history   atomic.Pointer[History]
 }
 
-// New compiles the settings, and makes the scope of the start URLs.
-func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
+// New compiles the settings, and makes the scope of the start URLs and of what their redirects have brought into it.
+func New(s *config.Settings, starts []weburl.URL, extensions ...weburl.URL) (*Scope, error) {
 	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{},
-		starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
+		starts: make(map[string]bool, len(starts)), more: map[string]weburl.URL{}, moreHosts: map[string]bool{}}
+	sc.history.Store(&History{})
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
@@ -50,15 +54,28 @@ func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
 	if sc.only, err = config.NewHostSet(s.OnlyHosts); err != nil {
 		return nil, err
 	}
-	sc.bound, sc.asked = !sc.only.IsEmpty(), map[string]bool{}
+	sc.bound, sc.hosts = !sc.only.IsEmpty(), sc.starts
+	if sc.kind == "domain" || sc.kind == "prefix" { // otherwise the spans are the hosts
+		sc.hosts = make(map[string]bool, len(starts))
+	}
 	for _, u := range starts {
 		sc.starts[sc.span(u)] = true
-		if sc.bound {
-			sc.asked[strings.Clone(u.Host())] = true
+		if !sc.hosts[u.Host()] {
+			sc.hosts[strings.Clone(u.Host())] = true
 		}
+	}
+	for _, u := range extensions {
+		sc.add(u)
 	}
 	return sc, nil
 }
+
+// SetHistory sets how the rules have changed up to now. It comes before the scope is used.
+func (s *Scope) SetHistory(h *History) { s.history.Store(h) }
+
+// History is how the rules have changed up to now. What is checked after this call is checked by these rules, or by
+// wider ones.
+func (s *Scope) History() *History { return s.history.Load() }
 
 // Matcher chooses URLs by regular expressions.
 type Matcher struct{ include, exclude []*regexp.Regexp }
@@ -83,15 +100,54 @@ func (m *Matcher) Check(u weburl.URL) Reason {
 // Permits says whether the host of u may be asked at all: the setting only-hosts admits it, or it is the host of a
 // start URL.
 func (s *Scope) Permits(u weburl.URL) bool {
-	return !s.bound || s.only.Has(u.Host()) || s.asked[u.Host()]
+	return !s.bound || s.only.Has(u.Host()) || s.hosts[u.Host()]
 }
 
-// Extend takes a start URL's redirect target into the scope.
-func (s *Scope) Extend(u weburl.URL) {
+// Extend takes a start URL's redirect target into the scope. Wider says that it was outside of it: then the history is
+// that of wider rules from now on. First is the URL that brought the same into the scope first. Calls must not overlap.
+func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
+	wider = !s.Contains(u)
+	first = s.add(u)
+	if wider {
+		h := *s.History()
+		h.widen(OutOfScope)
+		s.history.Store(&h)
+	}
+	return first, wider
+}
+
+// add adds what u spans, unless it was added before, and returns the first URL that added it.
+func (s *Scope) add(u weburl.URL) weburl.URL {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.more[s.span(u)] = true
+	span := s.span(u)
+	first, known := s.more[span]
+	if !known {
+		first = u
+		s.more[span] = u
+	}
+	if !s.hosts[u.Host()] {
+		s.moreHosts[strings.Clone(u.Host())] = true
+	}
 	s.extended.Store(true)
+	return first
+}
+
+// IsStart reports whether a host is that of a start URL, or of what a redirect of one brought into the scope.
+func (s *Scope) IsStart(host string) bool {
+	if s.hosts[host] || !s.extended.Load() {
+		return s.hosts[host]
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.moreHosts[host]
+}
+
+// StartHosts is the number of hosts for which IsStart is true.
+func (s *Scope) StartHosts() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.hosts) + len(s.moreHosts)
 }
 
 // span is what a start URL brings into the scope.
@@ -105,16 +161,18 @@ func (s *Scope) span(u weburl.URL) string {
 	return strings.Clone(u.Host())
 }
 
-func (s *Scope) spans(name string) bool {
+// spans reports whether start URLs span a name, by themselves or, unless atFirst is set, by their redirects.
+func (s *Scope) spans(name string, atFirst bool) bool {
 	if s.starts[name] {
 		return true
 	}
-	if !s.extended.Load() {
+	if atFirst || !s.extended.Load() {
 		return false
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.more[name]
+	_, ok := s.more[name]
+	return ok
 }
 
 // Directory is a URL up to the last slash of its path.
@@ -123,8 +181,13 @@ func Directory(u weburl.URL) string {
 	return u.Origin() + p[:strings.LastIndexByte(p, '/')+1]
 }
 
-// Contains says whether u is within what the start URLs span, whatever the filters say.
-func (s *Scope) Contains(u weburl.URL) bool {
+// Contains says whether u is within what the start URLs and their redirects span, whatever the filters say.
+func (s *Scope) Contains(u weburl.URL) bool { return s.contains(u, false) }
+
+// ContainsAtFirst is Contains without what redirects have brought into the scope.
+func (s *Scope) ContainsAtFirst(u weburl.URL) bool { return s.contains(u, true) }
+
+func (s *Scope) contains(u weburl.URL, atFirst bool) bool {
 	if !s.Permits(u) {
 		return false
 	}
@@ -132,10 +195,10 @@ func (s *Scope) Contains(u weburl.URL) bool {
 	case "any":
 		return true
 	case "domain":
-		return s.spans(weburl.RegistrableDomain(u.Host()))
+		return s.spans(weburl.RegistrableDomain(u.Host()), atFirst)
 	case "subdomains":
 		for h := u.Host(); ; {
-			if s.spans(h) {
+			if s.spans(h, atFirst) {
 				return true
 			}
 			_, parent, ok := strings.Cut(h, ".")
@@ -147,13 +210,13 @@ func (s *Scope) Contains(u weburl.URL) bool {
 	case "prefix":
 		text, from := u.String(), len(u.Origin())
 		for i, c := range []byte(u.Path()) {
-			if c == '/' && s.spans(text[:from+i+1]) {
+			if c == '/' && s.spans(text[:from+i+1], atFirst) {
 				return true
 			}
 		}
 		return false
 	}
-	return s.spans(u.Host())
+	return s.spans(u.Host(), atFirst)
 }
 
 // Check says whether u belongs to the crawl, and if not, why.

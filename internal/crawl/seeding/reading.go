@@ -20,9 +20,10 @@ import (
 
 // A Reading is one reading of a sitemap, by the worker that has leased it.
 type Reading struct {
-	s     *Sitemaps
-	link  frontier.Link
-	skips scope.Skips // entries that were not followed
+	s       *Sitemaps
+	link    frontier.Link
+	history *scope.History // as the reading began
+	skips   scope.Skips    // entries that were not followed
 
 	vouched  map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
 	vouchers []weburl.HostID        // the same hosts, for the sitemaps that it names
@@ -44,7 +45,7 @@ type Reading struct {
 
 // Begin registers a lease of a sitemap, so that vouchers that come from now on are noted in it. End follows.
 func (s *Sitemaps) Begin(l frontier.Link) *Reading {
-	m := &Reading{s: s, link: l, vouched: map[weburl.HostID]bool{},
+	m := &Reading{s: s, link: l, history: s.o.Scope.History(), vouched: map[weburl.HostID]bool{},
 		facts: sitemapFacts{left: map[weburl.HostID]bool{}}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,10 +115,10 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 		r.Finish = nil
 	}
 	if r.Finish != nil {
-		m.facts.leftOut = m.s.o.History.AppendLeftOut(nil, &m.skips)
+		m.facts.leftOut = m.history.AppendLeftOut(nil, &m.skips)
 		r.Finish.Facts = m.facts.bytes()
 		again := m.link.Visit > 1 && page.Outcome(m.link.Before.Outcome) != page.Crashed
-		r.Skips = m.s.o.History.Change(nil, m.link.Key.Host.Partition(), m.before, m.facts.leftOut, again)
+		r.Skips = m.history.Change(nil, m.link.Key.Host.Partition(), m.before, m.facts.leftOut, again)
 	}
 	d, err := done(r)
 	if err == nil && d == frontier.Finished {

@@ -27,13 +27,11 @@ import (
 
 // Options are the settings and the parts by which sitemaps are requested and read.
 type Options struct {
-	Settings   *config.Settings
-	Scope      *scope.Scope
-	History    *scope.History
-	StartHosts map[string]bool // hosts of the start URLs and of what they redirect to; not changed any more
-	Hasher     weburl.Hasher
-	Store      *state.Store
-	Frontier   *frontier.Frontier
+	Settings *config.Settings
+	Scope    *scope.Scope
+	Hasher   weburl.Hasher
+	Store    *state.Store
+	Frontier *frontier.Frontier
 	// Add adds pages to the frontier.
 	Add func(ctx context.Context, links []frontier.Link) error
 	// HasRoom reports whether the limits of the crawl leave room for pages that it does not know yet.
@@ -146,7 +144,7 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
 		return false, nil
 	}
-	started := s.o.StartHosts[u.Host()]
+	started := s.o.Scope.IsStart(u.Host())
 	if a.Silent || !started && (s.o.Settings.Scope == "any" || s.o.Scope.Check(u) == scope.OutOfScope) {
 		return false, nil
 	}
@@ -216,7 +214,7 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 		if f == nil || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 || s.isLeftOut(m) {
 			continue
 		}
-		if f.Generation >= s.o.Generation && readSitemapFacts(f.Facts).edition() >= s.o.History.Widened() {
+		if f.Generation >= s.o.Generation && !s.isOutdated(f) {
 			continue
 		}
 		if queued, _ := lacks(m, nil); queued > max(1, f.Visit) {
@@ -225,6 +223,16 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 		again = append(again, nextVisit(m, keys[i], m.Vouchers[0].Host))
 	}
 	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// isOutdated reports whether a sitemap was last read by narrower rules than those of now, which left something out.
+func (s *Sitemaps) isOutdated(f *frontier.Finish) bool {
+	history, facts := s.o.Scope.History(), readSitemapFacts(f.Facts)
+	if facts.edition() >= history.Widened() {
+		return false
+	}
+	counted := s.o.Store.Counters()
+	return facts.leads || page.Outcome(f.Outcome) == page.Excluded || history.IsOutdated(facts.leftOut, &counted)
 }
 
 // isLeftOut reports whether a sitemap is on a host that does not belong to the crawl any more, and only that host has
@@ -366,7 +374,7 @@ func (s *Sitemaps) hostCountLocked(ctx context.Context, id weburl.HostID, most i
 
 // inScope reports whether a sitemap is on a host of the crawl.
 func (s *Sitemaps) inScope(u weburl.URL) bool {
-	return s.o.StartHosts[u.Host()] || s.o.Scope.Contains(u)
+	return s.o.Scope.IsStart(u.Host()) || s.o.Scope.Contains(u)
 }
 
 // vouchLocked records vouchers of sitemaps that are known. A sitemap is queued again if it was read without the entries
@@ -388,6 +396,11 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 			s.named[key] = true
 		}
 		visit, missing := lacks(m, links[i].Vouchers)
+		if f := m.Finish; f != nil && f.Visit >= visit && slices.Contains(links[i].Vouchers, key.Host) && s.isOutdated(f) {
+			// Its host names it, and did not belong to the crawl when it was read.
+			again = append(again, nextVisit(m, key, links[i].Vouchers...))
+			continue
+		}
 		if room := max(0, MaxVouchers-len(m.Vouchers)); len(missing) > room {
 			missing = missing[:room]
 			if !s.crowded {
