@@ -301,3 +301,42 @@ func TestLateRedirectAndStop(t *testing.T) {
 		})
 	}
 }
+
+// The usual places for sitemaps are looked into at the site that a start URL leads to, also if its robots.txt was read
+// before, or is ignored.
+func TestSitemapInUsualPlaceOfTarget(t *testing.T) {
+	t.Parallel()
+	for name, ignore := range map[string]bool{"robots.txt": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := make(chan struct{})
+			s := newHandSite(t, map[string]any{
+				"a.test/robots.txt": "Sitemap: http://b.example/map.xml\n",
+				"a.test/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !ignore {
+						<-read
+					}
+					http.Redirect(w, r, "http://b.example/", http.StatusFound)
+				}),
+				"b.example/sitemap.xml": urlset("http://b.example/2"),
+				"b.example/":            plainPage, "b.example/1": plainPage, "b.example/2": plainPage,
+			})
+			want := []string{"http://b.example/", "http://b.example/2"}
+			if !ignore {
+				want = append(want, "http://b.example/1")
+				s.urls["b.example/map.xml"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, urlset("http://b.example/1"))
+					if s.requests()[r.Host+r.URL.Path] == 1 {
+						close(read)
+					}
+				})
+			}
+			change := func(o *config.Settings) { o.Scope, o.IgnoreRobots = "host", ignore }
+			rep, lines := s.crawl(newDataDir(t), change, "http://a.test/")
+			wantURLs(t, "pages", withOutcome(lines, "ok"), want...)
+			if rep.Status != page.Complete {
+				t.Errorf("%s (%s)", rep.Status, rep.Reason)
+			}
+		})
+	}
+}

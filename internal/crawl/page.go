@@ -187,6 +187,7 @@ func (w *worker) isReadable() bool {
 // queue.
 func (w *worker) read(ctx context.Context) (ended bool, err error) {
 	readable := w.isReadable()
+	w.history = w.scope.History()
 	if readable {
 		if err = w.parse(ctx, w.lease, &w.answer, w.resp); err == nil {
 			err = w.judgeLinks(ctx)
