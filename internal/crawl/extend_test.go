@@ -340,3 +340,21 @@ func TestSitemapInUsualPlaceOfTarget(t *testing.T) {
 		})
 	}
 }
+
+// A recrawl follows a site that has moved on, though the start URL leads where it did.
+func TestRecrawlFollowsMovedSite(t *testing.T) {
+	t.Parallel()
+	to := func(target string) http.HandlerFunc { return http.RedirectHandler(target, http.StatusFound).ServeHTTP }
+	s := newHandSite(t, map[string]any{
+		"a.test/": to("http://b.example/"), "b.example/": plainPage,
+		"c.example/": `<html><a href="/1">x</a>`, "c.example/1": plainPage,
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, nil, "http://a.test/")
+	s.urls["b.example/"] = to("http://c.example/")
+	rep, lines := s.resume(dir, &Recrawl{}, nil)
+	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://c.example/", "http://c.example/1")
+	if rep.Status != page.Complete {
+		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+}
