@@ -71,3 +71,27 @@ func TestEndlessSitemapIndexes(t *testing.T) {
 		})
 	}
 }
+
+// The sitemaps of a host that does not belong to the crawl have a limit of their own.
+func TestForeignSitemapsLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	urls := map[string]any{"a.test/": plainPage, "b.test/robots.txt": "User-agent: *\n"}
+	robots := ""
+	for i := range 2 * limit {
+		at := fmt.Sprintf("b.test/%d.xml", i)
+		robots += "Sitemap: http://" + at + "\n"
+		urls[at] = urlset()
+	}
+	urls["a.test/robots.txt"] = robots
+	s := newHandSite(t, urls)
+	rep, _ := s.run(Options{Settings: s.settings(nil), Dir: newDir(t), Log: slog.New(slog.DiscardHandler),
+		Sitemaps: seeding.Limits{Foreign: limit}, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}})
+	if n := len(s.requests()) - 3; n != limit {
+		t.Errorf("%d sitemaps were read, want %d: %v", n, limit, s.requests())
+	}
+	warning := "the limit is 3 for this host, which is not in scope"
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), warning); n != 1 {
+		t.Errorf("%d warnings name the limit: %q", n, rep.Warnings)
+	}
+}
