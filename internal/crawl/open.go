@@ -2,13 +2,9 @@ package crawl
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -534,120 +530,4 @@ func textsBegan(store *state.Store) uint64 {
 	_, run, _ := strings.Cut(string(store.Facts()[factTexts]), " ")
 	number, _ := strconv.ParseUint(run, 10, 64)
 	return number
-}
-
-// An extension is the value of factExtends: the hosts of start URLs that led there, up to maxExtendedBy. The fact is in
-// the partition of the first. Early versions did not record the hosts; what they recorded is never withdrawn.
-type extension []weburl.HostID
-
-const maxExtendedBy = 1000
-
-func extensionOf(value []byte) extension {
-	var e extension
-	for ; len(value) >= 8; value = value[8:] {
-		e = append(e, weburl.HostID(binary.BigEndian.Uint64(value)))
-	}
-	return e
-}
-
-func (e extension) bytes() []byte {
-	var b []byte
-	for _, host := range e {
-		b = binary.BigEndian.AppendUint64(b, uint64(host))
-	}
-	return b
-}
-
-// add adds a host, and reports whether it was new.
-func (e *extension) add(host weburl.HostID) bool {
-	if len(*e) >= maxExtendedBy || slices.Contains(*e, host) {
-		return false
-	}
-	*e = append(*e, host)
-	return true
-}
-
-func (e extension) partition() uint8 { return e[0].Partition() }
-
-// extensions are the targets of redirects of start URLs that belong to the scope, by the facts of the crawl.
-func extensions(store *state.Store) map[weburl.URL]extension {
-	all := map[weburl.URL]extension{}
-	for name, value := range store.FactsLike(factExtends) {
-		if target, err := weburl.Parse(name[len(factExtends):]); err == nil {
-			all[target] = extensionOf(value)
-		}
-	}
-	return all
-}
-
-// newScope makes the scope of the start URLs, and of what their redirects added in earlier runs.
-func newScope(s *config.Settings, starts []datadir.Start, store *state.Store) (*scope.Scope, error) {
-	return scope.New(s, urlsOf(starts), slices.Collect(maps.Keys(extensions(store)))...)
-}
-
-func urlsOf(starts []datadir.Start) []weburl.URL {
-	urls := make([]weburl.URL, len(starts))
-	for i := range starts {
-		urls[i] = starts[i].URL
-	}
-	return urls
-}
-
-// withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads
-// there by what is known before a recrawl. One that failed or was forbidden may lead there again.
-func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
-	starts []datadir.Start) ([]frontier.CrawlFact, error) {
-	extended := extensions(store)
-	maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return len(by) == 0 })
-	if len(extended) == 0 {
-		return nil, nil
-	}
-	led, err := scope.New(settings, urlsOf(starts))
-	if err != nil {
-		return nil, err
-	}
-	hasher := store.Hasher()
-	for i := range starts {
-		at, bare := starts[i].URL, starts[i].Bare
-		for range scope.MaxHops + 2 {
-			p, ok, err := store.Page(ctx, hasher.Key(at))
-			if err != nil {
-				return nil, err
-			}
-			target := ""
-			if ok && p.Finish != nil {
-				target = p.Finish.RedirectTo
-			}
-			if target == "" && !hasAnswered(p.Finish) {
-				host := hasher.HostID(at.Host())
-				maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return slices.Contains(by, host) })
-			}
-			if target == "" && bare && at.Scheme() == "https" {
-				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
-			}
-			if at, err = weburl.Parse(target); target == "" || err != nil {
-				break
-			}
-			led.Extend(at)
-		}
-	}
-	var facts []frontier.CrawlFact
-	for target, by := range extended {
-		if !led.Contains(target) {
-			facts = append(facts, frontier.CrawlFact{Partition: by.partition(), Name: factExtends + target.String()})
-		}
-	}
-	return facts, nil
-}
-
-// hasAnswered reports whether a page was found, or found to be gone, so that it leads to no other.
-func hasAnswered(f *frontier.Finish) bool {
-	if f == nil {
-		return false
-	}
-	switch page.Outcome(f.Outcome) {
-	case page.OK, page.RedirectLoop, page.TooLarge:
-		return true
-	}
-	return f.Status == http.StatusNotFound || f.Status == http.StatusGone
 }

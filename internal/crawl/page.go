@@ -429,47 +429,6 @@ func (w *worker) redirect(ctx context.Context, location string) []frontier.Link 
 	}}
 }
 
-// extendScope takes the target of a start's redirect into the scope, and records that. What was judged before by the
-// narrower scope is judged again: robots.txt with the next lease of its origin, and pages and sitemaps when everything
-// queued is visited; see sweepAgain.
-func (w *worker) extendScope(ctx context.Context, start, target weburl.URL) {
-	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.ContainsAtFirst(target) {
-		return
-	}
-	w.extending.Lock()
-	defer w.extending.Unlock()
-	first, wider := w.scope.Extend(target)
-	name := factExtends + first.String()
-	e := extensionOf(w.store.Fact(name))
-	known := !e.add(w.hasher.HostID(start.Host()))
-	if !wider && known {
-		return
-	}
-	var facts []frontier.CrawlFact
-	var err error
-	if wider {
-		w.frontier.AskRobotsAgain()
-	}
-	switch {
-	case !wider:
-	case w.cluster != nil: // other machines are told before it is recorded
-		w.cluster.session.Journal().Extend(target.String())
-	default:
-		if w.settings.IgnoreRobots {
-			err = w.requestSitemaps(ctx, target.Origin())
-		}
-		fact, encodeErr := w.scope.History().Fact()
-		facts, err = append(facts, fact), errors.Join(err, encodeErr)
-	}
-	facts = append(facts, frontier.CrawlFact{Partition: e.partition(), Name: name, Value: e.bytes()})
-	if err == nil {
-		_, err = w.store.Commit(frontier.Record{Facts: facts})
-	}
-	if err != nil && ctx.Err() == nil {
-		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
-	}
-}
-
 // Reserve waits for memory for the page that is being parsed. Meanwhile the page does not count among those that are
 // parsed at once: a page that has memory may have to wait for its turn to be parsed before it can release it.
 func (w *worker) Reserve(ctx context.Context, bytes int64) error {

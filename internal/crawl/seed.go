@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -23,8 +25,14 @@ func (r *run) addStarts(ctx context.Context) error {
 	if err == nil {
 		err = r.crashes.retryCrashed(ctx)
 	}
-	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
-		err = r.requestSitemaps(ctx, r.starts[i].URL.Origin())
+	if r.settings.IgnoreRobots {
+		sites := urlsOf(r.starts)
+		if r.cluster == nil {
+			sites = slices.AppendSeq(sites, maps.Keys(extensions(r.store)))
+		}
+		for i := 0; err == nil && i < len(sites); i++ {
+			err = r.requestSitemaps(ctx, sites[i].Origin())
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the start URLs: %w", err)
