@@ -171,10 +171,11 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
-	if s.generation == 0 {
-		s.o.Log.Info("less is left out than before, by the settings or because start URLs led to further sites: pages and "+
-			"URLs that are concerned are queued", "pages", total)
-	} else {
+	switch {
+	case s.generation == 0 && total > 0:
+		s.o.Log.Info("less is left out than before, by the settings or because start URLs led to further sites: the "+
+			"pages that are concerned are visited again", "pages", total)
+	case s.generation > 0:
 		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
 	}
 	return nil
