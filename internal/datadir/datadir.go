@@ -113,6 +113,12 @@ func (d Dir) Holds() (bool, error) {
 	return info.Exists, nil
 }
 
+// isView reports whether the directory is that of a machine of a cluster, which has no plan.
+func isView(d Dir) bool {
+	info, _ := state.Look(d.State())
+	return info.View
+}
+
 // CheckNew says whether a new crawl may be made here. Nothing is created.
 func (d Dir) CheckNew() error {
 	has, err := d.Holds()
@@ -120,6 +126,10 @@ func (d Dir) CheckNew() error {
 		return err
 	}
 	if has {
+		if _, err := os.Stat(d.Plan()); errors.Is(err, fs.ErrNotExist) && !isView(d) {
+			return fmt.Errorf("data directory %s %w whose crawl.json is missing: it was killed before it began, or the "+
+				"file is lost; delete it with '%s'", d, ErrHas, d.Command("wipe"))
+		}
 		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas,
 			d.Command("resume"), d.Command("wipe"))
 	}

@@ -161,6 +161,15 @@ func TestDirectoryThatHoldsACrawl(t *testing.T) {
 	if got := e2e.Run(t, "resume", dir); got.Code != 0 {
 		t.Errorf("a plain resume after refused ones: exit status %d, want 0", got.Code)
 	}
+	// A kill between the store and its plan leaves what cannot be resumed.
+	if err := os.Remove(filepath.Join(dir, "crawl.json")); err != nil {
+		t.Fatal(err)
+	}
+	got := e2e.Run(t, crawl...)
+	e2e.Refused(t, got, dir, "crawl.json is missing", "mapwright wipe --data-dir "+dir)
+	if strings.Contains(got.Stderr, "resume") {
+		t.Errorf("it advises to resume: %s", got.Stderr)
+	}
 }
 
 // One process owns a data directory; another one that tries to write names it.
