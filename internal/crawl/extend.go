@@ -16,23 +16,30 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// An extension is the value of factExtends: the hosts of start URLs that led there, up to maxExtendedBy. The fact is in
-// the partition of the first. Early versions did not record the hosts; what they recorded is never withdrawn.
-type extension []weburl.HostID
+// An extension is the value of factExtends. The fact is in the partition of the first host. Early versions recorded
+// neither; what they recorded is never withdrawn.
+type extension struct {
+	edition uint64          // of the rules, which it began; zero if the target belonged to the scope already
+	by      []weburl.HostID // hosts of start URLs that led there, up to maxExtendedBy
+}
 
 const maxExtendedBy = 1000
 
 func extensionOf(value []byte) extension {
 	var e extension
-	for ; len(value) >= 8; value = value[8:] {
-		e = append(e, weburl.HostID(binary.BigEndian.Uint64(value)))
+	for i := 0; len(value) >= 8; i, value = i+1, value[8:] {
+		if n := binary.BigEndian.Uint64(value); i == 0 {
+			e.edition = n
+		} else {
+			e.by = append(e.by, weburl.HostID(n))
+		}
 	}
 	return e
 }
 
-func (e extension) bytes() []byte {
-	var b []byte
-	for _, host := range e {
+func (e *extension) bytes() []byte {
+	b := binary.BigEndian.AppendUint64(nil, e.edition)
+	for _, host := range e.by {
 		b = binary.BigEndian.AppendUint64(b, uint64(host))
 	}
 	return b
@@ -40,14 +47,17 @@ func (e extension) bytes() []byte {
 
 // add adds a host, and reports whether it was new.
 func (e *extension) add(host weburl.HostID) bool {
-	if len(*e) >= maxExtendedBy || slices.Contains(*e, host) {
+	if len(e.by) >= maxExtendedBy || slices.Contains(e.by, host) {
 		return false
 	}
-	*e = append(*e, host)
+	e.by = append(e.by, host)
 	return true
 }
 
-func (e extension) partition() uint8 { return e[0].Partition() }
+// fact is the extension by a target as it is stored.
+func (e *extension) fact(target weburl.URL) frontier.CrawlFact {
+	return frontier.CrawlFact{Partition: e.by[0].Partition(), Name: factExtends + target.String(), Value: e.bytes()}
+}
 
 // extensions are the targets of redirects of start URLs that belong to the scope, by the facts of the crawl.
 func extensions(store *state.Store) map[weburl.URL]extension {
@@ -70,24 +80,18 @@ func (w *worker) extendScope(ctx context.Context, start, target weburl.URL) {
 	w.extending.Lock()
 	defer w.extending.Unlock()
 	first, wider := w.scope.Extend(target)
-	name := factExtends + first.String()
-	e := extensionOf(w.store.Fact(name))
-	known := !e.add(w.hasher.HostID(start.Host()))
-	if !wider && known {
+	e := extensionOf(w.store.Fact(factExtends + first.String()))
+	added := e.add(w.hasher.HostID(start.Host()))
+	if !wider && !added {
 		return
 	}
-	var err error
-	facts := []frontier.CrawlFact{{Partition: e.partition(), Name: name, Value: e.bytes()}}
+	if wider {
+		e.edition = w.scope.History().Edition
+	}
 	if wider && w.cluster != nil { // other machines are told before it is recorded
 		w.cluster.session.Journal().Extend(target.String())
-	} else if wider {
-		var fact frontier.CrawlFact
-		fact, err = w.scope.History().Fact()
-		facts = append(facts, fact)
 	}
-	if err == nil {
-		_, err = w.store.Commit(frontier.Record{Facts: facts})
-	}
+	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{e.fact(first)}})
 	if wider {
 		w.frontier.AskRobotsAgain()
 	}
@@ -117,7 +121,7 @@ func urlsOf(starts []datadir.Start) []weburl.URL {
 func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
 	starts []datadir.Start) ([]frontier.CrawlFact, error) {
 	extended := extensions(store)
-	maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return len(by) == 0 })
+	maps.DeleteFunc(extended, func(_ weburl.URL, e extension) bool { return len(e.by) == 0 })
 	if len(extended) == 0 {
 		return nil, nil
 	}
@@ -139,7 +143,7 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 			}
 			if target == "" && !hasAnswered(p.Finish) {
 				host := hasher.HostID(at.Host())
-				maps.DeleteFunc(extended, func(_ weburl.URL, by extension) bool { return slices.Contains(by, host) })
+				maps.DeleteFunc(extended, func(_ weburl.URL, e extension) bool { return slices.Contains(e.by, host) })
 			}
 			if target == "" && bare && at.Scheme() == "https" {
 				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
@@ -151,9 +155,11 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 		}
 	}
 	var facts []frontier.CrawlFact
-	for target, by := range extended {
+	for target, e := range extended {
 		if !led.Contains(target) {
-			facts = append(facts, frontier.CrawlFact{Partition: by.partition(), Name: factExtends + target.String()})
+			gone := e.fact(target)
+			gone.Value = nil
+			facts = append(facts, gone)
 		}
 	}
 	return facts, nil

@@ -446,6 +446,16 @@ func (r *run) readHistory(ctx context.Context) (*scope.History, error) {
 			return nil, err
 		}
 	}
+	// What redirects brought into the scope has the edition that it began. It is noted before it can be withdrawn.
+	noted := h.Edition
+	for _, e := range extensions(r.store) {
+		h.Extended(e.edition)
+	}
+	if h.Edition > noted {
+		if err := r.recordHistory(&h); err != nil {
+			return nil, err
+		}
+	}
 	now.MaxChecks = r.settings.MaxChecks
 	if counted := r.store.Counters(); counted.Skips[scope.CheckLimit] == 0 {
 		h.Rules.MaxChecks = 0

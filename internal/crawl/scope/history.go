@@ -123,22 +123,29 @@ func (h *History) Begin(now Rules) {
 	wider, sitemaps := now.Wider(&h.Rules), now.Sitemaps && !h.Rules.Sitemaps
 	h.Rules = now
 	if len(wider) > 0 || sitemaps {
-		h.widen(wider...)
+		h.widen(h.Edition+1, wider...)
 	}
 	if sitemaps {
 		h.Sitemaps = h.Edition
 	}
 }
 
+// Extended notes that a start URL led to a further site, which began an edition. Zero is none.
+func (h *History) Extended(edition uint64) {
+	if edition > h.Wider[OutOfScope] {
+		h.widen(edition, OutOfScope)
+	}
+}
+
 // widen begins an edition by which less is left out for some reasons. Copies of h stay as they are.
-func (h *History) widen(why ...Reason) {
-	h.Edition++
+func (h *History) widen(edition uint64, why ...Reason) {
+	h.Edition = max(h.Edition, edition)
 	wider := maps.Clone(h.Wider)
 	for _, reason := range why {
 		if wider == nil {
 			wider = map[Reason]uint64{}
 		}
-		wider[reason] = h.Edition
+		wider[reason] = edition
 	}
 	h.Wider = wider
 }

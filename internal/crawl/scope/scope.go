@@ -110,7 +110,7 @@ func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
 	first = s.add(u)
 	if wider {
 		h := *s.History()
-		h.widen(OutOfScope)
+		h.widen(h.Edition+1, OutOfScope)
 		s.history.Store(&h)
 	}
 	return first, wider
