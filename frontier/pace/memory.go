@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	mostLearned  = 100_000 // learners that a memory has
-	mostOfDomain = 1000    // hosts of one registrable domain, whose owner can make any number of names
+	mostLearned = 100_000 // learners that a memory has
+	// hosts of one registrable domain that an account has learned about: the owner of a domain can make any number of
+	// names
+	mostOfDomain = 1000
 )
 
 // A Learner is an account whose crawls have learned the pace of a host.
@@ -18,10 +20,16 @@ type Learner struct{ Host, Account string }
 // memory is what a registry knows of hosts also when no crawl asks them: what crawls have learned, and what of it has
 // changed since the owner of the registry last stored it. It is guarded by the registry's lock.
 type memory struct {
-	learned map[string]map[string]remembered // by host and account, where anything was learned
-	size    int                              // of all maps in learned; at most mostLearned
-	domains map[string][]string              // those hosts by their registrable domain, in the order of their addition
-	changed map[Learner]bool                 // since the last call of Registry.Changes
+	learned  map[string]map[string]remembered // by host and account, where anything was learned
+	size     int                              // of all maps in learned; at most mostLearned
+	accounts map[string]*learnedHosts         // that have learned anything
+	changed  map[Learner]bool                 // since the last call of Registry.Changes
+}
+
+// learnedHosts are the hosts about which an account has learned.
+type learnedHosts struct {
+	n       int
+	domains map[string][]string // by their registrable domain, in the order of their addition
 }
 
 // remembered is what is known of one host by one account.
@@ -31,35 +39,47 @@ type remembered struct {
 }
 
 func newMemory() memory {
-	return memory{learned: map[string]map[string]remembered{}, domains: map[string][]string{},
+	return memory{learned: map[string]map[string]remembered{}, accounts: map[string]*learnedHosts{},
 		changed: map[Learner]bool{}}
 }
 
-// put adds or replaces what is known of a host. If there is no room for another host, the one of its domain that was
-// added first is forgotten; if the domain has few, any host.
+// put adds or replaces what an account knows of a host. If there is no room for another one, what it learned first
+// about a host of the same domain is forgotten. If it knows few of the domain, the account that knows most hosts forgets
+// one.
 func (m *memory) put(l Learner, r remembered) {
-	domain := weburl.RegistrableDomain(l.Host)
 	if _, known := m.learned[l.Host][l.Account]; !known {
-		if hosts := m.domains[domain]; m.learned[l.Host] == nil && len(hosts) >= mostOfDomain {
-			m.forgetHost(hosts[0])
+		domain := weburl.RegistrableDomain(l.Host)
+		if own := m.accounts[l.Account]; own != nil && len(own.domains[domain]) >= mostOfDomain {
+			m.forget(Learner{own.domains[domain][0], l.Account})
 		} else if m.size >= mostLearned {
-			for other := range m.learned {
-				m.forgetHost(other)
-				break
-			}
+			m.forgetOne()
 		}
+		own := m.accounts[l.Account]
+		if own == nil {
+			own = &learnedHosts{domains: map[string][]string{}}
+			m.accounts[l.Account] = own
+		}
+		own.domains[domain] = append(own.domains[domain], l.Host)
+		own.n++
 		m.size++
 	}
 	if m.learned[l.Host] == nil {
 		m.learned[l.Host] = map[string]remembered{}
-		m.domains[domain] = append(m.domains[domain], l.Host)
 	}
 	m.learned[l.Host][l.Account] = r
 }
 
-func (m *memory) forgetHost(host string) {
-	for account := range m.learned[host] {
-		m.forget(Learner{host, account})
+// forgetOne forgets any host of the account that knows most.
+func (m *memory) forgetOne() {
+	account, most := "", 0
+	for name, own := range m.accounts {
+		if own.n > most {
+			account, most = name, own.n
+		}
+	}
+	for _, hosts := range m.accounts[account].domains {
+		m.forget(Learner{hosts[0], account})
+		return
 	}
 }
 
@@ -69,15 +89,16 @@ func (m *memory) forget(l Learner) {
 		m.changed[l] = true
 	}
 	m.size--
-	delete(m.learned[l.Host], l.Account)
-	if len(m.learned[l.Host]) > 0 {
-		return
+	if delete(m.learned[l.Host], l.Account); len(m.learned[l.Host]) == 0 {
+		delete(m.learned, l.Host)
 	}
-	delete(m.learned, l.Host)
-	domain := weburl.RegistrableDomain(l.Host)
-	hosts := slices.DeleteFunc(m.domains[domain], func(other string) bool { return other == l.Host })
-	if m.domains[domain] = hosts; len(hosts) == 0 {
-		delete(m.domains, domain)
+	domain, own := weburl.RegistrableDomain(l.Host), m.accounts[l.Account]
+	hosts := slices.DeleteFunc(own.domains[domain], func(other string) bool { return other == l.Host })
+	if own.domains[domain] = hosts; len(hosts) == 0 {
+		delete(own.domains, domain)
+	}
+	if own.n--; own.n == 0 {
+		delete(m.accounts, l.Account)
 	}
 }
 

@@ -117,3 +117,26 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// Whatever an account learns, another one keeps what it has learned: about hosts of the same domain, and about others.
+func TestMemoryOfAccounts(t *testing.T) {
+	r := NewRegistry()
+	mine := []Learner{{"www.shared.example", "b"}, {"www.own.test", "b"}}
+	for _, l := range mine {
+		r.Remember(l, Learned{Delay: time.Second})
+	}
+	for i := range 2 * mostOfDomain {
+		r.Remember(Learner{fmt.Sprintf("h%d.shared.example", i), "a"}, Learned{Delay: time.Second})
+	}
+	for i := range mostLearned + 100 {
+		r.Remember(Learner{fmt.Sprintf("[2001:db8::%x]", i), "a"}, Learned{Delay: time.Second})
+	}
+	for _, l := range mine {
+		if _, ok := r.memory.learned[l.Host][l.Account]; !ok {
+			t.Errorf("%s is forgotten", l.Host)
+		}
+	}
+	if r.memory.size != mostLearned {
+		t.Errorf("%d are known", r.memory.size)
+	}
+}

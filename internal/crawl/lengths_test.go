@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -68,5 +69,43 @@ func TestLongHeadersAreCut(t *testing.T) {
 		if info, err := os.Stat(name); err != nil || info.Size() > 100_000 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
+	}
+}
+
+// As many links of a page are read as a sitemap may have entries, and a warning says where there are more. So it does
+// of a robots.txt that is too long.
+func TestMoreThanIsRead(t *testing.T) {
+	t.Parallel()
+	links := func(n, length int) string {
+		text := strings.Builder{}
+		text.WriteString("<html>")
+		for i := range n {
+			fmt.Fprintf(&text, "<a href=/%0*d>x</a>", length, i)
+		}
+		return text.String()
+	}
+	robots := strings.Repeat("# a long file\n", 40_000) + "Sitemap: http://a.test/map.xml\n"
+	for _, tt := range []struct {
+		name, page, robots string
+		links              int64 // that are read; 0 for some
+		warning            string
+	}{
+		{"many", links(25_000, 5), "", 25_000, ""},
+		{"too many", links(50_010, 5), "", 50_000, "http://a.test/ has 50010 links, more than are read of a page"},
+		{"too long", links(5_000, 1_900), "", 0, "http://a.test/ has 5000 links, more than are read of a page"},
+		{"robots.txt", links(1, 1), robots, 1, "robots.txt of http://a.test has more than 500 KiB"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newHandSite(t, map[string]any{"a.test/": tt.page, "a.test/robots.txt": tt.robots})
+			rep, _ := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxDepth = 0 }, "http://a.test/")
+			if n := rep.SkippedLinks[scope.TooDeep.String()]; tt.links > 0 && n != tt.links {
+				t.Errorf("%d links were read, want %d", n, tt.links)
+			}
+			said := strings.Join(rep.Warnings, "\n")
+			if tt.warning == "" && said != "" || !strings.Contains(said, tt.warning) {
+				t.Errorf("warnings %q, want %q", rep.Warnings, tt.warning)
+			}
+		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/web/robots"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
@@ -264,9 +265,12 @@ func newParser(s *config.Settings, treeMemory int64, generation uint32) (*parser
 		Images: s.Images, Assets: s.CheckAssets, IDs: s.CheckFragments, NoLinkText: !s.RecordsLinks(),
 		StructuredLinks: s.StructuredLinks, Extract: extractors, Params: s.Params(),
 		RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
-		MaxLinkBytes: linkBytes(s), TreeMemory: treeMemory,
+		MaxLinks: maxLinks, MaxLinkBytes: linkBytes(s), TreeMemory: treeMemory,
 	})
 }
+
+// maxLinks is how many links of a page are kept: as many as a sitemap may have entries.
+const maxLinks = sitemap.MaxURLs
 
 // linkBytes is how many bytes of a page's links are kept: 8 MiB, or less if the include and exclude expressions are
 // large. A step of an expression takes about 3 ns per byte, so the links of a page take at most about 6 s.

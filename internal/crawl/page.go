@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 
@@ -191,6 +192,10 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 	if readable {
 		if err = w.parse(ctx, w.lease, &w.answer, w.resp); err == nil {
 			err = w.judgeLinks(ctx)
+		}
+		if err == nil && w.page.Truncated {
+			w.warnings.add("%s has %d links, more than are read of a page (%d, of %s with their texts): pages to which only "+
+				"the rest leads are missing", w.link.URL, w.page.LinkCount, maxLinks, humanize.IBytes(uint64(linkBytes(w.settings))))
 		}
 		if err != nil {
 			return true, w.unlessStopped(ctx, w.lease, err)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/frontier/weburl"
@@ -17,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/robots"
 )
 
 // robotsRepeats is how often a request is sent again whose failure may pass. Without robots.txt a crawl goes on as if
@@ -112,6 +115,10 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		if _, err := w.robots.Update(ctx, fact.Origin, answer, requested); err != nil {
 			return err
 		}
+	}
+	if (answer.State != frontier.OriginUnknown || requested) && len(fact.Body) > robots.MaxSize && !foreign {
+		w.warnings.add("robots.txt of %s has more than %s: neither rules nor sitemaps after that are read", fact.Origin,
+			humanize.IBytes(robots.MaxSize))
 	}
 	r.RobotsUntil, r.CrawlDelay, r.RobotsProvisional = a.Expires, max(a.CrawlDelay(), w.foreignDelay(l.URL())), foreign
 	_, err = w.done(l, r)

@@ -23,6 +23,7 @@ const (
 	maxValue  = 64 << 10 // bytes of one field that is not start URLs
 	maxText   = 8 << 10  // bytes of one that is a text
 	maxFaults = 100      // of a request that a refusal names
+	maxFields = 1000     // of one object
 )
 
 // readBody reads the body of a request into dst, a pointer to a struct. It names every field that is unknown or has the
@@ -70,9 +71,13 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 
 // fill sets the fields of a struct from a JSON object. Names must match exactly.
 func fill(prefix string, text []byte, dst reflect.Value) (faults []service.FieldError) {
-	object := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &object); err != nil || bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+	object, ok := fieldsOf(text)
+	if !ok {
 		return []service.FieldError{{Field: strings.TrimSuffix(prefix, "."), Code: "type", Detail: "must be an object"}}
+	}
+	if len(object) > maxFields {
+		return []service.FieldError{{Field: strings.TrimSuffix(prefix, "."), Code: "too_large",
+			Detail: fmt.Sprintf("has more than %d fields", maxFields)}}
 	}
 	fields := map[string]reflect.Value{}
 	for i := range dst.NumField() {
@@ -114,6 +119,28 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 		}
 	}
 	return faults
+}
+
+// fieldsOf are the fields of a JSON object. If it has more than maxFields, it returns one more than that: a field takes
+// many times its bytes in memory.
+func fieldsOf(text []byte) (fields map[string]json.RawMessage, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, false
+	}
+	fields = map[string]json.RawMessage{}
+	for d.More() && len(fields) <= maxFields {
+		name, err := d.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, false
+		}
+		fields[name.(string)] = value
+	}
+	return fields, true
 }
 
 // mostBytes is how long the value of a field may be.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -132,4 +133,22 @@ func FuzzBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A body of very many fields is refused before it takes many times its size in memory.
+func TestBodyOfManyFields(t *testing.T) { // not parallel: it counts what is allocated
+	var body strings.Builder
+	body.WriteString(`{"x":0`)
+	for i := 0; body.Len() < maxBody-20; i++ {
+		body.WriteString(`,"` + strconv.FormatInt(int64(i), 36) + `":1`)
+	}
+	body.WriteString(`}`)
+	var err error
+	n := testing.AllocsPerRun(1, func() {
+		var s service.Submission
+		err = readBody(httptest.NewRecorder(), bodyRequest("application/json", body.String()), &s, false)
+	})
+	if e, ok := errors.AsType[*service.Error](err); !ok || e.Code != service.ErrInvalid || n > 20*maxFields {
+		t.Errorf("%.0f allocations, %v", n, err)
+	}
 }
