@@ -22,7 +22,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/internal/web/robots"
-	"github.com/mapwright/mapwright/internal/web/sitemap"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
@@ -270,7 +269,7 @@ func newParser(s *config.Settings, treeMemory int64, generation uint32) (*parser
 }
 
 // maxLinks is how many links of a page are kept: as many as a sitemap may have entries.
-const maxLinks = sitemap.MaxURLs
+const maxLinks = 50_000
 
 // linkBytes is how many bytes of a page's links are kept: 8 MiB, or less if the include and exclude expressions are
 // large. A step of an expression takes about 3 ns per byte, so the links of a page take at most about 6 s.
