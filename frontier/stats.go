@@ -89,7 +89,7 @@ func (f *Frontier) Stats() Stats {
 	}
 	st.Open = st.Pending - st.Held
 	if f.gate.on {
-		st.Open = f.gate.unfinished() - (st.Sitemaps - st.Unwanted)
+		st.Open = max(0, f.gate.unfinished()-st.Sources-(st.Sitemaps-st.Unwanted))
 	}
 	if due := f.shards.firstDue(); due != never {
 		st.Next = max(0, time.Duration(due-f.clock.now()))

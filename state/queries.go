@@ -347,6 +347,40 @@ func (q *queries) Origin(_ context.Context, h weburl.HostID, origin string) (fro
 	return f, ok, nil
 }
 
+// OriginsOf goes through what is known of the origins of some hosts, from first to last, and returns those that are
+// chosen. It answers for what has been applied.
+func (q *queries) OriginsOf(ctx context.Context, first, last weburl.HostID,
+	choose func(*frontier.OriginFact) bool) (chosen []string, err error) {
+	err = q.read(ctx, func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamOrigin}})
+		defer it.Close()
+		for it.Seek(record.AppendHostKey(nil, record.FamOrigin, first)); it.Valid() && ctx.Err() == nil; it.Next() {
+			host, origin, ok := record.ParseOriginKey(it.Item().Key())
+			if !ok {
+				return &CorruptError{What: "origin fact", Reason: "its key does not decode"}
+			}
+			if host > last {
+				break
+			}
+			err := it.Item().Value(func(b []byte) error {
+				f, err := q.bodies.DecodeOrigin(host, origin, b)
+				if err == nil && choose(&f) {
+					chosen = append(chosen, origin)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read origin facts: %w", err)
+	}
+	return chosen, nil
+}
+
 // get reads one entry, if it is there. The value is valid during the call.
 func (q *queries) get(key []byte, fn func(value []byte) error) (found bool, err error) {
 	err = q.readNewest(func(txn *badger.Txn) (err error) {

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -72,34 +73,39 @@ func extensions(store *state.Store) map[weburl.URL]extension {
 
 // extendScope takes the target of a start's redirect into the scope, and records that. What was judged before by the
 // narrower scope is judged again: robots.txt with the next lease of its origin, and pages and sitemaps when everything
-// queued is visited; see sweepAgain.
-func (w *worker) extendScope(ctx context.Context, start, target weburl.URL) {
-	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.ContainsAtFirst(target) {
+// queued is visited; see sweepAgain. Early means that the run has not begun, and earlier ones had it in their scope.
+func (r *run) extendScope(ctx context.Context, start, target weburl.URL, early bool) {
+	if scope.ExceedsLimit(target) || !r.scope.Permits(target) || r.scope.ContainsAtFirst(target) {
 		return
 	}
-	w.extending.Lock()
-	defer w.extending.Unlock()
-	first, wider := w.scope.Extend(target)
-	e := extensionOf(w.store.Fact(factExtends + first.String()))
-	added := e.add(w.hasher.HostID(start.Host()))
-	if !wider && !added {
+	r.extending.Lock()
+	defer r.extending.Unlock()
+	isNew, wider := !r.scope.IsStart(target.Host()), false
+	var first weburl.URL
+	if early {
+		first = r.scope.Add(target)
+	} else {
+		first, wider = r.scope.Extend(target)
+	}
+	e := extensionOf(r.store.Fact(factExtends + first.String()))
+	if added := e.add(r.store.Hasher().HostID(start.Host())); !added && !isNew && !wider {
 		return
 	}
 	if wider {
-		e.edition = w.scope.History().Edition
+		e.edition = r.scope.History().Edition
 	}
-	if wider && w.cluster != nil { // other machines are told before it is recorded
-		w.cluster.session.Journal().Extend(target.String())
+	if wider && r.cluster != nil { // other machines are told before it is recorded
+		r.cluster.session.Journal().Extend(target.String())
 	}
-	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{e.fact(first)}})
-	if wider {
-		w.frontier.AskRobotsAgain()
-	}
-	if err == nil && wider && w.settings.IgnoreRobots && w.cluster == nil {
-		err = w.requestSitemaps(ctx, target.Origin())
+	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{e.fact(first)}})
+	if !early && (isNew || wider) {
+		r.frontier.AskRobotsAgain()
+		if err == nil && r.settings.IgnoreRobots && r.cluster == nil {
+			err = r.requestSitemaps(ctx, target.Origin())
+		}
 	}
 	if err != nil && ctx.Err() == nil {
-		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
+		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}
 }
 
@@ -116,6 +122,39 @@ func urlsOf(starts []datadir.Start) []weburl.URL {
 	return urls
 }
 
+// walk follows the redirects of start URLs as they are recorded. It calls step for each, and failed for URLs that did
+// not answer, so that they may still lead anywhere. The store must have applied all records.
+func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step func(from, to weburl.URL),
+	failed func(at weburl.URL)) error {
+	hasher := store.Hasher()
+	for i := range starts {
+		at, bare := starts[i].URL, starts[i].Bare
+		for range scope.MaxHops + 2 {
+			p, ok, err := store.Page(ctx, hasher.Key(at))
+			if err != nil {
+				return fmt.Errorf("find out where the start URLs lead: %w", err)
+			}
+			target := ""
+			if ok && p.Finish != nil {
+				target = p.Finish.RedirectTo
+			}
+			if target == "" && !hasAnswered(p.Finish) {
+				failed(at)
+			}
+			if target == "" && bare && at.Scheme() == "https" {
+				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
+			}
+			to, err := weburl.Parse(target)
+			if target == "" || err != nil {
+				break
+			}
+			step(at, to)
+			at = to
+		}
+	}
+	return nil
+}
+
 // withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads
 // there by what is known before a recrawl. One that failed or was forbidden may lead there again.
 func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,
@@ -129,40 +168,19 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 	if err != nil {
 		return nil, err
 	}
-	hasher := store.Hasher()
-	for i := range starts {
-		at, bare := starts[i].URL, starts[i].Bare
-		for range scope.MaxHops + 2 {
-			p, ok, err := store.Page(ctx, hasher.Key(at))
-			if err != nil {
-				return nil, err
-			}
-			target := ""
-			if ok && p.Finish != nil {
-				target = p.Finish.RedirectTo
-			}
-			if target == "" && !hasAnswered(p.Finish) {
-				host := hasher.HostID(at.Host())
-				maps.DeleteFunc(extended, func(_ weburl.URL, e extension) bool { return slices.Contains(e.by, host) })
-			}
-			if target == "" && bare && at.Scheme() == "https" {
-				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
-			}
-			if at, err = weburl.Parse(target); target == "" || err != nil {
-				break
-			}
-			led.Extend(at)
-		}
-	}
+	hasher, silent := store.Hasher(), map[weburl.HostID]bool{}
+	err = walk(ctx, store, starts, func(_, to weburl.URL) { led.Add(to) },
+		func(at weburl.URL) { silent[hasher.HostID(at.Host())] = true })
 	var facts []frontier.CrawlFact
 	for target, e := range extended {
-		if !led.Contains(target) {
+		mayLead := slices.ContainsFunc(e.by, func(host weburl.HostID) bool { return silent[host] })
+		if !mayLead && !led.Contains(target) {
 			gone := e.fact(target)
 			gone.Value = nil
 			facts = append(facts, gone)
 		}
 	}
-	return facts, nil
+	return facts, err
 }
 
 // hasAnswered reports whether a page was found, or found to be gone, so that it leads to no other.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -356,5 +357,129 @@ func TestRecrawlFollowsMovedSite(t *testing.T) {
 	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://c.example/", "http://c.example/1")
 	if rep.Status != page.Complete {
 		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+}
+
+// redirectTo is the answer that leads to another URL, once the channel is closed.
+func redirectTo(target string, after <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-after:
+			http.Redirect(w, r, target, http.StatusFound)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// Whichever answer comes first, the map is the same.
+func TestOrderOfStarts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*config.Settings)
+		starts []string
+		late   string // is answered when this one was asked
+		waits  string // by this one
+		to     string // which it redirects to
+		web    map[string]any
+		want   []string
+	}{
+		{name: "a page on the way is visited before", late: "a.test/", waits: "a.test/home", to: "http://a.test/home",
+			starts: []string{"http://a.test/", "http://b.test/"},
+			web: map[string]any{"b.test/": `<html><a href="http://a.test/home">x</a>`,
+				"a.test/home": "http://c.example/", "c.example/": `<html><a href=/1>x</a>`, "c.example/1": plainPage},
+			want: []string{"http://b.test/", "http://c.example/", "http://c.example/1"}},
+		{name: "sitemaps of a host of which nothing is queued", late: "b.test/", waits: "c.example/doc/m.xml",
+			to: "http://www.c.example/", starts: []string{"http://a.test/", "http://b.test/"},
+			web: map[string]any{"a.test/": plainPage, "a.test/robots.txt": "Sitemap: http://c.example/doc/m.xml\n",
+				"c.example/robots.txt": "Sitemap: http://c.example/doc/m.xml\n", "www.c.example/": plainPage,
+				"c.example/doc/m.xml": urlset("http://c.example/x"), "c.example/x": plainPage},
+			want: []string{"http://a.test/", "http://c.example/x", "http://www.c.example/"}},
+		{name: "usual places", late: "b.test/", waits: "c.example/sitemap.xml", to: "http://www.c.example/",
+			starts: []string{"http://a.test/", "http://b.test/"},
+			web: map[string]any{"a.test/": "http://c.example/", "c.example/": `<html><a href="http://www.c.example/1">x</a>`,
+				"www.c.example/": plainPage, "www.c.example/1": plainPage, "c.example/sitemap.xml": urlset(),
+				"www.c.example/sitemap.xml": urlset("http://www.c.example/hidden"), "www.c.example/hidden": plainPage},
+			want: []string{"http://c.example/", "http://www.c.example/", "http://www.c.example/1",
+				"http://www.c.example/hidden"}},
+		{name: "depth", change: func(o *config.Settings) { o.MaxDepth = 3 }, late: "b.test/", waits: "a.test/",
+			to: "http://c.example/", starts: []string{"http://a.test/", "http://b.test/"},
+			web: map[string]any{"a.test/": `<html><a href="http://c.example/deep">x</a>`,
+				"c.example/": `<html><a href=/1>x</a>`, "c.example/1": `<html><a href=/2>x</a>`,
+				"c.example/2": `<html><a href=/deep>x</a>`, "c.example/deep": `<html><a href=/deeper>x</a>`,
+				"c.example/deeper": plainPage},
+			want: []string{"http://a.test/", "http://c.example/", "http://c.example/1", "http://c.example/2",
+				"http://c.example/deep", "http://c.example/deeper"}},
+	} {
+		for _, isLate := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", tt.name, isLate), func(t *testing.T) {
+				t.Parallel()
+				asked := make(chan struct{})
+				if !isLate {
+					close(asked)
+				}
+				once := sync.OnceFunc(func() { close(asked) })
+				urls := map[string]any{}
+				for url, answer := range tt.web {
+					if text, ok := answer.(string); ok && strings.HasPrefix(text, "http://") {
+						answer = http.HandlerFunc(http.RedirectHandler(text, http.StatusFound).ServeHTTP)
+					}
+					urls[url] = answer
+				}
+				urls[tt.late] = redirectTo(tt.to, asked)
+				s := newHandSite(t, urls)
+				if inner := s.srv.Config.Handler; isLate {
+					s.srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						inner.ServeHTTP(w, r)
+						if r.Host+r.URL.RequestURI() == tt.waits {
+							once()
+						}
+					})
+				}
+				rep, lines := s.crawl(newDataDir(t), tt.change, tt.starts...)
+				wantURLs(t, "pages", withOutcome(lines, "ok"), tt.want...)
+				if rep.Status != page.Complete {
+					t.Errorf("%s (%s)", rep.Status, rep.Reason)
+				}
+			})
+		}
+	}
+}
+
+// A resume with a narrower kind of scope knows where the start URLs lead.
+func TestNarrowerScopeOfTarget(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/":     http.HandlerFunc(http.RedirectHandler("http://www.a.test/", http.StatusFound).ServeHTTP),
+		"www.a.test/": `<html><a href=/1>x</a><a href="http://m.a.test/">x</a>`, "www.a.test/1": plainPage,
+		"m.a.test/": plainPage,
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, func(o *config.Settings) { o.MaxURLs, o.Scope = 1, "domain" }, "http://a.test/")
+	rep, lines := s.resume(dir, nil, func(o *config.Settings) { o.Scope = "host" })
+	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://www.a.test/", "http://www.a.test/1")
+	rep2, lines2 := s.resume(dir, &Recrawl{}, func(o *config.Settings) { o.Scope = "host" })
+	wantURLs(t, "pages of a recrawl", withOutcome(lines2, "ok"), "http://www.a.test/", "http://www.a.test/1")
+	if rep.Status != page.Complete || rep2.Status != page.Complete {
+		t.Errorf("%s, %s", rep.Status, rep2.Status)
+	}
+}
+
+// A robots.txt that redirects to a host that --only-hosts left out is asked for again when it does not any more.
+func TestRobotsOfHostAllowedLater(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": `<html><a href=/1>x</a><a href=/secret>x</a>`, "a.test/1": plainPage, "a.test/secret": plainPage,
+		"a.test/robots.txt":  http.HandlerFunc(http.RedirectHandler("http://cdn.a.test/r", http.StatusFound).ServeHTTP),
+		"cdn.a.test/r":       "User-agent: *\nDisallow: /secret\nSitemap: http://cdn.a.test/map.xml\n",
+		"cdn.a.test/map.xml": urlset("http://a.test/2"), "a.test/2": plainPage,
+		"cdn.a.test/robots.txt": "User-agent: *\n",
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, func(o *config.Settings) { o.MaxURLs, o.OnlyHosts = 1, []string{"a.test"} }, "http://a.test/")
+	rep, lines := s.resume(dir, nil, nil)
+	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://a.test/", "http://a.test/1", "http://a.test/2")
+	if rep.Status != page.Complete || lines["http://a.test/secret"].Outcome != "blocked_by_robots" {
+		t.Errorf("%s, %v", rep.Status, rep.Outcomes)
 	}
 }

@@ -86,9 +86,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}
-	history := &scope.History{}
+	history, rescoped := &scope.History{}, false
 	if o.Cluster == nil {
-		if history, err = r.readHistory(ctx); err == nil {
+		if history, rescoped, err = r.readHistory(ctx); err == nil {
 			err = recordStart(ctx, r.store, &o, r.starts, readerOf(settings))
 		}
 	}
@@ -96,7 +96,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		err = r.recall()
 	}
 	if err == nil {
-		err = r.build(ctx, history)
+		err = r.build(ctx, history, rescoped)
 	}
 	if err == nil && o.Cluster == nil {
 		// Flags given to a resume are remembered once the run can begin.
@@ -115,8 +115,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	return nil, err
 }
 
-// build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context, history *scope.History) (err error) {
+// build makes the parts of a run over its open store. Rescoped says that the run before had another kind of scope.
+// Whatever fails, the caller closes the store.
+func (r *run) build(ctx context.Context, history *scope.History, rescoped bool) (err error) {
 	o, settings, store := r.o, r.settings, r.store
 	r.enter(monitor.Crawling, "")
 	// Settings of several machines may change within a run.
@@ -133,6 +134,14 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 		return err
 	}
 	r.scope.SetHistory(history)
+	r.led.Store(r.resumed)
+	if rescoped { // the facts have what was outside of the scope of then
+		err := walk(ctx, store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to, true) },
+			func(weburl.URL) {})
+		if err != nil {
+			return err
+		}
+	}
 	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
 		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
@@ -213,10 +222,10 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 func (r *run) newSweeper() (*recrawl.Sweeper, error) {
 	o := recrawl.SweepOptions{
 		Store: r.store, Frontier: r.frontier, Scope: r.scope, Levels: r.settings.MaxDepth >= 0, Starts: r.startLinks(),
-		Sitemaps: r.sitemaps.Revisit, Checks: r.settings.Checks(), Log: r.log,
+		Sitemaps: r.revisitSitemaps, Checks: r.settings.Checks(), Log: r.log,
 	}
 	if r.o.Cluster != nil {
-		o.Shared = r.facts()
+		o.Sitemaps, o.Shared = r.sitemaps.Revisit, r.facts()
 	}
 	return recrawl.NewSweeper(o)
 }
@@ -399,7 +408,7 @@ func recordStart(ctx context.Context, store *state.Store, o *Options, starts []d
 		}
 		withdrawn, err := withdrawals(ctx, store, o.Settings, starts)
 		if err != nil {
-			return fmt.Errorf("find out where the start URLs lead: %w", err)
+			return err
 		}
 		facts = append(facts, withdrawn...)
 	}
@@ -422,12 +431,12 @@ func recordStart(ctx context.Context, store *state.Store, o *Options, starts []d
 }
 
 // readHistory makes the history of the rules by which links are left out, from what earlier runs recorded and the rules
-// of this one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
+// of this one. Rescoped says that the kind of scope is another one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
 // before the plan can be replaced.
-func (r *run) readHistory(ctx context.Context) (*scope.History, error) {
+func (r *run) readHistory(ctx context.Context) (history *scope.History, rescoped bool, err error) {
 	h, known, err := scope.ReadHistory(r.store.Facts())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	now := scope.RulesOf(r.settings)
 	switch {
@@ -443,28 +452,34 @@ func (r *run) readHistory(ctx context.Context) (*scope.History, error) {
 			h.Rules = scope.RulesOf(before.Settings)
 		}
 		if err := r.recordHistory(&h); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := r.store.Flush(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	// What redirects brought into the scope has the edition that it began. It is noted before it can be withdrawn.
-	noted := h.Edition
+	// Earlier versions of the program recorded none, and did not read again what they had read before.
+	noted, earlier := h.Edition, false
 	for _, e := range extensions(r.store) {
 		h.Extended(e.edition)
+		earlier = earlier || len(e.by) == 0
 	}
-	if h.Edition > noted {
+	if earlier && !h.Extends {
+		h.Extended(h.Edition + 1)
+	}
+	if h.Extends = true; h.Edition > noted {
 		if err := r.recordHistory(&h); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	now.MaxChecks = r.settings.MaxChecks
 	if counted := r.store.Counters(); counted.Skips[scope.CheckLimit] == 0 {
 		h.Rules.MaxChecks = 0
 	}
+	rescoped = h.Rules.Scope != now.Scope
 	h.Begin(now)
-	return &h, nil
+	return &h, rescoped, nil
 }
 
 func (r *run) recordHistory(h *scope.History) error {

@@ -81,7 +81,8 @@ type run struct {
 	limitsChanged chan struct{} // has room for one: tells the supervisor that a limit was changed
 	backAt        time.Time     // when the engine of several machines was last away; only the supervisor uses it
 
-	extending sync.Mutex // held while a redirect extends the scope
+	extending sync.Mutex  // held while a redirect extends the scope
+	led       atomic.Bool // start URLs redirect, and it was not looked since how far; written by redirect and sweepAgain
 
 	hosts  sync.Mutex
 	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
@@ -242,6 +243,10 @@ func (r *run) crawl(ctx context.Context) error {
 	if err == nil && r.sweeper != nil {
 		sweep(r.sweeper)
 	}
+	if err == nil && r.settings.MaxDepth >= 0 && r.cluster == nil {
+		release := r.frontier.Source()
+		sweeps.Go(func() error { return r.finishFirstLevel(leasing, sweep, release) })
+	}
 	if err == nil {
 		joinIndexes := func() {}
 		if r.cluster == nil {
@@ -273,12 +278,68 @@ func (r *run) sweepAgain(ctx context.Context) (*recrawl.Sweeper, error) {
 	if ctx.Err() != nil || r.endings.interrupted() || r.endings.get().set {
 		return nil, nil
 	}
-	if r.cluster == nil && !r.isSwept() {
-		return r.newSweeper()
+	next, err := r.nextSweep(ctx)
+	if next == nil && err == nil {
+		r.endings.set(drained())
 	}
-	r.endings.set(drained())
-	return nil, nil
+	return next, err
 }
+
+// nextSweep makes the sweep that is due, if one is. Before that it follows the redirects of start URLs to their ends: a
+// page on the way may have been visited before it was known that a start URL leads there.
+func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
+	if r.cluster != nil {
+		return nil, nil
+	}
+	if r.led.Swap(false) {
+		err := r.store.Flush(ctx)
+		if err == nil {
+			err = walk(ctx, r.store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to, false) },
+				func(weburl.URL) {})
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.isSwept() {
+		return nil, nil
+	}
+	return r.newSweeper()
+}
+
+// finishFirstLevel keeps the deeper levels of a crawl with a depth limit closed until the start URLs lead nowhere new:
+// the depths of pages follow from all of them, whichever answers first. Sweep runs a sweeper. Release is that of a source
+// of the frontier.
+func (r *run) finishFirstLevel(ctx context.Context, sweep func(*recrawl.Sweeper), release func()) error {
+	defer release()
+	look := time.NewTicker(levelLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		st := r.frontier.Stats()
+		if st.Level > 0 { // nothing was queued above it when the run began
+			return nil
+		}
+		if st.Sources > 1 || st.Open > 0 || st.Sitemaps > st.Unwanted { // one source is this one
+			continue
+		}
+		next, err := r.nextSweep(ctx)
+		if next == nil {
+			return err
+		}
+		sweep(next)
+	}
+}
+
+// levelLook is how often finishFirstLevel looks.
+const levelLook = 20 * time.Millisecond
 
 // conclude decides the status of the crawl, makes it durable and writes the outputs.
 func (r *run) conclude(ctx context.Context) error {

@@ -94,7 +94,8 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
-	foreign := !w.isOwn(l.URL()) // before the sitemaps are judged: the scope may become wider meanwhile
+	// Before the sitemaps are judged: meanwhile a start URL may lead to the host.
+	foreign, provisional := !w.isOwn(l.URL()), !w.scope.IsStart(l.URL().Host())
 	a := w.robots.Remember(ctx, &fact)
 	if task.Late {
 		answered := *a
@@ -120,7 +121,8 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		w.warnings.add("robots.txt of %s has more than %s: neither rules nor sitemaps after that are read", fact.Origin,
 			humanize.IBytes(robots.MaxSize))
 	}
-	r.RobotsUntil, r.CrawlDelay, r.RobotsProvisional = a.Expires, max(a.CrawlDelay(), w.foreignDelay(l.URL())), foreign
+	r.RobotsUntil, r.RobotsProvisional = a.Expires, provisional
+	r.CrawlDelay = max(a.CrawlDelay(), w.foreignDelay(l.URL()))
 	_, err = w.done(l, r)
 	return err
 }
@@ -275,16 +277,41 @@ func (w *run) originRobots(ctx context.Context, u weburl.URL) (page.Robots, erro
 	return a.Check(u), nil
 }
 
-// requestSitemaps requests the sitemaps of a start's origin in a crawl that ignores robots.txt.
-func (w *run) requestSitemaps(ctx context.Context, origin string) error {
-	fact, err := w.robots.Fact(ctx, origin)
+// requestSitemaps requests the sitemaps of an origin by what is known of its robots.txt. A crawl that ignores robots.txt
+// knows nothing, and looks into the usual places.
+func (r *run) requestSitemaps(ctx context.Context, origin string) error {
+	fact, err := r.robots.Fact(ctx, origin)
 	if err != nil {
 		return err
 	}
-	requested, err := w.sitemaps.FromRobots(ctx, &fact, &robotscache.Answer{})
+	a := &robotscache.Answer{}
+	if !r.settings.IgnoreRobots {
+		a = r.robots.Remember(ctx, &fact)
+	}
+	requested, err := r.sitemaps.FromRobots(ctx, &fact, a)
 	if err != nil || !requested {
 		return err
 	}
-	_, err = w.robots.Update(ctx, origin, frontier.OriginFact{}, true)
+	_, err = r.robots.Update(ctx, origin, frontier.OriginFact{}, true)
 	return err
+}
+
+// revisitSitemaps queues the sitemaps of some hosts that are due. Before that it requests those of origins that belong
+// to the crawl now, by what is known of their robots.txt: it may have been judged by narrower rules, and perhaps no URL
+// of the origin is left to be leased.
+func (r *run) revisitSitemaps(ctx context.Context, first, last weburl.HostID) error {
+	if err := r.store.Flush(ctx); err != nil {
+		return err
+	}
+	origins, err := r.store.OriginsOf(ctx, first, last, func(fact *frontier.OriginFact) bool {
+		return (r.robots.IsValid(fact) || r.visits.Generation() == 0 && fact.State == frontier.OriginAnswered) &&
+			r.sitemaps.Wants(fact)
+	})
+	for i := 0; err == nil && i < len(origins); i++ {
+		err = r.requestSitemaps(ctx, origins[i])
+	}
+	if err != nil {
+		return err
+	}
+	return r.sitemaps.Revisit(ctx, first, last)
 }

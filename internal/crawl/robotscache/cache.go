@@ -187,6 +187,7 @@ type Cache struct {
 	strict     bool      // a robots.txt that could not be fetched disallows everything
 	generation uint32    // of the crawl
 	began      time.Time // when it began: answers from before do not count; zero in the first crawl
+	opened     time.Time // when the run did
 
 	updating sync.Mutex // held while a fact is read, changed and committed
 
@@ -204,7 +205,7 @@ const DefaultMemory = 32 << 20
 func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time,
 	compute func(ctx context.Context) (done func())) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), token: robots.ProductToken(settings.UserAgent),
-		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began, compute: compute,
+		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began, opened: time.Now(), compute: compute,
 		known: map[string]*Answer{}}
 }
 
@@ -231,8 +232,12 @@ func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
 	return k.Remember(ctx, &fact), nil
 }
 
-// IsValid reports whether a fact has an answer that still counts.
+// IsValid reports whether a fact has an answer that still counts. A redirect that was not followed counts in its run
+// alone: the settings of another may allow it.
 func (k *Cache) IsValid(fact *frontier.OriginFact) bool {
+	if fact.State == frontier.OriginNone && fact.Status/100 == 3 && fact.Fetched.Before(k.opened) {
+		return false
+	}
 	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires) &&
 		!fact.Fetched.Before(k.began)
 }

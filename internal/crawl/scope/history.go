@@ -96,6 +96,8 @@ type History struct {
 	// Later means that an earlier version of the program began the crawl, and did not record which links of a page it
 	// left out. Editions then begin with 1, so that a page without a record is known to be from that version.
 	Later bool `json:"later,omitempty"`
+	// Extends means that what redirects of start URLs bring into the scope begins an edition.
+	Extends bool `json:"extends,omitempty"`
 }
 
 // factScope is the name of the fact that holds the history.

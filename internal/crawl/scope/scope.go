@@ -32,17 +32,19 @@ type Scope struct {
 	// are those of the start URLs. Both are not changed after New.
 	starts, hosts map[string]bool
 
-	extended  atomic.Bool // more is not empty; written by Extend
+	extended  atomic.Bool // more is not empty; written by Add
 	mu        sync.RWMutex
-	more      map[string]weburl.URL // guarded by mu; what Extend added, with the first URL that brought it
-	moreHosts map[string]bool       // guarded by mu; hosts that are not in hosts
+	more      map[string]bool       // guarded by mu; what Extend and Add added
+	moreHosts map[string]bool       // guarded by mu; their hosts
+	firsts    map[string]weburl.URL // guarded by mu; the first target that was added, by host or directory
 	history   atomic.Pointer[History]
 }
 
 // New compiles the settings, and makes the scope of the start URLs and of what their redirects have brought into it.
 func New(s *config.Settings, starts []weburl.URL, extensions ...weburl.URL) (*Scope, error) {
 	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{},
-		starts: make(map[string]bool, len(starts)), more: map[string]weburl.URL{}, moreHosts: map[string]bool{}}
+		starts: make(map[string]bool, len(starts)), more: map[string]bool{}, moreHosts: map[string]bool{},
+		firsts: map[string]weburl.URL{}}
 	sc.history.Store(&History{})
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
@@ -65,7 +67,7 @@ func New(s *config.Settings, starts []weburl.URL, extensions ...weburl.URL) (*Sc
 		}
 	}
 	for _, u := range extensions {
-		sc.add(u)
+		sc.Add(u)
 	}
 	return sc, nil
 }
@@ -104,10 +106,11 @@ func (s *Scope) Permits(u weburl.URL) bool {
 }
 
 // Extend takes a start URL's redirect target into the scope. Wider says that it was outside of it: then the history is
-// that of wider rules from now on. First is the URL that brought the same into the scope first. Calls must not overlap.
+// that of wider rules from now on. First is the first target on its host, or in its directory if the scope is made of
+// directories. Calls must not overlap.
 func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
 	wider = !s.Contains(u)
-	first = s.add(u)
+	first = s.Add(u)
 	if wider {
 		h := *s.History()
 		h.widen(h.Edition+1, OutOfScope)
@@ -116,21 +119,21 @@ func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
 	return first, wider
 }
 
-// add adds what u spans, unless it was added before, and returns the first URL that added it.
-func (s *Scope) add(u weburl.URL) weburl.URL {
+// Add takes into the scope what a redirect brought there before, and returns the first target as Extend does.
+func (s *Scope) Add(u weburl.URL) (first weburl.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	span := s.span(u)
-	first, known := s.more[span]
-	if !known {
-		first = u
-		s.more[span] = u
-	}
-	if !s.hosts[u.Host()] {
-		s.moreHosts[strings.Clone(u.Host())] = true
-	}
+	s.more[s.span(u)] = true
+	s.moreHosts[strings.Clone(u.Host())] = true
 	s.extended.Store(true)
-	return first
+	at := strings.Clone(u.Host())
+	if s.kind == "prefix" {
+		at = Directory(u)
+	}
+	if _, known := s.firsts[at]; !known {
+		s.firsts[at] = u
+	}
+	return s.firsts[at]
 }
 
 // IsStart reports whether a host is that of a start URL, or of what a redirect of one brought into the scope.
@@ -147,7 +150,13 @@ func (s *Scope) IsStart(host string) bool {
 func (s *Scope) StartHosts() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.hosts) + len(s.moreHosts)
+	n := len(s.hosts)
+	for host := range s.moreHosts {
+		if !s.hosts[host] {
+			n++
+		}
+	}
+	return n
 }
 
 // span is what a start URL brings into the scope.
@@ -171,8 +180,7 @@ func (s *Scope) spans(name string, atFirst bool) bool {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, ok := s.more[name]
-	return ok
+	return s.more[name]
 }
 
 // Directory is a URL up to the last slash of its path.

@@ -135,21 +135,29 @@ func New(o Options) *Sitemaps {
 	return s
 }
 
+// Wants reports whether the sitemaps of an origin are to be requested, if its robots.txt is known.
+func (s *Sitemaps) Wants(fact *frontier.OriginFact) bool {
+	u, err := weburl.Parse(fact.Origin + "/")
+	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
+		return false
+	}
+	return s.o.Scope.IsStart(u.Host()) || s.o.Settings.Scope != "any" && s.o.Scope.Check(u) != scope.OutOfScope
+}
+
 // FromRobots requests the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's
 // origin the usual places. It reports whether they were requested now and need not be again; the caller stores that.
 func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool,
 	err error) {
 	origin := fact.Origin
-	u, err := weburl.Parse(origin + "/")
-	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
+	if a.Silent || !s.Wants(fact) {
 		return false, nil
 	}
-	started := s.o.Scope.IsStart(u.Host())
-	if a.Silent || !started && (s.o.Settings.Scope == "any" || s.o.Scope.Check(u) == scope.OutOfScope) {
-		return false, nil
-	}
+	u := weburl.MustCanonical(origin + "/")
 	names, source := a.Sitemaps, Named
-	if len(names) == 0 && started {
+	if len(names) == 0 {
+		if !s.o.Scope.IsStart(u.Host()) {
+			return false, nil // a start URL may lead there later
+		}
 		names, source = []string{"/sitemap.xml", "/sitemap_index.xml"}, Guessed
 	}
 	var links []frontier.Link

@@ -123,6 +123,14 @@ func AppendOriginKey[T string | []byte](dst []byte, h weburl.HostID, origin T) [
 	return append(AppendHostKey(dst, FamOrigin, h), origin...)
 }
 
+// ParseOriginKey is the inverse of AppendOriginKey.
+func ParseOriginKey(b []byte) (h weburl.HostID, origin string, ok bool) {
+	if len(b) < 9 {
+		return 0, "", false
+	}
+	return weburl.HostID(binary.BigEndian.Uint64(b[1:])), string(b[9:]), true
+}
+
 // MetaKey is the key of a value about the view as a whole.
 func MetaKey(name string) []byte { return append([]byte{FamMeta}, name...) }
 
