@@ -73,20 +73,15 @@ func extensions(store *state.Store) map[weburl.URL]extension {
 
 // extendScope takes the target of a start's redirect into the scope, and records that. What was judged before by the
 // narrower scope is judged again: robots.txt with the next lease of its origin, and pages and sitemaps when everything
-// queued is visited; see sweepAgain. Early means that the run has not begun, and earlier ones had it in their scope.
-func (r *run) extendScope(ctx context.Context, start, target weburl.URL, early bool) {
+// queued is visited; see sweepAgain.
+func (r *run) extendScope(ctx context.Context, start, target weburl.URL) {
 	if scope.ExceedsLimit(target) || !r.scope.Permits(target) || r.scope.ContainsAtFirst(target) {
 		return
 	}
 	r.extending.Lock()
 	defer r.extending.Unlock()
-	isNew, wider := !r.scope.IsStart(target.Host()), false
-	var first weburl.URL
-	if early {
-		first = r.scope.Add(target)
-	} else {
-		first, wider = r.scope.Extend(target)
-	}
+	isNew := !r.scope.IsStart(target.Host())
+	first, wider := r.scope.Extend(target)
 	e := extensionOf(r.store.Fact(factExtends + first.String()))
 	if added := e.add(r.store.Hasher().HostID(start.Host())); !added && !isNew && !wider {
 		return
@@ -98,7 +93,7 @@ func (r *run) extendScope(ctx context.Context, start, target weburl.URL, early b
 		r.cluster.session.Journal().Extend(target.String())
 	}
 	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{e.fact(first)}})
-	if !early && (isNew || wider) {
+	if isNew || wider {
 		r.frontier.AskRobotsAgain()
 		if err == nil && r.settings.IgnoreRobots && r.cluster == nil {
 			err = r.requestSitemaps(ctx, target.Origin())
@@ -169,7 +164,7 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 		return nil, err
 	}
 	hasher, silent := store.Hasher(), map[weburl.HostID]bool{}
-	err = walk(ctx, store, starts, func(_, to weburl.URL) { led.Add(to) },
+	err = walk(ctx, store, starts, func(_, to weburl.URL) { led.Extend(to) },
 		func(at weburl.URL) { silent[hasher.HostID(at.Host())] = true })
 	var facts []frontier.CrawlFact
 	for target, e := range extended {

@@ -384,10 +384,10 @@ func TestOrderOfStarts(t *testing.T) {
 		web    map[string]any
 		want   []string
 	}{
-		{name: "a page on the way is visited before", late: "a.test/", waits: "a.test/home", to: "http://a.test/home",
+		{name: "a page on the way is visited before", late: "a.test/", waits: "home.a.test/", to: "http://home.a.test/",
 			starts: []string{"http://a.test/", "http://b.test/"},
-			web: map[string]any{"b.test/": `<html><a href="http://a.test/home">x</a>`,
-				"a.test/home": "http://c.example/", "c.example/": `<html><a href=/1>x</a>`, "c.example/1": plainPage},
+			web: map[string]any{"b.test/": `<html><a href="http://home.a.test/">x</a>`,
+				"home.a.test/": "http://c.example/", "c.example/": `<html><a href=/1>x</a>`, "c.example/1": plainPage},
 			want: []string{"http://b.test/", "http://c.example/", "http://c.example/1"}},
 		{name: "sitemaps of a host of which nothing is queued", late: "b.test/", waits: "c.example/doc/m.xml",
 			to: "http://www.c.example/", starts: []string{"http://a.test/", "http://b.test/"},
@@ -395,7 +395,7 @@ func TestOrderOfStarts(t *testing.T) {
 				"c.example/robots.txt": "Sitemap: http://c.example/doc/m.xml\n", "www.c.example/": plainPage,
 				"c.example/doc/m.xml": urlset("http://c.example/x"), "c.example/x": plainPage},
 			want: []string{"http://a.test/", "http://c.example/x", "http://www.c.example/"}},
-		{name: "usual places", late: "b.test/", waits: "c.example/sitemap.xml", to: "http://www.c.example/",
+		{name: "usual places", late: "b.test/", waits: "www.c.example/1", to: "http://www.c.example/",
 			starts: []string{"http://a.test/", "http://b.test/"},
 			web: map[string]any{"a.test/": "http://c.example/", "c.example/": `<html><a href="http://www.c.example/1">x</a>`,
 				"www.c.example/": plainPage, "www.c.example/1": plainPage, "c.example/sitemap.xml": urlset(),

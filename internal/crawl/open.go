@@ -86,9 +86,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}
-	history, rescoped := &scope.History{}, false
+	history := &scope.History{}
 	if o.Cluster == nil {
-		if history, rescoped, err = r.readHistory(ctx); err == nil {
+		if history, err = r.readHistory(ctx); err == nil {
 			err = recordStart(ctx, r.store, &o, r.starts, readerOf(settings))
 		}
 	}
@@ -96,7 +96,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		err = r.recall()
 	}
 	if err == nil {
-		err = r.build(ctx, history, rescoped)
+		err = r.build(ctx, history)
 	}
 	if err == nil && o.Cluster == nil {
 		// Flags given to a resume are remembered once the run can begin.
@@ -115,9 +115,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	return nil, err
 }
 
-// build makes the parts of a run over its open store. Rescoped says that the run before had another kind of scope.
-// Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context, history *scope.History, rescoped bool) (err error) {
+// build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
+func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 	o, settings, store := r.o, r.settings, r.store
 	r.enter(monitor.Crawling, "")
 	// Settings of several machines may change within a run.
@@ -135,13 +134,6 @@ func (r *run) build(ctx context.Context, history *scope.History, rescoped bool) 
 	}
 	r.scope.SetHistory(history)
 	r.led.Store(r.resumed)
-	if rescoped { // the facts have what was outside of the scope of then
-		err := walk(ctx, store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to, true) },
-			func(weburl.URL) {})
-		if err != nil {
-			return err
-		}
-	}
 	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
 		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
@@ -431,12 +423,12 @@ func recordStart(ctx context.Context, store *state.Store, o *Options, starts []d
 }
 
 // readHistory makes the history of the rules by which links are left out, from what earlier runs recorded and the rules
-// of this one. Rescoped says that the kind of scope is another one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
+// of this one. If an earlier version of the program began the crawl, the rules are in the plan. They are recorded
 // before the plan can be replaced.
-func (r *run) readHistory(ctx context.Context) (history *scope.History, rescoped bool, err error) {
+func (r *run) readHistory(ctx context.Context) (*scope.History, error) {
 	h, known, err := scope.ReadHistory(r.store.Facts())
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	now := scope.RulesOf(r.settings)
 	switch {
@@ -452,10 +444,10 @@ func (r *run) readHistory(ctx context.Context) (history *scope.History, rescoped
 			h.Rules = scope.RulesOf(before.Settings)
 		}
 		if err := r.recordHistory(&h); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if err := r.store.Flush(ctx); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	// What redirects brought into the scope has the edition that it began. It is noted before it can be withdrawn.
@@ -470,16 +462,15 @@ func (r *run) readHistory(ctx context.Context) (history *scope.History, rescoped
 	}
 	if h.Extends = true; h.Edition > noted {
 		if err := r.recordHistory(&h); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	now.MaxChecks = r.settings.MaxChecks
 	if counted := r.store.Counters(); counted.Skips[scope.CheckLimit] == 0 {
 		h.Rules.MaxChecks = 0
 	}
-	rescoped = h.Rules.Scope != now.Scope
 	h.Begin(now)
-	return &h, rescoped, nil
+	return &h, nil
 }
 
 func (r *run) recordHistory(h *scope.History) error {

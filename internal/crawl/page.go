@@ -417,7 +417,7 @@ func (w *worker) redirect(ctx context.Context, location string) []frontier.Link 
 		return nil
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
-		w.extendScope(ctx, from.URL, target, false)
+		w.extendScope(ctx, from.URL, target)
 		w.led.Store(true)
 		w.warnWithheld(from.URL, target)
 	}

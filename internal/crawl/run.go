@@ -294,7 +294,7 @@ func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
 	if r.led.Swap(false) {
 		err := r.store.Flush(ctx)
 		if err == nil {
-			err = walk(ctx, r.store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to, false) },
+			err = walk(ctx, r.store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to) },
 				func(weburl.URL) {})
 		}
 		if ctx.Err() != nil {

@@ -32,9 +32,9 @@ type Scope struct {
 	// are those of the start URLs. Both are not changed after New.
 	starts, hosts map[string]bool
 
-	extended  atomic.Bool // more is not empty; written by Add
+	extended  atomic.Bool // more is not empty; written by add
 	mu        sync.RWMutex
-	more      map[string]bool       // guarded by mu; what Extend and Add added
+	more      map[string]bool       // guarded by mu; what was added
 	moreHosts map[string]bool       // guarded by mu; their hosts
 	firsts    map[string]weburl.URL // guarded by mu; the first target that was added, by host or directory
 	history   atomic.Pointer[History]
@@ -67,7 +67,7 @@ func New(s *config.Settings, starts []weburl.URL, extensions ...weburl.URL) (*Sc
 		}
 	}
 	for _, u := range extensions {
-		sc.Add(u)
+		sc.add(u)
 	}
 	return sc, nil
 }
@@ -110,7 +110,7 @@ func (s *Scope) Permits(u weburl.URL) bool {
 // directories. Calls must not overlap.
 func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
 	wider = !s.Contains(u)
-	first = s.Add(u)
+	first = s.add(u)
 	if wider {
 		h := *s.History()
 		h.widen(h.Edition+1, OutOfScope)
@@ -119,8 +119,8 @@ func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
 	return first, wider
 }
 
-// Add takes into the scope what a redirect brought there before, and returns the first target as Extend does.
-func (s *Scope) Add(u weburl.URL) (first weburl.URL) {
+// add is Extend by itself.
+func (s *Scope) add(u weburl.URL) (first weburl.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.more[s.span(u)] = true
