@@ -16,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 func mustURL(t testing.TB, text string) weburl.URL {
@@ -481,5 +482,36 @@ func TestRobotsOfHostAllowedLater(t *testing.T) {
 	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://a.test/", "http://a.test/1", "http://a.test/2")
 	if rep.Status != page.Complete || lines["http://a.test/secret"].Outcome != "blocked_by_robots" {
 		t.Errorf("%s, %v", rep.Status, rep.Outcomes)
+	}
+}
+
+// A URL that was checked as one of another site, and then belongs to the crawl, is judged and visited as a page alone.
+func TestCheckedURLBecomesPage(t *testing.T) {
+	t.Parallel()
+	checked := make(chan struct{})
+	s := newHandSite(t, map[string]any{
+		"a.test/": `<html><a href="http://b.example/dead">x</a>`, "c.test/": redirectTo("http://b.example/", checked),
+		"b.example/": plainPage,
+	})
+	once := sync.OnceFunc(func() { close(checked) })
+	s.other = func(w http.ResponseWriter, r *http.Request) {
+		http.NotFound(w, r)
+		if r.Host+r.URL.Path == "b.example/dead" && r.Method == http.MethodGet { // the second request of a check
+			once()
+		}
+	}
+	dir, settings := newDataDir(t), checking(func(o *config.Settings) { o.Links = true })
+	rep, _ := s.crawl(dir, settings, "http://a.test/", "http://c.test/")
+	for again := range 2 {
+		if n := len(found(t, rep, problems.BrokenExternal)); n != 0 || len(found(t, rep, problems.BrokenLink)) != 1 {
+			t.Errorf("crawl %d: %d broken links to other sites, and %v", again, n, found(t, rep, problems.BrokenLink))
+		}
+		s.mu.Lock()
+		s.asked = nil
+		s.mu.Unlock()
+		rep, _ = s.resume(dir, &Recrawl{}, settings)
+		if n := s.requests()["b.example/dead"]; n != 1 {
+			t.Errorf("recrawl %d: %d requests for the page", again, n)
+		}
 	}
 }

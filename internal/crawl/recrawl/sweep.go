@@ -204,6 +204,7 @@ func (s *Sweeper) sweepChecks(ctx context.Context, first, last weburl.HostID) er
 	var again []frontier.Link
 	var queued map[weburl.Key]uint32
 	var host weburl.HostID
+	hasher := s.o.Store.Hasher()
 	for m, err := range s.o.Store.SitemapsOf(ctx, first, last) {
 		if err != nil {
 			return err
@@ -212,6 +213,11 @@ func (s *Sweeper) sweepChecks(ctx context.Context, first, last weburl.HostID) er
 		if !m.Link.Check || f == nil || page.Outcome(f.Outcome) == page.Crashed ||
 			f.Generation >= s.generation && page.Outcome(f.Outcome) != page.Excluded {
 			continue
+		}
+		if p, known, err := s.o.Store.Page(ctx, hasher.Key(m.Link.URL)); err != nil {
+			return err
+		} else if known && s.inScope(&p) {
+			continue // it is a page of the crawl by now
 		}
 		if queued == nil || host != m.Link.Key.Host {
 			host = m.Link.Key.Host

@@ -48,6 +48,7 @@ type check struct {
 	status  uint16
 	outcome page.Outcome
 	isImage bool
+	isPage  bool // of the crawl by now: what is known of the page counts, unless another check was redirected there
 }
 
 // readChecks reads the checks from the store.
@@ -56,7 +57,7 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 	if s.Counters().Checks == 0 {
 		return c, nil
 	}
-	hosts := newPageReader(s, nil)
+	hosts, hasher := newPageReader(s, nil), s.Hasher()
 	for m, err := range s.Sitemaps(ctx) {
 		if err != nil {
 			return nil, err
@@ -83,6 +84,11 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 		} else if blocked {
 			found.outcome = page.HostBlocked
 		}
+		p, known, err := s.Page(ctx, hasher.Key(m.Link.URL))
+		if err != nil {
+			return nil, err
+		}
+		found.isPage = known && p.Finish != nil && page.Outcome(p.Finish.Outcome) != page.Excluded
 		c.list = append(c.list, found)
 	}
 	slices.SortFunc(c.list, func(a, b check) int { return cmp.Compare(a.hash, b.hash) })
@@ -95,10 +101,10 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 		return found, false
 	}
 	hash := xxhash.Sum64String(url)
-	for range scope.MaxHops + 1 {
+	for hop := range scope.MaxHops + 1 {
 		at, known := slices.BinarySearchFunc(c.list, hash,
 			func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
-		if !known {
+		if !known || hop == 0 && c.list[at].isPage {
 			return found, ok // the target of a redirect that was not checked
 		}
 		e := &c.list[at]
