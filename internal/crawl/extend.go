@@ -150,6 +150,28 @@ func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step 
 	return nil
 }
 
+// followStarts walks the ways that start URLs take. With a depth limit it notes what they lead to: such a page has depth
+// 0, whatever depth it was found with, and only the frontier of one run knows that by itself.
+func (r *run) followStarts(ctx context.Context, step func(from, to weburl.URL)) error {
+	ledTo, hasher := map[weburl.Key]bool{}, r.store.Hasher()
+	err := walk(ctx, r.store, r.starts, func(from, to weburl.URL) {
+		if r.settings.MaxDepth >= 0 {
+			ledTo[hasher.Key(to)] = true
+		}
+		step(from, to)
+	}, func(weburl.URL) {})
+	if err == nil {
+		r.ledTo.Store(&ledTo)
+	}
+	return err
+}
+
+// isLedTo reports whether redirects of start URLs lead to a page, as far as followStarts has found.
+func (r *run) isLedTo(k weburl.Key) bool {
+	ledTo := r.ledTo.Load()
+	return ledTo != nil && (*ledTo)[k]
+}
+
 // withdrawals are the facts that take out of the scope what redirects of start URLs brought into it, if none leads
 // there by what is known before a recrawl. One that failed or was forbidden may lead there again.
 func withdrawals(ctx context.Context, store *state.Store, settings *config.Settings,

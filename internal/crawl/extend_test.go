@@ -515,3 +515,53 @@ func TestCheckedURLBecomesPage(t *testing.T) {
 		}
 	}
 }
+
+// Under a depth limit, what a start URL redirects to has depth 0 in later runs too, though a link had found it before.
+func TestDepthOfTarget(t *testing.T) {
+	t.Parallel()
+	site := func(t *testing.T) *handSite {
+		t.Helper()
+		asked := make(chan struct{})
+		once := sync.OnceFunc(func() { close(asked) })
+		return newHandSite(t, map[string]any{
+			"a.test/robots.txt": "User-agent: *\n",
+			"b.test/robots.txt": redirectTo("http://r.test/1", asked), "r.test/1": redirectTo("http://r.test/2", asked),
+			"r.test/2": "User-agent: *\n", // meanwhile the link is recorded
+			"a.test/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = io.WriteString(w, `<html><a href="http://b.test/t">x</a>`)
+				once()
+			}),
+			"b.test/": http.HandlerFunc(http.RedirectHandler("http://b.test/t", http.StatusFound).ServeHTTP), "b.test/t": `<html><a href=/1>x</a>`,
+			"b.test/1": `<html><a href=/2>x</a>`, "b.test/2": plainPage,
+		})
+	}
+	depth := func(n int) func(*config.Settings) {
+		return func(o *config.Settings) { o.MaxDepth, o.SeedingStrategy = n, nil }
+	}
+	t.Run("limit", func(t *testing.T) {
+		t.Parallel()
+		s, dir := site(t), newDataDir(t)
+		s.crawl(dir, func(o *config.Settings) { depth(1)(o); o.MaxURLs = 2 }, "http://a.test/", "http://b.test/")
+		_, lines := s.resume(dir, nil, depth(1))
+		wantURLs(t, "pages", withOutcome(lines, "ok"), "http://a.test/", "http://b.test/t", "http://b.test/1")
+	})
+	t.Run("recrawl", func(t *testing.T) {
+		t.Parallel()
+		s, dir := site(t), newDataDir(t)
+		s.crawl(dir, depth(2), "http://a.test/", "http://b.test/")
+		s.urls["b.test/t"] = `<html><a href=/new>x</a>`
+		s.urls["b.test/new"], s.urls["b.test/newer"] = `<html><a href=/newer>x</a>`, plainPage
+		_, lines := s.resume(dir, &Recrawl{}, depth(2))
+		if l := lines["http://b.test/newer"]; l.Outcome != "ok" {
+			t.Errorf("a page two links from a start is %q", l.Outcome)
+		}
+		s.mu.Lock()
+		s.asked = nil
+		s.mu.Unlock()
+		s.resume(dir, &Recrawl{}, depth(0))
+		if n := s.requests(); n["b.test/t"] != 1 || n["b.test/new"] != 0 {
+			t.Errorf("requests of a recrawl without links: %v", n)
+		}
+	})
+}

@@ -134,6 +134,11 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 	}
 	r.scope.SetHistory(history)
 	r.led.Store(r.resumed)
+	if settings.MaxDepth >= 0 && r.resumed && o.Cluster == nil {
+		if err := r.followStarts(ctx, func(_, _ weburl.URL) {}); err != nil {
+			return err
+		}
+	}
 	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
 		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
@@ -214,6 +219,7 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 func (r *run) newSweeper() (*recrawl.Sweeper, error) {
 	o := recrawl.SweepOptions{
 		Store: r.store, Frontier: r.frontier, Scope: r.scope, Levels: r.settings.MaxDepth >= 0, Starts: r.startLinks(),
+		LedTo:    r.isLedTo,
 		Sitemaps: r.revisitSitemaps, Checks: r.settings.Checks(), Log: r.log,
 	}
 	if r.o.Cluster != nil {

@@ -294,6 +294,9 @@ func (w *worker) locate(l *frontier.Link) error {
 			l.Depth, l.Priority = found.Depth, found.Priority
 		}
 	}
+	if w.settings.MaxDepth >= 0 && w.isLedTo(l.Key) {
+		l.Depth, l.Priority = 0, frontier.PriorityStart
+	}
 	if w.settings.MaxDepth < 0 || l.Depth == 0 || !w.resumed {
 		return nil
 	}

@@ -83,6 +83,8 @@ type run struct {
 
 	extending sync.Mutex  // held while a redirect extends the scope
 	led       atomic.Bool // start URLs redirect, and it was not looked since how far; written by redirect and sweepAgain
+	// where redirects of start URLs lead, in a crawl with a depth limit; nil before it was looked; written by followStarts
+	ledTo atomic.Pointer[map[weburl.Key]bool]
 
 	hosts  sync.Mutex
 	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
@@ -294,8 +296,7 @@ func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
 	if r.led.Swap(false) {
 		err := r.store.Flush(ctx)
 		if err == nil {
-			err = walk(ctx, r.store, r.starts, func(from, to weburl.URL) { r.extendScope(ctx, from, to) },
-				func(weburl.URL) {})
+			err = r.followStarts(ctx, func(from, to weburl.URL) { r.extendScope(ctx, from, to) })
 		}
 		if ctx.Err() != nil {
 			return nil, nil

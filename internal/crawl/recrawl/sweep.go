@@ -29,6 +29,8 @@ type SweepOptions struct {
 	Scope    *scope.Scope
 	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
+	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it.
+	LedTo func(weburl.Key) bool
 	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context, first, last weburl.HostID) error
 	// Checks means that URLs outside of the crawl are checked, and again in each generation.
@@ -69,6 +71,9 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	facts := o.Shared
 	if facts == nil {
 		facts = o.Store.Facts()
+	}
+	if o.LedTo == nil {
+		o.LedTo = func(weburl.Key) bool { return false }
 	}
 	s := &Sweeper{
 		o: o, generation: generationOf(facts), history: o.Scope.History(), counted: o.Store.Counters(),
@@ -282,14 +287,15 @@ func (s *Sweeper) next(p *state.Page) frontier.Link {
 		Visit: max(1, p.Finish.Visit) + 1, Before: p.Finish.Summary(),
 	}
 	if s.o.Levels {
-		l.Depth = depth(p)
+		l.Depth = s.depth(p)
 	}
 	return l
 }
 
-// depth returns the depth of a page. It is 0 if a sitemap lists the page, wherever it was found.
-func depth(p *state.Page) uint16 {
-	if p.Listed.Named {
+// depth returns the depth of a page. It is 0 if a sitemap lists the page, wherever it was found, and if a start URL
+// leads there.
+func (s *Sweeper) depth(p *state.Page) uint16 {
+	if p.Listed.Named || s.o.LedTo(p.Link.Key) {
 		return 0
 	}
 	return p.Link.Depth
@@ -344,7 +350,9 @@ func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 
 func (s *Sweeper) inScope(p *state.Page) bool {
 	l := p.Link
-	l.Depth = depth(p)
+	if l.Depth = s.depth(p); s.o.LedTo(l.Key) {
+		l.Priority = frontier.PriorityStart
+	}
 	return s.o.Scope.CheckKnown(&l) == scope.InScope
 }
 
