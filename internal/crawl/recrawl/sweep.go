@@ -29,7 +29,7 @@ type SweepOptions struct {
 	Scope    *scope.Scope
 	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
-	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it.
+	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it; nil means no page.
 	LedTo func(weburl.Key) bool
 	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context, first, last weburl.HostID) error
@@ -71,9 +71,6 @@ func NewSweeper(o SweepOptions) (*Sweeper, error) {
 	facts := o.Shared
 	if facts == nil {
 		facts = o.Store.Facts()
-	}
-	if o.LedTo == nil {
-		o.LedTo = func(weburl.Key) bool { return false }
 	}
 	s := &Sweeper{
 		o: o, generation: generationOf(facts), history: o.Scope.History(), counted: o.Store.Counters(),
@@ -295,11 +292,13 @@ func (s *Sweeper) next(p *state.Page) frontier.Link {
 // depth returns the depth of a page. It is 0 if a sitemap lists the page, wherever it was found, and if a start URL
 // leads there.
 func (s *Sweeper) depth(p *state.Page) uint16 {
-	if p.Listed.Named || s.o.LedTo(p.Link.Key) {
+	if p.Listed.Named || s.isLedTo(p.Link.Key) {
 		return 0
 	}
 	return p.Link.Depth
 }
+
+func (s *Sweeper) isLedTo(k weburl.Key) bool { return s.o.LedTo != nil && s.o.LedTo(k) }
 
 // awaitSitemaps waits in a recrawl until no sitemap is pending, but not for long, and then until what the sitemaps say
 // can be read.
@@ -350,7 +349,7 @@ func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 
 func (s *Sweeper) inScope(p *state.Page) bool {
 	l := p.Link
-	if l.Depth = s.depth(p); s.o.LedTo(l.Key) {
+	if l.Depth = s.depth(p); s.isLedTo(l.Key) {
 		l.Priority = frontier.PriorityStart
 	}
 	return s.o.Scope.CheckKnown(&l) == scope.InScope
