@@ -532,7 +532,8 @@ func TestDepthOfTarget(t *testing.T) {
 				_, _ = io.WriteString(w, `<html><a href="http://b.test/t">x</a>`)
 				once()
 			}),
-			"b.test/": http.HandlerFunc(http.RedirectHandler("http://b.test/t", http.StatusFound).ServeHTTP), "b.test/t": `<html><a href=/1>x</a>`,
+			"b.test/":  http.HandlerFunc(http.RedirectHandler("http://b.test/t", http.StatusFound).ServeHTTP),
+			"b.test/t": `<html><a href=/1>x</a>`,
 			"b.test/1": `<html><a href=/2>x</a>`, "b.test/2": plainPage,
 		})
 	}
