@@ -82,7 +82,8 @@ func (l *Lease) fillFromURL(h *host, p pick, now int64) bool {
 		size = s.queues.peek(p.level, &e)
 	}
 	kind := kindOf(s.queues.level(l.level).priority)
-	if (!s.f.o.IgnoreRobots || kind == KindCheck) && !s.origins.get(l.host, h, e.origin).isKnown(now, s.f.rounds.Load()) {
+	known := s.origins.get(l.host, h, e.origin).isKnown(now, s.f.rounds.Load())
+	if (!s.f.o.IgnoreRobots || kind == KindCheck) && !known {
 		return l.fillFromRobots(h, e.origin, ticket || kind == KindCheck)
 	}
 	l.kind = kind

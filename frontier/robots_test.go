@@ -131,7 +131,8 @@ func TestProvisionalRobots(t *testing.T) {
 			if host == "a.example" && kinds[host] == "r" {
 				f.AskRobotsAgain()
 			}
-			r := Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), RobotsProvisional: host == "a.example"}
+			r := Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour),
+				RobotsProvisional: host == "a.example"}
 			if host == "a.example" && kinds[host] == "rr" {
 				r.CrawlDelay = time.Minute
 			}

@@ -43,9 +43,8 @@ func newMemory() memory {
 		changed: map[Learner]bool{}}
 }
 
-// put adds or replaces what an account knows of a host. If there is no room for another one, what it learned first
-// about a host of the same domain is forgotten. If it knows few of the domain, the account that knows most hosts forgets
-// one.
+// put adds or replaces what an account knows of a host. An account that knows too many hosts of the domain forgets the
+// one that it learned about first. If there are too many hosts in all, the account that knows most forgets one.
 func (m *memory) put(l Learner, r remembered) {
 	if _, known := m.learned[l.Host][l.Account]; !known {
 		domain := weburl.RegistrableDomain(l.Host)

@@ -18,7 +18,7 @@ import (
 )
 
 // An extension is the value of factExtends. The fact is in the partition of the first host. Early versions recorded
-// neither; what they recorded is never withdrawn.
+// neither the edition nor the hosts; what they recorded is never withdrawn.
 type extension struct {
 	edition uint64          // of the rules, which it began; zero if the target belonged to the scope already
 	by      []weburl.HostID // hosts of start URLs that led there, up to maxExtendedBy
@@ -150,8 +150,8 @@ func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step 
 	return nil
 }
 
-// followStarts walks the ways that start URLs take. With a depth limit it notes what they lead to: such a page has depth
-// 0, whatever depth it was found with, and only the frontier of one run knows that by itself.
+// followStarts follows the redirects of start URLs to their ends. With a depth limit it notes what they lead to: such a
+// page has depth 0, even if a link found it first. The frontier knows that only during one run.
 func (r *run) followStarts(ctx context.Context, step func(from, to weburl.URL)) error {
 	ledTo, hasher := map[weburl.Key]bool{}, r.store.Hasher()
 	err := walk(ctx, r.store, r.starts, func(from, to weburl.URL) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,17 +216,6 @@ func (s *lateSite) want() []string {
 		"http://b.example/beyond", "http://www.b.example/", "http://www.b.example/own", "http://m.b.example/listed"}
 }
 
-func withOutcome(lines map[string]page.Line, outcome string) []string {
-	list := []string{}
-	for url, l := range lines {
-		if l.Outcome == outcome {
-			list = append(list, url)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 // What was read before a start URL led to another site is part of the map, whatever was read first. A page is read at
 // most twice for that.
 func TestLateRedirectOfStart(t *testing.T) {
@@ -247,7 +235,7 @@ func TestLateRedirectOfStart(t *testing.T) {
 			}
 			s, dir := newLateSite(t, before...), newDataDir(t)
 			rep, lines := s.crawl(dir, change, "http://a.test/", "http://c.test/")
-			wantURLs(t, "pages", withOutcome(lines, "ok"), s.want()...)
+			wantURLs(t, "pages", byOutcome(lines, page.OK), s.want()...)
 			if rep.Status != page.Complete || rep.Outcomes["redirect"] != 2 {
 				t.Errorf("%s (%s), %v", rep.Status, rep.Reason, rep.Outcomes)
 			}
@@ -262,7 +250,7 @@ func TestLateRedirectOfStart(t *testing.T) {
 			s.asked = nil
 			s.mu.Unlock()
 			rep, lines = s.resume(dir, nil, change)
-			wantURLs(t, "pages after a resume", withOutcome(lines, "ok"), s.want()...)
+			wantURLs(t, "pages after a resume", byOutcome(lines, page.OK), s.want()...)
 			if n := s.requests(); len(n) > 0 || rep.Status != page.Complete {
 				t.Errorf("a resume: %s, requests for %v", rep.Status, n)
 			}
@@ -296,7 +284,7 @@ func TestLateRedirectAndStop(t *testing.T) {
 			}
 			s.runUntil(o, stop)
 			rep, lines := s.resume(dir, nil, change)
-			wantURLs(t, "pages", withOutcome(lines, "ok"), s.want()...)
+			wantURLs(t, "pages", byOutcome(lines, page.OK), s.want()...)
 			if rep.Status != page.Complete {
 				t.Errorf("%s (%s)", rep.Status, rep.Reason)
 			}
@@ -335,7 +323,7 @@ func TestSitemapInUsualPlaceOfTarget(t *testing.T) {
 			}
 			change := func(o *config.Settings) { o.Scope, o.IgnoreRobots = "host", ignore }
 			rep, lines := s.crawl(newDataDir(t), change, "http://a.test/")
-			wantURLs(t, "pages", withOutcome(lines, "ok"), want...)
+			wantURLs(t, "pages", byOutcome(lines, page.OK), want...)
 			if rep.Status != page.Complete {
 				t.Errorf("%s (%s)", rep.Status, rep.Reason)
 			}
@@ -355,7 +343,7 @@ func TestRecrawlFollowsMovedSite(t *testing.T) {
 	s.crawl(dir, nil, "http://a.test/")
 	s.urls["b.example/"] = to("http://c.example/")
 	rep, lines := s.resume(dir, &Recrawl{}, nil)
-	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://c.example/", "http://c.example/1")
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://c.example/", "http://c.example/1")
 	if rep.Status != page.Complete {
 		t.Errorf("%s (%s)", rep.Status, rep.Reason)
 	}
@@ -398,7 +386,8 @@ func TestOrderOfStarts(t *testing.T) {
 			want: []string{"http://a.test/", "http://c.example/x", "http://www.c.example/"}},
 		{name: "usual places", late: "b.test/", waits: "www.c.example/1", to: "http://www.c.example/",
 			starts: []string{"http://a.test/", "http://b.test/"},
-			web: map[string]any{"a.test/": "http://c.example/", "c.example/": `<html><a href="http://www.c.example/1">x</a>`,
+			web: map[string]any{"a.test/": "http://c.example/",
+				"c.example/":     `<html><a href="http://www.c.example/1">x</a>`,
 				"www.c.example/": plainPage, "www.c.example/1": plainPage, "c.example/sitemap.xml": urlset(),
 				"www.c.example/sitemap.xml": urlset("http://www.c.example/hidden"), "www.c.example/hidden": plainPage},
 			want: []string{"http://c.example/", "http://www.c.example/", "http://www.c.example/1",
@@ -438,7 +427,7 @@ func TestOrderOfStarts(t *testing.T) {
 					})
 				}
 				rep, lines := s.crawl(newDataDir(t), tt.change, tt.starts...)
-				wantURLs(t, "pages", withOutcome(lines, "ok"), tt.want...)
+				wantURLs(t, "pages", byOutcome(lines, page.OK), tt.want...)
 				if rep.Status != page.Complete {
 					t.Errorf("%s (%s)", rep.Status, rep.Reason)
 				}
@@ -458,9 +447,9 @@ func TestNarrowerScopeOfTarget(t *testing.T) {
 	dir := newDataDir(t)
 	s.crawl(dir, func(o *config.Settings) { o.MaxURLs, o.Scope = 1, "domain" }, "http://a.test/")
 	rep, lines := s.resume(dir, nil, func(o *config.Settings) { o.Scope = "host" })
-	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://www.a.test/", "http://www.a.test/1")
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://www.a.test/", "http://www.a.test/1")
 	rep2, lines2 := s.resume(dir, &Recrawl{}, func(o *config.Settings) { o.Scope = "host" })
-	wantURLs(t, "pages of a recrawl", withOutcome(lines2, "ok"), "http://www.a.test/", "http://www.a.test/1")
+	wantURLs(t, "pages of a recrawl", byOutcome(lines2, page.OK), "http://www.a.test/", "http://www.a.test/1")
 	if rep.Status != page.Complete || rep2.Status != page.Complete {
 		t.Errorf("%s, %s", rep.Status, rep2.Status)
 	}
@@ -479,7 +468,7 @@ func TestRobotsOfHostAllowedLater(t *testing.T) {
 	dir := newDataDir(t)
 	s.crawl(dir, func(o *config.Settings) { o.MaxURLs, o.OnlyHosts = 1, []string{"a.test"} }, "http://a.test/")
 	rep, lines := s.resume(dir, nil, nil)
-	wantURLs(t, "pages", withOutcome(lines, "ok"), "http://a.test/", "http://a.test/1", "http://a.test/2")
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://a.test/", "http://a.test/1", "http://a.test/2")
 	if rep.Status != page.Complete || lines["http://a.test/secret"].Outcome != "blocked_by_robots" {
 		t.Errorf("%s, %v", rep.Status, rep.Outcomes)
 	}
@@ -545,7 +534,7 @@ func TestDepthOfTarget(t *testing.T) {
 		s, dir := site(t), newDataDir(t)
 		s.crawl(dir, func(o *config.Settings) { depth(1)(o); o.MaxURLs = 2 }, "http://a.test/", "http://b.test/")
 		_, lines := s.resume(dir, nil, depth(1))
-		wantURLs(t, "pages", withOutcome(lines, "ok"), "http://a.test/", "http://b.test/t", "http://b.test/1")
+		wantURLs(t, "pages", byOutcome(lines, page.OK), "http://a.test/", "http://b.test/t", "http://b.test/1")
 	})
 	t.Run("recrawl", func(t *testing.T) {
 		t.Parallel()

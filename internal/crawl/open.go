@@ -133,7 +133,7 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 		return err
 	}
 	r.scope.SetHistory(history)
-	r.led.Store(r.resumed)
+	r.redirected.Store(r.resumed)
 	if settings.MaxDepth >= 0 && r.resumed && o.Cluster == nil {
 		if err := r.followStarts(ctx, func(_, _ weburl.URL) {}); err != nil {
 			return err

@@ -194,8 +194,9 @@ func (w *worker) read(ctx context.Context) (ended bool, err error) {
 			err = w.judgeLinks(ctx)
 		}
 		if err == nil && w.page.Truncated {
-			w.warnings.add("%s has %d links, more than are read of a page (%d, of %s with their texts): pages to which only "+
-				"the rest leads are missing", w.link.URL, w.page.LinkCount, maxLinks, humanize.IBytes(uint64(linkBytes(w.settings))))
+			w.warnings.add("%s has %d links, more than are read of a page (%d, of %s with their texts): pages to which "+
+				"only the rest leads are missing", w.link.URL, w.page.LinkCount, maxLinks,
+				humanize.IBytes(uint64(linkBytes(w.settings))))
 		}
 		if err != nil {
 			return true, w.unlessStopped(ctx, w.lease, err)
@@ -421,7 +422,7 @@ func (w *worker) redirect(ctx context.Context, location string) []frontier.Link 
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
 		w.extendScope(ctx, from.URL, target)
-		w.led.Store(true)
+		w.redirected.Store(true)
 		w.warnWithheld(from.URL, target)
 	}
 	if why = w.scope.Check(target); why != scope.InScope {

@@ -81,9 +81,10 @@ type run struct {
 	limitsChanged chan struct{} // has room for one: tells the supervisor that a limit was changed
 	backAt        time.Time     // when the engine of several machines was last away; only the supervisor uses it
 
-	extending sync.Mutex  // held while a redirect extends the scope
-	led       atomic.Bool // start URLs redirect, and it was not looked since how far; written by redirect and sweepAgain
-	// where redirects of start URLs lead, in a crawl with a depth limit; nil before it was looked; written by followStarts
+	extending sync.Mutex // held while a redirect extends the scope
+	// a start URL redirected since followStarts has last looked; written by redirect and nextSweep
+	redirected atomic.Bool
+	// where redirects of start URLs lead, in a crawl with a depth limit; written by followStarts, nil before
 	ledTo atomic.Pointer[map[weburl.Key]bool]
 
 	hosts  sync.Mutex
@@ -293,7 +294,7 @@ func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
 	if r.cluster != nil {
 		return nil, nil
 	}
-	if r.led.Swap(false) {
+	if r.redirected.Swap(false) {
 		err := r.store.Flush(ctx)
 		if err == nil {
 			err = r.followStarts(ctx, func(from, to weburl.URL) { r.extendScope(ctx, from, to) })
@@ -312,8 +313,8 @@ func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
 }
 
 // finishFirstLevel keeps the deeper levels of a crawl with a depth limit closed until the start URLs lead nowhere new:
-// the depths of pages follow from all of them, whichever answers first. Sweep runs a sweeper. Release is that of a source
-// of the frontier.
+// the depths of pages follow from all of them, whichever answers first. Sweep runs a sweeper. Release releases a source
+// of the frontier, which keeps the levels closed.
 func (r *run) finishFirstLevel(ctx context.Context, sweep func(*recrawl.Sweeper), release func()) error {
 	defer release()
 	look := time.NewTicker(levelLook)

@@ -277,8 +277,8 @@ func (w *run) originRobots(ctx context.Context, u weburl.URL) (page.Robots, erro
 	return a.Check(u), nil
 }
 
-// requestSitemaps requests the sitemaps of an origin by what is known of its robots.txt. A crawl that ignores robots.txt
-// knows nothing, and looks into the usual places.
+// requestSitemaps requests the sitemaps of an origin by what is known of its robots.txt. A crawl that ignores
+// robots.txt looks into the usual places.
 func (r *run) requestSitemaps(ctx context.Context, origin string) error {
 	fact, err := r.robots.Fact(ctx, origin)
 	if err != nil {

@@ -127,8 +127,8 @@ func (d Dir) CheckNew() error {
 	}
 	if has {
 		if _, err := os.Stat(d.Plan()); errors.Is(err, fs.ErrNotExist) && !isView(d) {
-			return fmt.Errorf("data directory %s %w whose crawl.json is missing: it was killed before it began, or the "+
-				"file is lost; delete it with '%s'", d, ErrHas, d.Command("wipe"))
+			return fmt.Errorf("data directory %s %w whose crawl.json is missing: it was killed before it began, "+
+				"or the file is lost; delete it with '%s'", d, ErrHas, d.Command("wipe"))
 		}
 		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas,
 			d.Command("resume"), d.Command("wipe"))

@@ -145,7 +145,7 @@ func RemovePlan(dir Dir) error {
 // ReadPlan reads the plan of the crawl in a directory.
 func ReadPlan(dir Dir) (*Plan, error) {
 	text, err := os.ReadFile(dir.Plan())
-	if info, _ := state.Look(dir.State()); errors.Is(err, fs.ErrNotExist) && info.View {
+	if errors.Is(err, fs.ErrNotExist) && isView(dir) {
 		return nil, fmt.Errorf("data directory %s is that of a machine of a cluster, whose database has the crawl: "+
 			"give --cluster ADDRESS --name NAME instead", dir)
 	}

@@ -29,7 +29,8 @@ type SweepOptions struct {
 	Scope    *scope.Scope
 	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
-	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it; nil means no page.
+	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it; nil means
+	// that they lead to none.
 	LedTo func(weburl.Key) bool
 	// Sitemaps queues the known sitemaps of some hosts. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context, first, last weburl.HostID) error

@@ -205,8 +205,9 @@ const DefaultMemory = 32 << 20
 func New(s *state.Store, settings *config.Settings, memory int, generation uint32, began time.Time,
 	compute func(ctx context.Context) (done func())) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), token: robots.ProductToken(settings.UserAgent),
-		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began, opened: time.Now(), compute: compute,
-		known: map[string]*Answer{}}
+		strict: settings.RobotsStrict, memory: memory, generation: generation, began: began, opened: time.Now(),
+		compute: compute,
+		known:   map[string]*Answer{}}
 }
 
 // Cached is an answer that is in memory and not too old, or nil.

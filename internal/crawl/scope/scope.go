@@ -35,7 +35,7 @@ type Scope struct {
 	extended  atomic.Bool // more is not empty; written by add
 	mu        sync.RWMutex
 	more      map[string]bool       // guarded by mu; what was added
-	moreHosts map[string]bool       // guarded by mu; their hosts
+	moreHosts map[string]bool       // guarded by mu; its hosts that are not in hosts
 	firsts    map[string]weburl.URL // guarded by mu; the first target that was added, by host or directory
 	history   atomic.Pointer[History]
 }
@@ -124,9 +124,11 @@ func (s *Scope) add(u weburl.URL) (first weburl.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.more[s.span(u)] = true
-	s.moreHosts[strings.Clone(u.Host())] = true
 	s.extended.Store(true)
 	at := strings.Clone(u.Host())
+	if !s.hosts[at] {
+		s.moreHosts[at] = true
+	}
 	if s.kind == "prefix" {
 		at = Directory(u)
 	}
@@ -150,13 +152,7 @@ func (s *Scope) IsStart(host string) bool {
 func (s *Scope) StartHosts() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n := len(s.hosts)
-	for host := range s.moreHosts {
-		if !s.hosts[host] {
-			n++
-		}
-	}
-	return n
+	return len(s.hosts) + len(s.moreHosts)
 }
 
 // span is what a start URL brings into the scope.

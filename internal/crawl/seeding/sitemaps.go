@@ -236,11 +236,14 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 // isOutdated reports whether a sitemap was last read by narrower rules than those of now, which left something out.
 func (s *Sitemaps) isOutdated(f *frontier.Finish) bool {
 	history, facts := s.o.Scope.History(), readSitemapFacts(f.Facts)
-	if facts.edition() >= history.Widened() {
+	switch {
+	case facts.edition() >= history.Widened():
 		return false
+	case facts.leads, page.Outcome(f.Outcome) == page.Excluded:
+		return true
 	}
 	counted := s.o.Store.Counters()
-	return facts.leads || page.Outcome(f.Outcome) == page.Excluded || history.IsOutdated(facts.leftOut, &counted)
+	return history.IsOutdated(facts.leftOut, &counted)
 }
 
 // isLeftOut reports whether a sitemap is on a host that does not belong to the crawl any more, and only that host has
@@ -404,7 +407,8 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 			s.named[key] = true
 		}
 		visit, missing := lacks(m, links[i].Vouchers)
-		if f := m.Finish; f != nil && f.Visit >= visit && slices.Contains(links[i].Vouchers, key.Host) && s.isOutdated(f) {
+		f, own := m.Finish, slices.Contains(links[i].Vouchers, key.Host)
+		if f != nil && f.Visit >= visit && own && s.isOutdated(f) {
 			// Its host names it, and did not belong to the crawl when it was read.
 			again = append(again, nextVisit(m, key, links[i].Vouchers...))
 			continue
@@ -420,7 +424,7 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 		if len(missing) == 0 {
 			continue
 		}
-		if f := m.Finish; f != nil && f.Visit >= visit && readSitemapFacts(f.Facts).concernsAny(missing) {
+		if f != nil && f.Visit >= visit && readSitemapFacts(f.Facts).concernsAny(missing) {
 			again = append(again, nextVisit(m, key, missing...))
 			continue
 		}

@@ -105,7 +105,7 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 		at, known := slices.BinarySearchFunc(c.list, hash,
 			func(e check, h uint64) int { return cmp.Compare(e.hash, h) })
 		if !known || hop == 0 && c.list[at].isPage {
-			return found, ok // the target of a redirect that was not checked
+			return found, ok // at the first hop not as a check; later the target of a redirect that was not checked
 		}
 		e := &c.list[at]
 		found.Outcome, found.StatusCode, found.Size, found.IsImage, ok = e.outcome, int(e.status), e.size, e.isImage,

@@ -185,7 +185,8 @@ func TestForeignSitemaps(t *testing.T) {
 		}
 	}
 	said := strings.Join(rep.Warnings, "\n")
-	for _, want := range []string{"http://other.test/named was not read: its host is not in scope", "http://other.test/child was not read",
+	for _, want := range []string{"http://other.test/named was not read: its host is not in scope",
+		"http://other.test/child was not read",
 		"robots.txt of its host disallows it"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no warning says %q", want)
