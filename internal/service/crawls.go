@@ -567,7 +567,12 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 	if command == CommandResume || command == CommandRecrawl {
 		write = c.s.Add
 	}
-	err := c.change(ctx, caller, id, write, func(whole *row) error {
+	err := c.change(ctx, caller, id, write, func(whole *row) (err error) {
+		if whole.State.Ended() && command != CommandDelete {
+			if whole.next, err = c.nextSettings(ctx, whole); err != nil {
+				return err
+			}
+		}
 		after := *whole
 		if _, err := after.decide(command, time.Now()); err != nil {
 			return err
@@ -575,7 +580,6 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		if bound = false; after.State != Queued || whole.State == Queued {
 			return nil
 		}
-		var err error
 		bound, err = c.checkGrant(ctx, caller, whole)
 		return err
 	}, func(tx *Tx, now *row) error {
@@ -615,6 +619,19 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 	}
 	c.dispatch.wake()
 	return c.show(r), nil
+}
+
+// nextSettings are the settings of a run of an ended crawl that would begin now.
+func (c *Crawls) nextSettings(ctx context.Context, r *row) (*config.Settings, error) {
+	plan, err := c.s.Accounts.planOfCrawl(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := c.s.o.settings(r, &plan)
+	if err != nil { // the run would fail
+		err = &Error{Code: ErrState, Detail: err.Error(), State: r.State, Allowed: []Command{CommandDelete}}
+	}
+	return settings, err
 }
 
 // Check names every fault of what a recrawl visits.

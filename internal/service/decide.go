@@ -114,20 +114,20 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal string) {
 	switch {
 	case c == CommandRecrawl && (r.State != Failed || r.Generation > 0): // the site may have been down
-		if r.isSafe() && r.State == Partial {
-			return "", refusedSafe
+		if r.nextIsSafe() && r.State == Partial {
+			return "", r.refuseSafe()
 		}
 		r.beginGeneration(now)
 		return CrawlQueued, ""
 	case c == CommandResume && r.State != Complete:
-		if r.isSafe() {
-			return "", refusedSafe
+		if r.nextIsSafe() {
+			return "", r.refuseSafe()
 		}
 		if r.lastRun > r.Generation {
 			return "", "a later generation was cancelled, so this one cannot go on: crawl again"
 		}
 		if limit := r.limitInTheWay(); limit != "" && r.State == Partial {
-			return "", fmt.Sprintf("the crawl has used its limit %s: raise it first", limit)
+			return "", limit
 		}
 		r.State, r.Desired, r.queuedAt = Queued, DesiredRun, Millis(now)
 		r.EndedAt, r.Result = page.Time{}, Result{}
@@ -150,13 +150,25 @@ func (r *row) beginGeneration(now time.Time) {
 	r.PagesCounted, r.Problems = 0, nil
 }
 
-// limitInTheWay names the limit that a resumed crawl would reach at once. It is empty if there is none.
-func (r *row) limitInTheWay() string {
-	if pages, _ := config.ParseNumber(r.setting("max-urls")); pages > 0 && r.PagesCounted >= int64(pages) {
-		return "max_urls"
+// refuseSafe says why a crawl whose next run would be safe is refused.
+func (r *row) refuseSafe() string {
+	if r.isSafe() {
+		return refusedSafe
 	}
-	if d, _ := config.ParseDuration(r.setting("duration")); d > 0 && r.elapsed >= d {
-		return "duration"
+	return fmt.Sprintf("plan %q makes it a safe crawl now, and %s", r.Plan, refusedSafe)
+}
+
+// limitInTheWay names the limit, of the crawl or of its plan, that a resumed crawl would reach at once, and what to do.
+// It is empty if there is none.
+func (r *row) limitInTheWay() string {
+	own, _ := config.ParseNumber(r.setting("max-urls"))
+	switch pages := r.next.MaxURLs; {
+	case pages > 0 && pages != own && r.PagesCounted >= int64(pages):
+		return fmt.Sprintf("the crawl has used the %d pages that plan %q allows", pages, r.Plan)
+	case pages > 0 && r.PagesCounted >= int64(pages):
+		return "the crawl has used its limit max_urls: raise it first"
+	case r.next.Duration > 0 && r.elapsed >= r.next.Duration:
+		return "the crawl has used its limit duration: raise it first"
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -79,10 +80,10 @@ func TestEveryStateAndCommand(t *testing.T) {
 		}
 		for _, command := range Commands() {
 			want := c.want[command]
-			r := &row{}
+			r := &row{next: &config.Settings{Profile: config.Polite}}
 			r.State, r.Desired, r.Profile = c.state, c.desired, "polite"
 			if c.safe {
-				r.Profile = "safe"
+				r.Profile, r.next.Profile = "safe", config.Safe
 			}
 			if c.started {
 				r.StartedAt = page.Time{Time: time.Now()}
@@ -108,14 +109,15 @@ func TestEveryStateAndCommand(t *testing.T) {
 func TestResumeNeedsARaisedLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		maxURLs, duration string
-		refused           bool
-	}{{"100", "0s", true}, {"101", "0s", false}, {"0", "0s", false}, {"0", "1m", true}, {"0", "61s", false},
-		{"200", "1m", true}} {
-		r := &row{stored: map[string][]string{"max-urls": {c.maxURLs}, "duration": {c.duration}}, elapsed: time.Minute}
+		maxURLs  int
+		duration time.Duration
+		refused  bool
+	}{{100, 0, true}, {101, 0, false}, {0, 0, false}, {0, time.Minute, true}, {0, 61 * time.Second, false},
+		{200, time.Minute, true}} {
+		r := &row{next: &config.Settings{MaxURLs: c.maxURLs, Duration: c.duration}, elapsed: time.Minute}
 		r.State, r.Desired, r.PagesCounted, r.Profile = Partial, DesiredRun, 100, "polite"
 		if _, err := r.decide(CommandResume, time.Now()); (err != nil) != c.refused {
-			t.Errorf("max-urls %s, duration %s: %v", c.maxURLs, c.duration, err)
+			t.Errorf("max-urls %d, duration %s: %v", c.maxURLs, c.duration, err)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 				return err
 			}
 			now.starts, now.given, now.stored, now.Settings = r.starts, r.given, r.stored, r.Settings
+			now.next = r.next
 			return record(tx, now)
 		})
 		if !errors.Is(err, errChanged) {

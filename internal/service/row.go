@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
 )
 
 // row is a crawl as it is stored.
@@ -26,7 +28,12 @@ type row struct {
 	edits       int64 // how often it was edited
 	// the latest generation that ended; it is later than the present one after a recrawl that was cancelled
 	lastRun uint32
+	// the settings of a run that would begin now, under the plan as it is now; filled for commands to ended crawls
+	next *config.Settings
 }
+
+// nextIsSafe says whether a run that would begin now is that of a safe crawl.
+func (r *row) nextIsSafe() bool { return r.next.Profile == config.Safe }
 
 const shownStarts = 10
 

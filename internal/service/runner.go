@@ -662,7 +662,8 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			return pause(Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
 		}
 		r.d.s.o.Log.Error("a crawl failed", "crawl", r.id, "error", runErr)
-		return row.fail(tx, by, r.dir.Hide(runErr.Error()))
+		text := strings.ReplaceAll(runErr.Error(), "data directory "+string(r.dir), "its data directory")
+		return row.fail(tx, by, r.dir.Hide(text))
 	})
 }
 

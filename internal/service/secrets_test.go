@@ -188,16 +188,27 @@ func TestFailureWithoutPaths(t *testing.T) {
 	t.Cleanup(site.Close)
 	base := config.Layer{"resolve": {Texts: []string{"*:80:" + site.Listener.Addr().String()}, From: "test"}}
 	ts := openService(t, Options{Base: []config.Layer{base}})
-	c := ts.submit(ts.admin, "http://a.test/")
-	dir := string(ts.Crawls.DataDir(c.ID))
-	// a directory in the place of a file
-	if err := os.MkdirAll(filepath.Join(dir, "mapwright.log"), 0o700); err != nil {
-		t.Fatal(err)
+	wants := map[string]string{} // a part of the error, by crawl
+	withDir := func(want string, obstruct func(dir string) error) {
+		id := ts.submit(ts.admin, "http://a.test/").ID
+		dir := string(ts.Crawls.DataDir(id))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o700), obstruct(dir)); err != nil {
+			t.Fatal(err)
+		}
+		wants[id] = want
 	}
+	withDir("mapwright.log", func(dir string) error { // a directory in the place of a file
+		return os.MkdirAll(filepath.Join(dir, "mapwright.log"), 0o700)
+	})
+	withDir("its data directory", func(dir string) error {
+		return errors.Join(os.Mkdir(dir, 0o700), os.Symlink("state", filepath.Join(dir, "state")))
+	})
 	ts.run()
-	c = ts.await(c.ID, func(c *Crawl) bool { return c.State.Ended() })
-	if c.State != Failed || len(c.Errors) != 1 || strings.Contains(ToJSON(c), ts.Dir()) ||
-		!strings.Contains(c.Errors[0], "mapwright.log") {
-		t.Errorf("%s, %q", c.State, c.Errors)
+	for id, want := range wants {
+		c := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
+		if c.State != Failed || len(c.Errors) != 1 || strings.Contains(ToJSON(c), ts.Dir()) ||
+			!strings.Contains(c.Errors[0], want) || strings.Contains(c.Errors[0], "data directory the") {
+			t.Errorf("%s, %q", c.State, c.Errors)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/slot"
@@ -352,6 +353,7 @@ func TestFilesOutliveRecrawls(t *testing.T) {
 				if r, err = getRow(t.Context(), tx, "", id); err != nil {
 					return err
 				}
+				r.next = &config.Settings{}
 				if last == Partial {
 					_, err = r.decide(CommandResume, tx.now)
 				} else {
@@ -371,6 +373,51 @@ func TestFilesOutliveRecrawls(t *testing.T) {
 		}
 		if runs, err := ts.Crawls.Runs(t.Context(), ts.admin, id); err != nil || len(runs) > keptRuns+1 {
 			t.Errorf("%s: %d runs, %v", name, len(runs), err)
+		}
+	}
+}
+
+// What an ended crawl may do follows from the plan that its next run would have, not from the one that it had: what the
+// run could not do is refused at once.
+func TestNextRunHasThePlanOfNow(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	for _, c := range []struct {
+		plan    Plan
+		allowed []Command // of resume and recrawl
+	}{
+		{Plan{}, []Command{CommandResume, CommandRecrawl}},
+		{Plan{Safe: true}, nil},
+		{Plan{MaxURLs: 50}, []Command{CommandRecrawl}},
+		{Plan{MaxURLs: 51}, []Command{CommandResume, CommandRecrawl}},
+	} {
+		for _, command := range []Command{CommandResume, CommandRecrawl} {
+			ts.setPlan(Plan{})
+			id := ts.submit(ts.admin, "https://a.test/", "max_urls", "100").ID
+			if err := ts.Write(t.Context(), func(tx *Tx) error {
+				r, err := getRow(t.Context(), tx, "", id)
+				if err != nil {
+					return err
+				}
+				r.StartedAt, r.begun, r.counted = page.Time{Time: tx.now}, true, 50
+				return r.finish(tx, Actor{}, &report.Report{Status: page.Partial, Reason: "Safety limit: Maximum 50 pages"})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ts.setPlan(c.plan)
+			_, err := ts.Crawls.Command(t.Context(), ts.admin, id, command, nil)
+			if err == nil {
+				if !slices.Contains(c.allowed, command) {
+					t.Errorf("plan %+v: %s was accepted", c.plan, command)
+				}
+				continue
+			}
+			refused, ok := errors.AsType[*Error](err)
+			if want := append(slices.Clone(c.allowed), CommandDelete); !ok || refused.Code != ErrState ||
+				slices.Contains(c.allowed, command) || !slices.Equal(refused.Allowed, want) ||
+				!strings.Contains(refused.Detail, `plan "default"`) {
+				t.Errorf("plan %+v, %s: %v, allowed %v", c.plan, command, err, refused.Allowed)
+			}
 		}
 	}
 }
