@@ -199,7 +199,7 @@ func TestParseAge(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
 		"7d": 7 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "36h": 36 * time.Hour, "1d30m": day +
-			30*time.Minute, "90s": 90 * time.Second,
+			30*time.Minute, "90s": 90 * time.Second, "0": 0, "0s": 0, "0d": 0, "0w0d": 0,
 	} {
 		for _, read := range []func(string) (time.Duration, error){ParseAge, ParseDuration} {
 			if got, err := read(text); err != nil || got != want {
@@ -207,7 +207,7 @@ func TestParseAge(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "0d", "-3h", "7 days", "1d1w", "99999999999w",
+	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "-1s", "-3h", "7 days", "1d1w", "99999999999w",
 		"4000000000w", "1y"} {
 		if got, err := ParseAge(text); err == nil {
 			t.Errorf("%q is taken for %v", text, got)

@@ -213,11 +213,11 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseAge reads a positive length of time with units: weeks, days and a duration in Go's form, each of them optional,
-// such as 2w, 7d, 1w3d12h or 36h.
+// ParseAge reads a length of time with units: weeks, days and a duration in Go's form, each of them optional, such as
+// 2w, 7d, 1w3d12h or 36h. Zero needs no unit, and means what the caller says, such as no limit.
 func ParseAge(text string) (time.Duration, error) {
 	d, err := parseUnits(text)
-	if err != nil || d <= 0 {
+	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q is not an age: want a form such as 12h, 7d or 2w", text)
 	}
 	return d, nil
