@@ -612,6 +612,58 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 	}
 }
 
+// A recrawl that wrote its files when the server ended, however often it did, is not cancelled: some of the files may be
+// new. It writes all of them in its turn. If the server ends in that, it has failed, and can be resumed.
+func TestKilledOftenWhileARecrawlFinishes(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Pages: 20})
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	ts := openService(t, o).run()
+	id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+	ts.awaitState(id, Complete)
+	ts.do(id, CommandRecrawl)
+	ts.await(id, func(c *Crawl) bool { return c.State == Complete && c.Generation == 1 })
+	ts.end()
+	records := openService(t, o)
+	recovered := func() *Crawl {
+		t.Helper()
+		if _, err := records.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return records.get(id)
+	}
+	for range uncleanEnds { // processes that ended without notice
+		recovered()
+	}
+	if err := errors.Join(os.Remove(records.Crawls.DataDir(id).Report()), records.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.Change("UPDATE crawl SET state = ?, result_json = '{}'", Finishing),
+			tx.Change("DELETE FROM crawl_run WHERE generation = 1"))
+	})); err != nil {
+		t.Fatal(err)
+	}
+	c := recovered()
+	if _, err := records.Crawls.Command(t.Context(), records.admin, id, CommandCancel, nil); err == nil ||
+		c.State != Finishing {
+		t.Errorf("a crawl that was finishing is %s; cancel: %v", c.State, err)
+	}
+	if err := records.Write(t.Context(), func(tx *Tx) error { // as if the process had ended in its turn
+		return tx.Change("UPDATE crawl SET trial = ?", onTrial)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c = recovered(); c.State != Failed || c.Generation != 1 ||
+		!strings.Contains(strings.Join(c.Errors, " "), "the server ended while it wrote them") {
+		t.Errorf("%s, generation %d, %q", c.State, c.Generation, c.Errors)
+	}
+	records.do(id, CommandResume)
+	records.end()
+	again := openService(t, o).run()
+	if c = again.awaitState(id, Complete); c.Generation != 1 || c.Done != 20 {
+		t.Errorf("resumed: generation %d, %d pages done", c.Generation, c.Done)
+	}
+	checkFiles(t, again, id)
+}
+
 // A crawl that a key pauses soon after its trial has begun has not passed it: when it is resumed, it is on trial again,
 // and does not run beside another one.
 func TestPausedOnTrial(t *testing.T) {

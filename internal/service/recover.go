@@ -22,7 +22,7 @@ type trial int
 
 const (
 	noTrial     trial = iota
-	awaitsTrial       // paused, or finishing if it is cancelled, until those before it have run
+	awaitsTrial       // paused or finishing, until those before it have run
 	onTrial           // runs, and no other of them
 	convicted         // the process ended while it was on trial: it stays paused until a key resumes it
 )
@@ -196,10 +196,10 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	wasTried := r.trial == onTrial
 	if unstable || wasTried {
 		switch {
-		case wasTried && r.Desired == DesiredCancel && r.State == Finishing:
+		case wasTried && r.State == Finishing:
 			return r.fail(tx, by, "its files could not be written: the server ended while it wrote them and no other "+
 				"crawl that might have been the cause did; the pages that are recorded can be read")
-		case r.Desired == DesiredCancel && r.State == Finishing:
+		case r.State == Finishing: // its outputs may be new in part, so it is not paused, and cannot be cancelled
 			r.trial = awaitsTrial
 		case wasTried && r.Desired == DesiredRun:
 			r.trial = convicted

@@ -111,16 +111,13 @@ func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 		}
 		by := Actor{System: "dispatcher"}
 		switch {
-		case r.Desired == DesiredCancel && !r.State.Ended():
+		case r.State == Finishing || r.Desired == DesiredCancel && !r.State.Ended():
 			if r.trial == awaitsTrial {
 				r.trial = onTrial
 			}
-			err := r.cancel(tx, by)
+			err := r.endOrFinish(tx, by)
 			starts = r.State == Finishing
 			return err
-		case r.State == Finishing:
-			starts = true
-			return nil
 		case r.Desired == DesiredRun && (r.State == Queued || r.State == Running):
 			resumed = r.hasStarted()
 			if !resumed {
@@ -658,6 +655,11 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			return errors.Join(pause(by, why), tx.quotaReached(row))
 		case isFull && row.Desired == DesiredCancel && isLast:
 			return row.fail(tx, by, errUnwritten.Error())
+		case isFull && row.State == Finishing:
+			if isTried {
+				row.trial = awaitsTrial
+			}
+			return row.endOrFinish(tx, by)
 		case isFull:
 			return pause(Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
 		}
@@ -686,7 +688,7 @@ func stopReason(code WaitCode) string {
 func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	r.Progress.stopped()
 	if r.Desired == DesiredCancel {
-		return r.cancel(tx, by)
+		return r.endOrFinish(tx, by)
 	}
 	r.State, r.Waiting = Paused, why
 	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil ||
@@ -697,15 +699,16 @@ func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	return r.move(tx, by, CrawlResumed, nil)
 }
 
-// cancel ends a crawl that does not run and is to be cancelled. In the first generation the outputs of what was found
-// are written first. A recrawl keeps the outputs of the generation before.
-func (r *row) cancel(tx *Tx, by Actor) error {
+// endOrFinish ends a crawl that does not run and is to be cancelled, or that is finishing. In the first generation the
+// outputs of what was found are written first. A recrawl keeps the outputs of the generation before, unless it is
+// finishing: then they may be new in part, and all of them are written.
+func (r *row) endOrFinish(tx *Tx, by Actor) error {
 	switch {
+	case r.State == Finishing:
+		return r.move(tx, by, "", nil) // it is tried again
 	case r.Generation > 0:
 		r.setCancelled(tx.now)
 		return r.recordEnd(tx, by)
-	case r.State == Finishing:
-		return r.move(tx, by, "", nil) // it is tried again
 	}
 	r.State, r.Waiting = Finishing, nil
 	return r.move(tx, by, CrawlFinishing, nil)

@@ -336,7 +336,7 @@ func TestFilesOutliveRecrawls(t *testing.T) {
 			switch state {
 			case Cancelled:
 				r.State = Running
-				return r.cancel(tx, Actor{})
+				return r.endOrFinish(tx, Actor{})
 			case Failed:
 				r.State = Running
 				return r.fail(tx, Actor{}, "a fault")
@@ -420,6 +420,41 @@ func TestNextRunHasThePlanOfNow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A recrawl that has begun to write its files writes all of them, also if the disk is full meanwhile: it cannot be
+// cancelled any more, because some of the files may be new.
+func TestRecrawlFinishesAfterAFullDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		web, base, client := startWebInBubble(t, testweb.Config{Pages: 40})
+		disk := newFakeDisk()
+		var ts *testService
+		fill := func(time.Duration) { // the disk, as soon as it is recorded that the recrawl writes its files
+			var n int
+			if ts != nil && ts.db.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM crawl WHERE state = ? AND "+
+				"generation = 1", Finishing).Scan(&n) == nil && n > 0 {
+				disk.free.CompareAndSwap(4<<30, 1<<20)
+			}
+		}
+		ts = openService(t, Options{Base: base, Fetcher: client, FreeBytes: disk.FreeBytes, Observe: fill}).run()
+		id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
+		ts.awaitState(id, Complete)
+		ts.do(id, CommandRecrawl)
+		ts.awaitState(id, Finishing)
+		time.Sleep(10 * time.Minute)
+		if _, err := ts.Crawls.Command(t.Context(), ts.admin, id, CommandCancel, nil); err == nil {
+			t.Error("it was cancelled")
+		}
+		if c := ts.get(id); c.State != Finishing || c.Generation != 1 || ts.count(id, CrawlFinishing) != 2 {
+			t.Errorf("%s, generation %d, events %v", c.State, c.Generation, ts.eventTypes(id))
+		}
+		disk.free.Store(8 << 30)
+		if c := ts.awaitState(id, Complete); c.Generation != 1 || c.Done != 40 {
+			t.Errorf("generation %d, %d pages done", c.Generation, c.Done)
+		}
+		ts.end()
+	})
 }
 
 // filesOf are the files that a crawl has written for its users, with when they were written.
@@ -620,7 +655,9 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 			}
 			continue
 		}
-		if c := ts.get(id); !c.State.Ended() || c.State == Failed {
+		c := ts.get(id)
+		crashed := strings.Contains(strings.Join(c.Errors, ""), "the server ended while it wrote them")
+		if !c.State.Ended() || c.State == Failed && !crashed {
 			t.Errorf("crawl %d is %s, desired %s, waiting %+v, errors %q: %q", slices.Index(ids, id), c.State,
 				c.Desired, c.Waiting, c.Errors, story)
 		}
