@@ -28,6 +28,15 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 	}
 	hasher := c.Store.Hasher()
 	not, notes := c.notChecked()
+	asked, err := c.hasChecked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !asked && len(c.Settings.OnlyHosts) > 0 {
+		for _, code := range outsideCodes() {
+			not[code] = cmp.Or(not[code], "nothing was checked, because only some hosts may be asked (--only-hosts)")
+		}
+	}
 	return problems.New(problems.Options{
 		Sorts: sorts, Links: c.Settings.RecordsLinks(),
 		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
@@ -45,6 +54,27 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 // judgedInflight is how many requests of one host may be under way at once, while its response times still say
 // something about its pages.
 const judgedInflight = 8
+
+// outsideCodes are the problems that only checks find.
+func outsideCodes() []problems.Code {
+	return []problems.Code{problems.BrokenExternal, problems.ExternalUnchecked, problems.BrokenAsset, problems.LargeAsset}
+}
+
+// hasChecked says whether there is a check that the settings did not leave out later.
+func (c *Crawl) hasChecked(ctx context.Context) (bool, error) {
+	if c.Store.Counters().Checks == 0 {
+		return false, nil
+	}
+	for m, err := range c.Store.Sitemaps(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if m.Link.Check && (m.Finish == nil || page.Outcome(m.Finish.Outcome) != page.Excluded) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
 
 // notChecked returns which problems cannot be looked for with these settings, and why. notes are remarks on other
 // problems.
