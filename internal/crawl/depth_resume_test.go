@@ -1,9 +1,15 @@
 package crawl
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/test/long"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
@@ -50,4 +56,39 @@ func TestListedPagesKeepTheirDepthAfterAStop(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Pages at the depth limit that a sitemap lists later have depth 0 from then on: their links belong to the crawl, though
+// the pages have not changed.
+func TestPagesListedLater(t *testing.T) {
+	t.Parallel()
+	var listed []string
+	site := newHandSite(t, map[string]any{"a.test/robots.txt": "User-agent: *\nSitemap: http://a.test/map.xml\n",
+		"a.test/map.xml": urlset("http://a.test/")})
+	home := "<html>"
+	for i := range 30 { // so many that most answers 304 are not verified
+		url, text := fmt.Sprintf("a.test/%d", i), fmt.Sprintf(`<html><a href="/%d/below">x</a>`, i)
+		home += `<a href="http://` + url + `">x</a>`
+		listed = append(listed, "http://"+url)
+		site.urls[url+"/below"] = plainPage
+		site.urls[url] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Etag", `"1"`)
+			w.Header().Set("Content-Type", "text/html")
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+		})
+	}
+	site.urls["a.test/"] = home
+	change := func(s *config.Settings) { s.MaxDepth = 1 }
+	for name, again := range map[string]*Recrawl{"all": {}, "some": {Include: []string{"nothing"}}} {
+		dir := newDataDir(t)
+		site.urls["a.test/map.xml"] = urlset("http://a.test/")
+		if _, lines := site.crawl(dir, change, "http://a.test/"); len(byOutcome(lines, page.OK)) != 31 {
+			t.Fatalf("%s: %d pages at first", name, len(byOutcome(lines, page.OK)))
+		}
+		site.urls["a.test/map.xml"] = urlset(listed...)
+		rep, lines := site.resume(dir, again, change)
+		if n := len(byOutcome(lines, page.OK)); rep.Status != page.Complete || n != 61 {
+			t.Errorf("%s: %s, %d pages", name, rep.Status, n)
+		}
+	}
 }

@@ -162,7 +162,7 @@ func (r *run) workLeft() (pages int64, nothing bool) {
 	pages = int64(counters.Pending()) - st.GivenUp
 	// The frontier's number is an estimate that is never too low.
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted)
-	return pages, pages <= 0 && sitemaps <= 0 && st.Checks <= 0 && r.isSwept()
+	return pages, pages <= 0 && sitemaps <= 0 && st.Checks <= 0 && r.isSwept() && !r.indexes.IsCut()
 }
 
 // isSwept reports whether all visits of the generation are queued.
@@ -195,7 +195,7 @@ func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool
 	for _, s := range r.starts {
 		urls := []string{s.URL.String()}
 		if s.Bare {
-			urls = append(urls, "http"+urls[0][len("https"):])
+			urls = append(urls, s.PlainHTTP())
 		}
 		for _, text := range urls {
 			u := weburl.MustCanonical(text)

@@ -117,14 +117,15 @@ func urlsOf(starts []datadir.Start) []weburl.URL {
 	return urls
 }
 
-// walk follows the redirects of start URLs as they are recorded. It calls step for each, and failed for URLs that did
-// not answer, so that they may still lead anywhere. The store must have applied all records.
-func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step func(from, to weburl.URL),
+// walk follows the redirects of start URLs as they are recorded. It calls step with each URL that a start URL leads to,
+// and failed for URLs that did not answer, so that they may still lead anywhere. The store must have applied all
+// records.
+func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step func(start, to weburl.URL),
 	failed func(at weburl.URL)) error {
 	hasher := store.Hasher()
 	for i := range starts {
-		at, bare := starts[i].URL, starts[i].Bare
-		for range scope.MaxHops + 2 {
+		at := starts[i].URL
+		for range scope.MaxHops {
 			p, ok, err := store.Page(ctx, hasher.Key(at))
 			if err != nil {
 				return fmt.Errorf("find out where the start URLs lead: %w", err)
@@ -136,29 +137,47 @@ func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step 
 			if target == "" && !hasAnswered(p.Finish) {
 				failed(at)
 			}
-			if target == "" && bare && at.Scheme() == "https" {
-				target, bare = "http"+at.String()[len("https"):], false // see plainHTTP
-			}
 			to, err := weburl.Parse(target)
-			if target == "" || err != nil {
+			if http, is := standsForHTTP(&starts[i], p.Finish); target == "" && at == starts[i].URL && is {
+				to, err = http, nil
+			}
+			if err != nil {
 				break
 			}
-			step(at, to)
+			step(starts[i].URL, to)
 			at = to
 		}
 	}
 	return nil
 }
 
+// extendByStarts follows the redirects of start URLs to their ends, if that may lead further than before: a page on the
+// way may have been visited before it was known that a start URL leads there. The error of a context that has ended is
+// not returned.
+func (r *run) extendByStarts(ctx context.Context) error {
+	if !r.unfollowed.Swap(false) {
+		return nil
+	}
+	err := r.store.Flush(ctx)
+	if err == nil {
+		err = r.followStarts(ctx, func(start, to weburl.URL) { r.extendScope(ctx, start, to) })
+	}
+	if ctx.Err() != nil {
+		r.unfollowed.Store(true)
+		return nil
+	}
+	return err
+}
+
 // followStarts follows the redirects of start URLs to their ends. With a depth limit it notes what they lead to: such a
 // page has depth 0, even if a link found it first. The frontier knows that only during one run.
-func (r *run) followStarts(ctx context.Context, step func(from, to weburl.URL)) error {
+func (r *run) followStarts(ctx context.Context, step func(start, to weburl.URL)) error {
 	ledTo, hasher := map[weburl.Key]bool{}, r.store.Hasher()
-	err := walk(ctx, r.store, r.starts, func(from, to weburl.URL) {
+	err := walk(ctx, r.store, r.starts, func(start, to weburl.URL) {
 		if r.settings.MaxDepth >= 0 {
 			ledTo[hasher.Key(to)] = true
 		}
-		step(from, to)
+		step(start, to)
 	}, func(weburl.URL) {})
 	if err == nil {
 		r.ledTo.Store(&ledTo)
@@ -198,6 +217,19 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 		}
 	}
 	return facts, err
+}
+
+// standsForHTTP returns the http URL for which a start URL stands that was given without a scheme, by what became of it:
+// its host offers no https. See plainHTTP.
+func standsForHTTP(start *datadir.Start, f *frontier.Finish) (http weburl.URL, is bool) {
+	if !start.Bare || f == nil {
+		return http, false
+	}
+	switch page.Outcome(f.Outcome) {
+	case page.ConnectError, page.TLSError:
+		return weburl.MustCanonical(start.PlainHTTP()), true
+	}
+	return http, false
 }
 
 // hasAnswered reports whether a page was found, or found to be gone, so that it leads to no other.

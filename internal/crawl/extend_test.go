@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -400,6 +402,12 @@ func TestOrderOfStarts(t *testing.T) {
 				"c.example/deeper": plainPage},
 			want: []string{"http://a.test/", "http://c.example/", "http://c.example/1", "http://c.example/2",
 				"http://c.example/deep", "http://c.example/deeper"}},
+		{name: "several sites on the way", late: "a.test/", waits: "home.a.test/", to: "http://home.a.test/",
+			starts: []string{"http://a.test/", "http://b.test/"},
+			web: map[string]any{"b.test/": `<html><a href="http://home.a.test/">x</a>`,
+				"home.a.test/": "http://c.example/", "c.example/": "http://d.example/",
+				"d.example/": "http://e.example/", "e.example/": `<html><a href=/1>x</a>`, "e.example/1": plainPage},
+			want: []string{"http://b.test/", "http://e.example/", "http://e.example/1"}},
 	} {
 		for _, isLate := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/%v", tt.name, isLate), func(t *testing.T) {
@@ -554,4 +562,153 @@ func TestDepthOfTarget(t *testing.T) {
 			t.Errorf("requests of a recrawl without links: %v", n)
 		}
 	})
+}
+
+// A run that a limit ends is not complete if start URLs lead to more: here a page on the way was visited before.
+func TestLimitBeforeStartsAreFollowed(t *testing.T) {
+	t.Parallel()
+	const limit = 500 * time.Millisecond
+	asked := make(chan struct{})
+	s := newHandSite(t, map[string]any{
+		"b.test/":    `<html><a href="http://home.a.test/">x</a>`,
+		"c.example/": `<html><a href=/1>x</a>`, "c.example/1": plainPage,
+		"home.a.test/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://c.example/", http.StatusFound)
+			close(asked)
+		}),
+		"a.test/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-asked
+			<-time.After(limit) // the run is longer than this
+			http.Redirect(w, r, "http://home.a.test/", http.StatusFound)
+		}),
+	})
+	dir := newDataDir(t)
+	rep, _ := s.crawl(dir, func(o *config.Settings) {
+		o.Duration, o.Grace, o.SeedingStrategy = limit, time.Minute, nil
+	}, "http://a.test/", "http://b.test/")
+	if rep.Status != page.Partial {
+		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+	redirect := http.RedirectHandler("http://c.example/", http.StatusFound)
+	s.urls["home.a.test/"] = http.HandlerFunc(redirect.ServeHTTP)
+	rep, lines := s.resume(dir, nil, nil)
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://b.test/", "http://c.example/", "http://c.example/1")
+	if rep.Status != page.Complete {
+		t.Errorf("a resume: %s (%s)", rep.Status, rep.Reason)
+	}
+}
+
+// withoutHTTPS are settings for a site that offers no https.
+func withoutHTTPS(t *testing.T, change func(*config.Settings)) func(*config.Settings) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+			c.Close()
+		}
+	}()
+	return func(o *config.Settings) {
+		o.Resolve = append(o.Resolve, "*:443:"+l.Addr().String())
+		if change != nil {
+			change(o)
+		}
+	}
+}
+
+// A start URL that is a bare domain stands for its site over http, if there is none over https: in the scope, and in a
+// recrawl that visits few pages.
+func TestBareStartWithoutHTTPS(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/docs/": `<html><a href="1">x</a><a href="sub/2">x</a><a href="/else">x</a>`, "a.test/docs/1": plainPage,
+		"a.test/docs/sub/2": plainPage, "a.test/else": plainPage,
+	})
+	prefix := withoutHTTPS(t, func(o *config.Settings) { o.Scope = "prefix" })
+	dir := newDataDir(t)
+	rep, lines := s.run(Options{Settings: s.settings(prefix), Dir: dir, Log: slog.New(slog.DiscardHandler),
+		Starts: []datadir.Start{{URL: mustURL(t, "https://a.test/docs/"), Bare: true}}})
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://a.test/docs/", "http://a.test/docs/1",
+		"http://a.test/docs/sub/2")
+	if rep.Status != page.Complete {
+		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+	s.mu.Lock()
+	s.urls["a.test/docs/"], s.asked = `<html><a href="1">x</a><a href="new">x</a>`, nil
+	s.urls["a.test/docs/new"] = plainPage
+	s.mu.Unlock()
+	rep, lines = s.resume(dir, &Recrawl{Exclude: []string{"/docs/."}}, prefix)
+	if l := lines["http://a.test/docs/new"]; rep.Status != page.Complete || l.Outcome != "ok" {
+		t.Errorf("a recrawl of the start page: %s (%s), what is new is %q", rep.Status, rep.Reason, l.Outcome)
+	}
+	if n := s.requests(); n["a.test/docs/"] != 1 || n["a.test/docs/1"] != 0 {
+		t.Errorf("requests of the recrawl: %v", n)
+	}
+}
+
+// A bare domain that answers over https does not lead where its URL over http does.
+func TestBareStartWithHTTPS(t *testing.T) {
+	t.Parallel()
+	to := func(url string) http.HandlerFunc { return http.RedirectHandler(url, http.StatusFound).ServeHTTP }
+	s := newHandSite(t, map[string]any{
+		"b.test/": to("http://www.b.test/"), "www.b.test/": plainPage, // so that the starts are followed
+		"c.example/": plainPage,
+	})
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<html><a href="http://a.test/">x</a>`)
+	}))
+	t.Cleanup(secure.Close)
+	s.urls["a.test/"] = to("http://c.example/")
+	rep, lines := s.run(Options{Dir: newDataDir(t), Log: slog.New(slog.DiscardHandler),
+		Settings: s.settings(func(o *config.Settings) {
+			o.Insecure, o.Resolve = true, append(o.Resolve, "*:443:"+secure.Listener.Addr().String())
+		}),
+		Starts: []datadir.Start{{URL: mustURL(t, "https://a.test/"), Bare: true}, {URL: mustURL(t, "http://b.test/")}}})
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "https://a.test/", "http://www.b.test/")
+	if rep.Status != page.Complete {
+		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+}
+
+// A start that is forbidden may still lead to a site at the end of several redirects.
+func TestRecrawlKeepsScopeOfForbiddenStart(t *testing.T) {
+	t.Parallel()
+	to := func(url string) http.HandlerFunc { return http.RedirectHandler(url, http.StatusFound).ServeHTTP }
+	asked := make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
+	s := newHandSite(t, map[string]any{
+		"a.test/": redirectTo("http://home.a.test/", asked), "home.a.test/": to("http://b.example/"),
+		"b.example/": to("http://c.example/"), "c.example/": plainPage,
+		"d.test/": `<html><a href="http://home.a.test/">x</a>`,
+	})
+	inner := s.srv.Config.Handler
+	s.srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		if r.Host == "home.a.test" && r.URL.Path == "/" {
+			once()
+		}
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, nil, "http://a.test/", "http://d.test/")
+	s.mu.Lock()
+	s.urls["a.test/"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	s.mu.Unlock()
+	for again := range 3 {
+		s.mu.Lock()
+		s.asked = nil
+		s.mu.Unlock()
+		s.resume(dir, &Recrawl{}, nil)
+		if n := s.requests()["c.example/"]; n != 1 {
+			t.Errorf("recrawl %d: %d requests for where the start led", again, n)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,7 +15,10 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/state"
 )
 
 // A form is filled in as a browser does: hidden fields, checked boxes, chosen options and the first button are sent.
@@ -143,5 +148,42 @@ func TestLoginFollowsRedirects(t *testing.T) {
 		if err != nil || l.isLoginPage(u) != want {
 			t.Errorf("%s is the login page: %v, want %v; %v", path, !want, want, err)
 		}
+	}
+}
+
+// A login that fails changes nothing of a crawl: neither does a recrawl begin, nor does the crawl count as interrupted.
+func TestFailedLoginChangesNothing(t *testing.T) {
+	t.Parallel()
+	site := newHandSite(t, map[string]any{"a.test/": plainPage, "a.test/login": `<html>no form here`})
+	data := filepath.Join(t.TempDir(), "login")
+	if err := os.WriteFile(data, []byte("user=me\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := newDataDir(t)
+	site.crawl(dir, nil, "http://a.test/")
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []*Recrawl{nil, {}} {
+		_, err = runAlone(t.Context(), Options{Plan: plan, Recrawl: again, Dir: dir, Log: slog.New(slog.DiscardHandler),
+			Settings: site.settings(func(s *config.Settings) { s.Login, s.LoginData = "http://a.test/login", data })})
+		if !errors.Is(err, ErrLogin) {
+			t.Errorf("recrawl %v: %v", again != nil, err)
+		}
+		store, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := store.Facts()
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if status := page.Status(facts[page.FactStatus]); status != page.Complete || facts[page.FactGeneration] != nil {
+			t.Errorf("recrawl %v: the crawl is %s, generation %q", again != nil, status, facts[page.FactGeneration])
+		}
+	}
+	if rep, _ := site.resume(dir, &Recrawl{}, nil); rep.Status != page.Complete {
+		t.Errorf("a recrawl after that is %s", rep.Status)
 	}
 }

@@ -164,6 +164,44 @@ func TestNarrowerScopeOfARecrawl(t *testing.T) {
 	}
 }
 
+// Visits of a recrawl that a narrower scope left out are made when the scope is as wide as before.
+func TestExcludedVisitsComeBack(t *testing.T) {
+	t.Parallel()
+	site := newHandSite(t, map[string]any{
+		"a.test/":  `<html><a href="/x1">1</a><a href="/x2">2</a><a href="/b">3</a>`,
+		"a.test/b": plainPage, "a.test/x1": plainPage, "a.test/x2": plainPage,
+	})
+	dir := newDataDir(t)
+	site.crawl(dir, nil, "http://a.test/")
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The run stops at the first of them, when all are queued.
+	asked := make(chan struct{})
+	wait := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	})
+	site.urls["a.test/b"], site.urls["a.test/x1"], site.urls["a.test/x2"] = wait, wait, wait
+	site.runUntil(Options{Settings: site.settings(func(s *config.Settings) { s.MaxInflightPerHost, s.Grace = 1, 0 }),
+		Plan: plan, Recrawl: &Recrawl{}, Dir: dir, Log: slog.New(slog.DiscardHandler)}, asked)
+	site.urls["a.test/b"], site.urls["a.test/x1"] = plainPage, plainPage
+	site.urls["a.test/x2"], site.urls["a.test/x3"] = `<html><a href="/x3">3</a>`, plainPage
+	site.resume(dir, nil, func(s *config.Settings) { s.Exclude = []string{"/x[0-9]"} })
+	before := site.requests()
+	rep, lines := site.resume(dir, nil, nil)
+	if l := lines["http://a.test/x3"]; rep.Status != page.Complete || l.Outcome != page.OK.String() {
+		t.Errorf("%s, and what a page names that was left out is %q", rep.Status, l.Outcome)
+	}
+	after := site.requests()
+	for url, want := range map[string]int{"a.test/": 0, "a.test/b": 0, "a.test/x1": 1, "a.test/x2": 1} {
+		if n := after[url] - before[url]; n != want {
+			t.Errorf("%d requests for %s, want %d", n, url, want)
+		}
+	}
+}
+
 // With a depth limit of 0 a crawl has its start pages and what they redirect to, and reads no sitemap.
 func TestStartPagesAlone(t *testing.T) {
 	t.Parallel()

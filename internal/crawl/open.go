@@ -86,8 +86,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}
+	err = r.connect(ctx)
 	history := &scope.History{}
-	if o.Cluster == nil {
+	if err == nil && o.Cluster == nil {
 		if history, err = r.readHistory(ctx); err == nil {
 			err = recordStart(ctx, r.store, &o, r.starts, readerOf(settings))
 		}
@@ -115,6 +116,27 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	return nil, err
 }
 
+// connect makes what fetches, and logs in. It comes before anything is recorded, because it may fail by what the user
+// gave.
+func (r *run) connect(ctx context.Context) (err error) {
+	r.parsing = r.shared.parsing.Join(r.o.Managed.Account, r.settings.ParseSemaphoreLimit)
+	if r.fetcher = r.o.Fetcher; r.fetcher == nil {
+		if r.archive, err = openArchive(r.o, r.settings, r.starts); err != nil {
+			return err
+		}
+		if r.client, err = r.newFetcher(); err != nil {
+			return err
+		}
+		r.fetcher = r.client
+	}
+	if r.shared.denied != nil {
+		r.fetcher = denyingFetcher{r.fetcher, r.shared.denied}
+	}
+	r.fetcher = withLog(r.fetcher, r.log)
+	r.login, err = logIn(ctx, r.fetcher, r.settings, r.warnings.add)
+	return err
+}
+
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
 func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 	o, settings, store := r.o, r.settings, r.store
@@ -133,32 +155,17 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 		return err
 	}
 	r.scope.SetHistory(history)
-	r.redirected.Store(r.resumed)
+	r.unfollowed.Store(r.resumed)
 	if settings.MaxDepth >= 0 && r.resumed && o.Cluster == nil {
 		if err := r.followStarts(ctx, func(_, _ weburl.URL) {}); err != nil {
 			return err
 		}
 	}
-	r.parsing = r.shared.parsing.Join(o.Managed.Account, settings.ParseSemaphoreLimit)
-	if r.fetcher = o.Fetcher; r.fetcher == nil {
-		if r.archive, err = openArchive(o, settings, r.starts); err != nil {
-			return err
-		}
-		if r.client, err = r.newFetcher(); err != nil {
-			return err
-		}
-		r.fetcher = r.client
-	}
-	if r.shared.denied != nil {
-		r.fetcher = denyingFetcher{r.fetcher, r.shared.denied}
-	}
-	r.fetcher = withLog(r.fetcher, r.log)
-	if r.login, err = logIn(ctx, r.fetcher, settings, r.warnings.add); err != nil {
-		return err
-	}
 	counted := store.Counters()
-	r.visits = recrawl.NewVisits(store, facts, readerOf(settings), func(f *page.Facts) bool {
-		return r.scope.History().IsOutdated(f.LeftOut, &counted) || r.archive != nil && f.Archived == ""
+	r.visits = recrawl.NewVisits(store, facts, readerOf(settings), func(l *frontier.Link, f *page.Facts) bool {
+		history := r.scope.History()
+		return history.IsOutdated(f.LeftOut, &counted) || history.IsNearer(f.LeftOut, l.Depth) ||
+			r.archive != nil && f.Archived == ""
 	})
 	generation := r.visits.Generation()
 	if generation > 0 {
@@ -221,6 +228,9 @@ func (r *run) newSweeper() (*recrawl.Sweeper, error) {
 		Store: r.store, Frontier: r.frontier, Scope: r.scope, Levels: r.settings.MaxDepth >= 0, Starts: r.startLinks(),
 		LedTo:    r.isLedTo,
 		Sitemaps: r.revisitSitemaps, Checks: r.settings.Checks(), Log: r.log,
+		PlainHTTP: func(start weburl.URL, f *frontier.Finish) (weburl.URL, bool) {
+			return standsForHTTP(&datadir.Start{URL: start, Bare: r.bare[start.String()]}, f)
+		},
 	}
 	if r.o.Cluster != nil {
 		o.Sitemaps, o.Shared = r.sitemaps.Revisit, r.facts()
@@ -522,7 +532,8 @@ func checkFinished(store *state.Store, o *Options, generation uint32) error {
 	facts, why := store.Facts(), ""
 	status := page.Status(facts[page.FactStatus])
 	switch {
-	case status == page.Partial && strings.HasPrefix(string(facts[page.FactReason]), safetyPages):
+	case o.Settings.Profile == config.Safe && status == page.Partial &&
+		strings.HasPrefix(string(facts[page.FactReason]), safetyPages):
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == page.Complete, status == page.Partial:
 		return nil

@@ -238,6 +238,9 @@ func (w *worker) observe(ctx context.Context) {
 		// The user did not ask for https. If the host offers none, that is no failure of the host, and does not count
 		// towards the page limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
+		if w.bare[w.link.URL.String()] {
+			w.extendScope(ctx, w.link.URL, fallback.URL)
+		}
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
 	f.Facts.LeftOut = w.leftOut
@@ -298,7 +301,7 @@ func (w *worker) locate(l *frontier.Link) error {
 	if w.settings.MaxDepth >= 0 && w.isLedTo(l.Key) {
 		l.Depth, l.Priority = 0, frontier.PriorityStart
 	}
-	if w.settings.MaxDepth < 0 || l.Depth == 0 || !w.resumed {
+	if w.settings.MaxDepth < 0 || l.Depth == 0 || !w.resumed && l.Visit < 2 {
 		return nil
 	}
 	listed, err := state.IsListed(w.store, l.Key)
@@ -422,7 +425,7 @@ func (w *worker) redirect(ctx context.Context, location string) []frontier.Link 
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
 		w.extendScope(ctx, from.URL, target)
-		w.redirected.Store(true)
+		w.unfollowed.Store(true)
 		w.warnWithheld(from.URL, target)
 	}
 	if why = w.scope.Check(target); why != scope.InScope {

@@ -82,8 +82,8 @@ type run struct {
 	backAt        time.Time     // when the engine of several machines was last away; only the supervisor uses it
 
 	extending sync.Mutex // held while a redirect extends the scope
-	// a start URL redirected since followStarts has last looked; written by redirect and nextSweep
-	redirected atomic.Bool
+	// start URLs may lead to what followStarts has not seen yet: one redirected, or pages are read again
+	unfollowed atomic.Bool
 	// where redirects of start URLs lead, in a crawl with a depth limit; written by followStarts, nil before
 	ledTo atomic.Pointer[map[weburl.Key]bool]
 
@@ -135,7 +135,13 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (err error
 	if err != nil {
 		return err
 	}
-	if paused := r.endings.get().paused; paused != nil {
+	end := r.endings.get()
+	if r.cluster == nil && (end.status == page.Partial || end.paused == ErrQuota) { // is anything left to fetch?
+		if err := r.extendByStarts(ctx); err != nil {
+			return err
+		}
+	}
+	if paused := end.paused; paused != nil {
 		if err := r.store.Flush(ctx); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
@@ -206,6 +212,7 @@ func (r *run) crawl(ctx context.Context) error {
 	if err := r.noteClock(); err != nil {
 		return err
 	}
+	defer r.indexes.Close()
 	r.enter(monitor.Crawling, "")
 	r.quota.refresh(ctx)
 
@@ -243,27 +250,33 @@ func (r *run) crawl(ctx context.Context) error {
 			return err
 		})
 	}
+	askIndexes := func() {
+		wait := r.startIndexes(leasing)
+		sweeps.Go(func() error { wait(); return nil })
+	}
+	again := func(s *recrawl.Sweeper) {
+		sweep(s)
+		askIndexes() // what they know was judged by the narrower scope too
+	}
 	if err == nil && r.sweeper != nil {
 		sweep(r.sweeper)
 	}
 	if err == nil && r.settings.MaxDepth >= 0 && r.cluster == nil {
 		release := r.frontier.Source()
-		sweeps.Go(func() error { return r.finishFirstLevel(leasing, sweep, release) })
+		sweeps.Go(func() error { return r.finishFirstLevel(leasing, again, release) })
 	}
 	if err == nil {
-		joinIndexes := func() {}
 		if r.cluster == nil {
-			joinIndexes = r.startIndexes(leasing)
+			askIndexes()
 		}
 		err = r.runWorkers(leasing, fetching, stop)
-		for again := (*recrawl.Sweeper)(nil); err == nil; err = r.runWorkers(leasing, fetching, stop) {
-			if again, err = r.sweepAgain(leasing); again == nil {
+		for next := (*recrawl.Sweeper)(nil); err == nil; err = r.runWorkers(leasing, fetching, stop) {
+			if next, err = r.sweepAgain(leasing); next == nil {
 				break
 			}
-			sweep(again)
+			again(next)
 		}
 		stopLeasing() // a limit may have ended the crawl before the sources
-		joinIndexes()
 	}
 	helping()
 	background.Wait()
@@ -288,27 +301,17 @@ func (r *run) sweepAgain(ctx context.Context) (*recrawl.Sweeper, error) {
 	return next, err
 }
 
-// nextSweep makes the sweep that is due, if one is. Before that it follows the redirects of start URLs to their ends: a
-// page on the way may have been visited before it was known that a start URL leads there.
+// nextSweep makes the sweep that is due, if one is. What that reads may be a page on the way from a start URL, so the
+// start URLs are followed again after it.
 func (r *run) nextSweep(ctx context.Context) (*recrawl.Sweeper, error) {
 	if r.cluster != nil {
 		return nil, nil
 	}
-	if r.redirected.Swap(false) {
-		err := r.store.Flush(ctx)
-		if err == nil {
-			err = r.followStarts(ctx, func(from, to weburl.URL) { r.extendScope(ctx, from, to) })
-		}
-		if ctx.Err() != nil {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := r.extendByStarts(ctx)
+	if err != nil || ctx.Err() != nil || r.isSwept() {
+		return nil, err
 	}
-	if r.isSwept() {
-		return nil, nil
-	}
+	r.unfollowed.Store(true)
 	return r.newSweeper()
 }
 

@@ -52,8 +52,6 @@ func (r *run) startLinks() []frontier.Link {
 // startIndexes asks the public indexes until ctx ends. The caller calls join, which waits for them.
 func (r *run) startIndexes(ctx context.Context) (join func()) {
 	return r.indexes.Start(ctx, seeding.IndexOptions{
-		Starts: r.starts, Scope: r.scope, Widened: r.scope.History().Widened(), Hasher: r.hasher, Params: r.params,
-		Store: r.store,
-		Gate:  r.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
+		Starts: r.starts, Scope: r.scope, Hasher: r.hasher, Params: r.params, Store: r.store, Gate: r.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
 	})
 }

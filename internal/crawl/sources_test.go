@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,5 +165,82 @@ func TestSlowSource(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler)}, interrupt)
 	if rep.Status != page.Cancelled {
 		t.Errorf("status %s, want %s", rep.Status, page.Cancelled)
+	}
+}
+
+// A run that ends while a source is being asked is not complete, and a resume asks it.
+func TestLimitWhileSourceIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{"www.x.test/": plainPage, "www.x.test/hidden": plainPage})
+	cc := archive(t, "http://www.x.test/hidden")
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(slow.Close)
+	dir := newDataDir(t)
+	from := func(url string, d time.Duration) func(*config.Settings) {
+		return func(o *config.Settings) {
+			o.SeedingStrategy, o.CommonCrawlBaseURL, o.Duration = []string{"commoncrawl"}, url, d
+		}
+	}
+	if rep, _ := s.crawl(dir, from(slow.URL, time.Second), "http://www.x.test/"); rep.Status != page.Partial {
+		t.Errorf("%s (%s)", rep.Status, rep.Reason)
+	}
+	rep, lines := s.resume(dir, nil, from(cc.URL, 0))
+	wantURLs(t, "from the archive", bySource(lines, "commoncrawl"), "http://www.x.test/hidden")
+	if rep.Status != page.Complete {
+		t.Errorf("a resume: %s (%s)", rep.Status, rep.Reason)
+	}
+}
+
+// What a source knows of the site that a start URL leads to belongs to the map, whichever answers first. The source is
+// asked again only if the start URL was later.
+func TestSourceAndLateRedirect(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{true, false} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			t.Parallel()
+			told, led, times := make(chan struct{}), make(chan struct{}), new(atomic.Int64)
+			telling, leading := sync.OnceFunc(func() { close(told) }), sync.OnceFunc(func() { close(led) })
+			if !late {
+				telling()
+			}
+			s := newHandSite(t, map[string]any{
+				"x.test/": redirectTo("http://www.x.test/", told), "www.x.test/1": plainPage, "www.x.test/2": plainPage,
+				"www.x.test/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = w.Write([]byte(plainPage))
+					leading()
+				}),
+			})
+			source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				row := `{"urlkey":"test,x)/","timestamp":"20260101000000","url":"http://www.x.test/%d","status":"200"}` + "\n"
+				switch q := r.URL.Query(); {
+				case r.URL.Path == "/collinfo.json":
+					fmt.Fprintf(w, `[{"id":"CC-MAIN-2026-05","cdx-api":"http://%s/CC-MAIN-2026-05-index"}]`, r.Host)
+				case q.Get("showNumPages") != "":
+					fmt.Fprint(w, `{"pages": 2, "pageSize": 5, "blocks": 1}`)
+				case q.Get("page") == "0":
+					times.Add(1)
+					if !late {
+						<-led
+					}
+					fmt.Fprintf(w, row, 1)
+				default:
+					telling() // the page before is judged
+					fmt.Fprintf(w, row, 2)
+				}
+			}))
+			t.Cleanup(source.Close)
+			rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) {
+				o.SeedingStrategy, o.CommonCrawlBaseURL, o.Scope = []string{"commoncrawl"}, source.URL, "host"
+			}, "http://x.test/")
+			wantURLs(t, "pages", byOutcome(lines, page.OK), "http://www.x.test/", "http://www.x.test/1",
+				"http://www.x.test/2")
+			want := int64(1)
+			if late {
+				want = 2
+			}
+			if rep.Status != page.Complete || times.Load() != want {
+				t.Errorf("%s (%s), asked %d times, want %d", rep.Status, rep.Reason, times.Load(), want)
+			}
+		})
 	}
 }

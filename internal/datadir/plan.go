@@ -45,6 +45,9 @@ type Start struct {
 	Bare bool
 }
 
+// PlainHTTP is the URL over http of a start with an https URL.
+func (s *Start) PlainHTTP() string { return "http" + s.URL.String()[len("https"):] }
+
 // PlanStart is a start URL in a plan.
 type PlanStart struct {
 	URL  string `json:"url"`

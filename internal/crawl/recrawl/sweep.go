@@ -29,6 +29,8 @@ type SweepOptions struct {
 	Scope    *scope.Scope
 	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
+	// PlainHTTP returns the URL over http that is visited too if a start URL ended so. Nil means that there are none.
+	PlainHTTP func(start weburl.URL, f *frontier.Finish) (weburl.URL, bool)
 	// LedTo reports whether redirects of start URLs lead to a page. Only crawls with a depth limit need it; nil means
 	// that they lead to none.
 	LedTo func(weburl.Key) bool
@@ -249,32 +251,48 @@ func (s *Sweeper) queueStarts(ctx context.Context, first, last weburl.HostID) er
 	hasher := s.o.Store.Hasher()
 	queued := map[weburl.HostID]map[weburl.Key]uint32{}
 	for i := range s.o.Starts {
-		key := hasher.Key(s.o.Starts[i].URL)
-		if key.Host < first || key.Host > last {
+		at := s.o.Starts[i].URL
+		if host := hasher.HostID(at.Host()); host < first || host > last {
 			continue
 		}
-		p, ok, err := s.o.Store.Page(ctx, key)
-		if err != nil {
-			return err
-		}
-		if !ok || p.Finish == nil || p.Finish.Generation >= s.generation ||
-			page.Outcome(p.Finish.Outcome) == page.Crashed {
-			continue
-		}
-		if queued[key.Host] == nil {
-			if queued[key.Host], err = QueuedVisits(ctx, s.o.Store, key.Host); err != nil {
+		for more := true; more; {
+			p, _, err := s.o.Store.Page(ctx, hasher.Key(at))
+			if err != nil {
 				return err
 			}
+			link, due, err := s.nextOfStart(ctx, &p, queued)
+			if err != nil {
+				return err
+			}
+			if due {
+				again = append(again, link)
+			}
+			if more = s.o.PlainHTTP != nil; more {
+				at, more = s.o.PlainHTTP(at, p.Finish)
+			}
 		}
-		link := s.next(&p)
-		link.Priority = frontier.PriorityStart
-		if queued[key.Host][key] == link.Visit {
-			continue
-		}
-		queued[key.Host][key] = link.Visit // a start may be given twice
-		again = append(again, link)
 	}
 	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// nextOfStart is the next visit of a start page, if it is due. It is noted in queued, the visits that are pending, since
+// a start may be given twice.
+func (s *Sweeper) nextOfStart(ctx context.Context, p *state.Page,
+	queued map[weburl.HostID]map[weburl.Key]uint32) (l frontier.Link, due bool, err error) {
+	if p.Finish == nil || p.Finish.Generation >= s.generation || page.Outcome(p.Finish.Outcome) == page.Crashed {
+		return l, false, nil
+	}
+	key := p.Link.Key
+	if queued[key.Host] == nil {
+		if queued[key.Host], err = QueuedVisits(ctx, s.o.Store, key.Host); err != nil {
+			return l, false, err
+		}
+	}
+	l = s.next(p)
+	l.Priority = frontier.PriorityStart
+	due = queued[key.Host][key] != l.Visit
+	queued[key.Host][key] = l.Visit
+	return l, due, nil
 }
 
 // next is the next visit of a page. It has depth 0 so that its place in the queue can be chosen; the page's own depth
@@ -301,10 +319,10 @@ func (s *Sweeper) depth(p *state.Page) uint16 {
 
 func (s *Sweeper) isLedTo(k weburl.Key) bool { return s.o.LedTo != nil && s.o.LedTo(k) }
 
-// awaitSitemaps waits in a recrawl until no sitemap is pending, but not for long, and then until what the sitemaps say
-// can be read.
+// awaitSitemaps waits until no sitemap is pending, but not for long, and then until what the sitemaps say can be read.
+// That matters for the order of a recrawl, and for the depths of pages under a depth limit.
 func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
-	if s.o.Sitemaps != nil && s.generation > 0 {
+	if s.o.Sitemaps != nil && (s.generation > 0 || s.o.Levels) {
 		if err := s.awaitRead(ctx); err != nil {
 			return err
 		}
@@ -335,7 +353,7 @@ func (s *Sweeper) awaitRead(ctx context.Context) error {
 // isDue reports whether a page is to be visited in this generation. Queued are the visits that are pending.
 func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 	f := p.Finish
-	if f == nil || f.Generation >= s.generation || s.starts[p.Link.Key] || queued[p.Link.Key] > 0 {
+	if f == nil || s.isVisited(f) || s.starts[p.Link.Key] || queued[p.Link.Key] > 0 {
 		return false
 	}
 	switch page.Outcome(f.Outcome) {
@@ -348,6 +366,12 @@ func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 	return s.inScope(p) && s.matcher.Check(p.Link.URL) == scope.InScope
 }
 
+// isVisited reports whether a page was visited in this generation. A visit that was not made, because settings of that
+// moment left the page out, keeps the time of the last check.
+func (s *Sweeper) isVisited(f *frontier.Finish) bool {
+	return f.Generation >= s.generation && !f.CheckedAt.Before(s.terms.Began)
+}
+
 func (s *Sweeper) inScope(p *state.Page) bool {
 	l := p.Link
 	if l.Depth = s.depth(p); s.isLedTo(l.Key) {
@@ -357,10 +381,11 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 }
 
 // mustRead reports whether a page is read although it is not due. That is so if narrower rules left out the page or
-// links of it. It is also so for a start page that was read by rules without sitemaps, because its visit requests the
+// links of it, or if links of it were too deep and are not, as the page has a lower depth now. It is also so for a start page that was read by rules without sitemaps, because its visit requests the
 // sitemaps. Queued are the visits that are pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
-	if p.Finish == nil || queued[p.Link.Key] > 0 || s.history.Widened() == 0 || !s.inScope(p) {
+	depth := s.depth(p)
+	if p.Finish == nil || queued[p.Link.Key] > 0 || s.history.Widened() == 0 && depth >= p.Link.Depth || !s.inScope(p) {
 		return false, nil
 	}
 	switch page.Outcome(p.Finish.Outcome) {
@@ -373,6 +398,6 @@ func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("read what is known of %s: %w", p.Link.URL, err)
 	}
-	return s.history.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] &&
-		s.history.IsUnseeded(facts.LeftOut), nil
+	return s.history.IsOutdated(facts.LeftOut, &s.counted) || s.o.Levels && s.history.IsNearer(facts.LeftOut, depth) ||
+		s.starts[p.Link.Key] && s.history.IsUnseeded(facts.LeftOut), nil
 }

@@ -25,7 +25,7 @@ type Visits struct {
 	generation uint32
 	store      Store
 	reader     string
-	isOutdated func(*page.Facts) bool
+	isOutdated func(*frontier.Link, *page.Facts) bool
 
 	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is
 	// distrusted.
@@ -43,7 +43,8 @@ type Visits struct {
 
 // NewVisits makes what a run in a generation needs. Facts are those of the crawl. Reader is the result of function
 // Reader for this run. IsOutdated reports whether a page with such facts has links that the run must read again.
-func NewVisits(s Store, facts map[string][]byte, reader string, isOutdated func(*page.Facts) bool) *Visits {
+func NewVisits(s Store, facts map[string][]byte, reader string,
+	isOutdated func(*frontier.Link, *page.Facts) bool) *Visits {
 	v := &Visits{
 		generation: generationOf(facts), store: s, reader: reader, isOutdated: isOutdated,
 		distrusted: distrustedHosts(facts),
@@ -133,7 +134,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	switch {
 	case v.generation == 0, how != ReadNothing, visit.verifies, readsAll(v.generation):
 		return visit, nil
-	case visit.known.OtherReader, !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
+	case visit.known.OtherReader, !v.trusts(l.URL.Host()), v.isOutdated(l, visit.known.Facts):
 		return visit, nil
 	}
 	if h := Conditions(visit.known); h != nil {

@@ -23,7 +23,7 @@ func (s *stored) Before(context.Context, weburl.Key, uint32) (state.Page, bool, 
 }
 
 // isOutdated is for pages without their title.
-func isOutdated(f *page.Facts) bool { return f.Title == "" }
+func isOutdated(_ *frontier.Link, f *page.Facts) bool { return f.Title == "" }
 
 // A page is asked for with conditions, unless there is a reason against it.
 func TestWhenConditionsAreSent(t *testing.T) {

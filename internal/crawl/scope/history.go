@@ -175,6 +175,14 @@ func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 	return false
 }
 
+// IsNearer reports whether a page has links that were left out because the page was too deep, and that are within the
+// depth limit now, as it has this depth: a sitemap lists it, or a start URL leads there. LeftOut is what was recorded of
+// the page.
+func (h *History) IsNearer(leftOut []uint64, depth uint16) bool {
+	_, skips := readLeftOut(leftOut)
+	return skips[TooDeep] > 0 && int(depth) < h.Rules.MaxDepth
+}
+
 // IsUnseeded reports whether a start page was last read by rules without sitemaps, and sitemaps are read now. They are
 // requested when the page is. LeftOut is what was recorded of the page.
 func (h *History) IsUnseeded(leftOut []uint64) bool {

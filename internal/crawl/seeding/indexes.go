@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -25,12 +26,10 @@ import (
 type IndexOptions struct {
 	Starts []datadir.Start
 	Scope  *scope.Scope
-	// Widened is the edition in which the rules last became wider: indexes that were asked before are asked again.
-	Widened uint64
-	Hasher  weburl.Hasher
-	Params  *weburl.Params // removed from the URLs
-	Store   *state.Store   // remembers which indexes were asked
-	Gate    *gate.Party
+	Hasher weburl.Hasher
+	Params *weburl.Params // removed from the URLs
+	Store  *state.Store   // remembers which indexes were asked
+	Gate   *gate.Party
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
 	// Add adds pages to the frontier, and returns how many of them were new.
@@ -44,6 +43,7 @@ type IndexOptions struct {
 type Indexes struct {
 	list []index
 	o    IndexOptions // set by Start
+	cut  atomic.Bool  // an index was not asked to its end, because the context of Start ended
 }
 
 // An index is one public index.
@@ -58,8 +58,8 @@ type index struct {
 type findURLs func(ctx context.Context, domain string, sink sinkFunc) (summary, error)
 
 // factSeeded, followed by an index and a domain, is the name of the fact that the index was asked about the domain. It
-// is in the partition of the domain. Its value is IndexOptions.Widened at that time; earlier versions wrote a word,
-// which counts as 0.
+// is in the partition of the domain. Its value is the edition in which the rules had last become wider when the first
+// URL was judged; earlier versions wrote a word, which counts as 0.
 const factSeeded = "seed "
 
 // NewIndexes makes the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks the
@@ -103,8 +103,9 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (fetch.Fetc
 	return x, nil
 }
 
-// Start asks every index about every start domain, each index in a goroutine of its own. The crawl is not drained
-// before they are done; they end early when ctx does. The returned function waits for them.
+// Start asks every index about every start domain, unless it was asked by rules as wide as those of now. Each index has
+// a goroutine of its own. The crawl is not drained before they are done; they end early when ctx does. The returned
+// function waits for them, which comes before another call.
 func (x *Indexes) Start(ctx context.Context, o IndexOptions) (wait func()) {
 	x.o = o
 	domains := seedDomains(x.o.Starts)
@@ -113,9 +114,12 @@ func (x *Indexes) Start(ctx context.Context, o IndexOptions) (wait func()) {
 		release := x.o.Hold()
 		running.Go(func() {
 			defer release()
-			defer s.close()
 			for _, domain := range domains {
+				if _, edition, asked := x.asked(&s, domain); asked && edition >= x.widened() {
+					continue
+				}
 				if x.o.Gate.EnterIndex(ctx) != nil {
+					x.cut.Store(true)
 					return
 				}
 				x.ask(ctx, &s, domain)
@@ -125,6 +129,28 @@ func (x *Indexes) Start(ctx context.Context, o IndexOptions) (wait func()) {
 	}
 	return running.Wait
 }
+
+// IsCut reports whether the indexes may know more than they were asked for, because the context of Start ended.
+func (x *Indexes) IsCut() bool { return x.cut.Load() }
+
+// Close closes the clients of the indexes. It comes after the last Start and its wait.
+func (x *Indexes) Close() {
+	for _, s := range x.list {
+		s.close()
+	}
+}
+
+// asked tells whether an index was asked about a domain, and in which edition the rules had last become wider then. Fact
+// is the name of the fact that says so.
+func (x *Indexes) asked(s *index, domain string) (fact string, edition uint64, asked bool) {
+	fact = factSeeded + s.name + " " + domain
+	value, asked := x.o.Store.Facts()[fact]
+	edition, _ = strconv.ParseUint(string(value), 10, 64)
+	return fact, edition, asked
+}
+
+// widened is the edition in which the rules last became wider.
+func (x *Indexes) widened() uint64 { return x.o.Scope.History().Widened() }
 
 // seedDomains are the registrable domains of the start URLs. Addresses and names without a dot are in no index.
 func seedDomains(starts []datadir.Start) []string {
@@ -146,33 +172,31 @@ func seedDomains(starts []datadir.Start) []string {
 // ask adds to the crawl the URLs that an index knows of a domain. If the index fails, there is a warning, and a resume
 // asks it again.
 func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
-	fact := factSeeded + s.name + " " + domain
-	value, asked := x.o.Store.Facts()[fact]
-	if edition, _ := strconv.ParseUint(string(value), 10, 64); asked && edition >= x.o.Widened {
-		return
-	}
+	fact, _, again := x.asked(s, domain)
 	var skips scope.Skips
-	sum, err := s.urls(ctx, domain, func(ctx context.Context,
-		urls []weburl.URL) error {
+	edition := sync.OnceValue(x.widened)
+	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []weburl.URL) error {
+		edition()
 		return x.addSeeds(ctx, s, urls, &skips)
 	})
 	if err == nil {
 		// The log has this record after those of the links, so it is never known without them.
 		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact,
-			Value: strconv.AppendUint(nil, x.o.Widened, 10)}
+			Value: strconv.AppendUint(nil, edition(), 10)}
 		rec := frontier.Record{Facts: []frontier.CrawlFact{done}}
-		if !asked { // otherwise most of them are counted already
+		if !again { // otherwise most of them are counted already
 			rec.Skips = skips.AppendTo(nil, done.Partition)
 		}
 		_, err = x.o.Store.Commit(rec)
 	}
 	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		x.o.Warn("seeding from %s: %v", s.name, err)
-	default:
+	case err == nil:
 		x.o.Log.Info("seeded", "source", s.name, "domain", domain, "rows", sum.Rows, "urls", sum.Found, "absent",
 			sum.Absent)
+	case ctx.Err() != nil:
+		x.cut.Store(true)
+	default:
+		x.o.Warn("seeding from %s: %v", s.name, err)
 	}
 }
 
