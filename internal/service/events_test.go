@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -153,6 +154,56 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	if n := count("audit"); n != entries-1 {
 		t.Errorf("%d of %d entries of the audit log are left", n, entries)
 	}
+}
+
+// Rows that were recorded while the clock was far ahead, however many they are, keep no later ones, and go with them. The
+// newest rows stay.
+func TestPruneBehindTheFuture(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true, KeepEvents: 24 * time.Hour, KeepAudit: 24 * time.Hour})
+	now := time.Now()
+	for _, table := range []string{"event", "audit"} {
+		if err := ts.Write(t.Context(), func(tx *Tx) error {
+			return tx.Change("DELETE FROM " + table)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(rows int, age time.Duration) {
+		t.Helper()
+		if err := ts.Write(t.Context(), func(tx *Tx) error {
+			tx.now = now.Add(-age)
+			for range rows {
+				if err := errors.Join(tx.Record(Event{Type: LimitWarning}), tx.Audit(ts.admin, "x", "", nil)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(left int) {
+		t.Helper()
+		for more, err := true, error(nil); more; {
+			if more, err = ts.prune(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, table := range []string{"event", "audit"} {
+			if n, err := Value[int](t.Context(), ts.db.Read(), "SELECT COUNT(*) FROM "+table); err != nil || n != left {
+				t.Errorf("%d rows of %s are left, want %d, %v", n, table, left, err)
+			}
+		}
+	}
+	fill(2, 50*time.Hour)
+	fill(pruneStep+10, -400*24*time.Hour)
+	fill(3, 12*time.Hour)
+	want(pruneStep + 13)
+	now = now.Add(20 * time.Hour)
+	fill(1, -time.Minute)
+	fill(1, 0)
+	want(2)
 }
 
 // A crawl of which every host is blocked leaves few events, whatever number of runs it has. Other notices are recorded.

@@ -2,10 +2,8 @@ package service
 
 import (
 	"context"
-	"slices"
+	"math"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/page"
 )
 
 const (
@@ -26,7 +24,7 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 		if p.keep <= 0 {
 			continue
 		}
-		again, err := s.pruneTable(ctx, p.table, now.Add(-p.keep))
+		again, err := s.pruneTable(ctx, p.table, now.Add(-p.keep), now)
 		if err != nil {
 			return false, err
 		}
@@ -36,25 +34,21 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 }
 
 // pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so
-// no row is removed behind one that stays, whatever the clock did.
-func (s *Service) pruneTable(ctx context.Context, table string, before time.Time) (more bool, err error) {
-	type entry struct {
-		id int64
-		at page.Time
+// no row is removed behind one that stays, whatever the clock did. The time of a row in the future says nothing: it goes
+// with the next row that is old.
+func (s *Service) pruneTable(ctx context.Context, table string, before, now time.Time) (more bool, err error) {
+	rows := "SELECT id FROM " + table + " WHERE "
+	old, err := Value[int64](ctx, s.db.Read(), "SELECT COALESCE(("+rows+"at < ? AND id < COALESCE(("+rows+
+		"at BETWEEN ? AND ? ORDER BY id LIMIT 1), ?) ORDER BY id DESC LIMIT 1), 0)", before, before, now, math.MaxInt64)
+	if err != nil || old == 0 {
+		return false, err
 	}
-	first, err := Collect(ctx, s.db.Read(), func(e *entry) []any { return []any{&e.id, &e.at} },
-		"SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
+	last, err := Value[int64](ctx, s.db.Read(), "SELECT MAX(id) FROM ("+rows+"id <= ? ORDER BY id LIMIT ?)", old,
+		pruneStep)
 	if err != nil {
 		return false, err
 	}
-	n := slices.IndexFunc(first, func(e entry) bool { return !e.at.Before(before) })
-	if n < 0 {
-		n = len(first)
-	}
-	if n == 0 {
-		return false, nil
-	}
-	last := first[n-1].id
+	more = last < old
 	err = s.Write(ctx, func(tx *Tx) error {
 		if table == "event" {
 			// Webhooks are told of every event first.
@@ -70,7 +64,7 @@ func (s *Service) pruneTable(ctx context.Context, table string, before time.Time
 		}
 		return tx.Change("DELETE FROM "+table+" WHERE id <= ?", last)
 	})
-	return err == nil && n == pruneStep, err
+	return err == nil && more, err
 }
 
 // Gap says whether a client that has the events up to an id would miss some. It misses those that are not kept any
