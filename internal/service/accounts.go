@@ -17,7 +17,7 @@ import (
 // unless a method says otherwise.
 type Accounts struct{ s *Service }
 
-// DefaultAccount is the name of the account that exists from the start.
+// DefaultAccount is the first name of the account that exists from the start.
 const DefaultAccount = "default"
 
 // makeDefaults makes the default plan and the default account of a new database.
@@ -50,8 +50,15 @@ func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
 }
 
 func getAccount(ctx context.Context, q Queryer, id string) (Account, error) {
-	account, err := One(ctx, q, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id)
+	account, err := One(ctx, q, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ? ORDER BY "+
+		"id = ? DESC LIMIT 1", id, id, id)
 	return account, orNotFound(err, "account", id)
+}
+
+// firstAccount returns the id of the account that exists from the start, whatever its name is by now. Accounts are
+// never deleted, and rows are in the order in which they were made, whatever the clock did.
+func firstAccount(ctx context.Context, q Queryer) (string, error) {
+	return Value[string](ctx, q, "SELECT id FROM account ORDER BY rowid LIMIT 1")
 }
 
 // List returns all accounts in the order of their names.
@@ -125,6 +132,13 @@ func Set[T any](p *T, value *T) {
 // checkAccount names every fault of an account.
 func checkAccount(ctx context.Context, q Queryer, account *Account) error {
 	faults := checkName("name", account.Name)
+	others, err := Value[int](ctx, q, "SELECT COUNT(*) FROM account WHERE id = ? AND id <> ?", account.Name, account.ID)
+	if err != nil {
+		return err
+	}
+	if others > 0 {
+		faults = append(faults, FieldError{"name", "invalid", "it is the id of another account"})
+	}
 	if _, err := getPlan(ctx, q, account.Plan); err != nil {
 		if e := (*Error)(nil); !errors.As(err, &e) {
 			return err

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -32,7 +31,8 @@ func keyDest(k *Key) []any {
 // mostKeys bounds the keys of an account that are valid or were made within a day. An admin may make more.
 const mostKeys = 100
 
-// CreateKey makes a key of an account, which may be given by its name. Secret is in the answer only. The key can do no
+// CreateKey makes a key of an account, which may be given by its name; without one, of the account that exists from the
+// start. Secret is in the answer only. The key can do no
 // more than the caller, and ends with it at the latest.
 func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error) {
 	var faults []FieldError
@@ -72,8 +72,13 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	}
 	k.ID = NewID()
 	k.Secret = keyPrefix + k.ID + "_" + rand.Text()
-	err := a.s.Add(ctx, func(tx *Tx) error {
-		account, err := getAccount(ctx, tx, cmp.Or(k.Account, DefaultAccount))
+	err := a.s.Add(ctx, func(tx *Tx) (err error) {
+		if k.Account == "" {
+			if k.Account, err = firstAccount(ctx, tx); err != nil {
+				return err
+			}
+		}
+		account, err := getAccount(ctx, tx, k.Account)
 		if err != nil {
 			return err
 		}

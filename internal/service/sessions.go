@@ -24,14 +24,15 @@ const (
 // browserKey is the name of keys that login links make.
 const browserKey = "browser session"
 
-// NewLogin makes the token of a login link, which begins one session of the default account with all scopes. Earlier
-// links that were not used end.
+// NewLogin makes the token of a login link, which begins one session with all scopes, of the account that exists from the
+// start. Earlier links that were not used end.
 func (a *Accounts) NewLogin(ctx context.Context) (token string, err error) {
 	token = rand.Text()
 	return token, a.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(
+		account, err := firstAccount(ctx, tx)
+		return errors.Join(err,
 			tx.Change("DELETE FROM login"),
-			tx.Insert("login", "hash, account, created_at, expires_at", hashOf(token), DefaultAccount, tx.now,
+			tx.Insert("login", "hash, account, created_at, expires_at", hashOf(token), account, tx.now,
 				tx.now.Add(loginTime)),
 			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
 	})
@@ -67,14 +68,12 @@ func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) 
 		}
 		ends := tx.now.Add(SessionTime)
 		if token != "" {
-			name, err := Value[string](ctx, tx, "SELECT account FROM login WHERE hash = ?", hashOf(token))
+			// links of earlier versions have the name of the account, which can be that of another one by now
+			account, err := One(ctx, tx, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = (SELECT account "+
+				"FROM login WHERE hash = ?)", hashOf(token))
 			if errors.Is(err, sql.ErrNoRows) {
 				return errBadLogin
 			}
-			if err != nil {
-				return err
-			}
-			account, err := getAccount(ctx, tx, name)
 			if err != nil {
 				return err
 			}

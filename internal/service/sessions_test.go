@@ -52,6 +52,76 @@ func TestNeedsLogin(t *testing.T) {
 	}
 }
 
+// Login links, and keys without an account, are of the account that exists from the start, though it was renamed and
+// another one has its name.
+func TestFirstAccountIsRenamed(t *testing.T) {
+	t.Parallel()
+	for _, renameFirst := range []bool{true, false} {
+		ts := openService(t, Options{RecordsOnly: true})
+		rename := func() {
+			t.Helper()
+			if err := ts.editAccount(DefaultAccount, AccountEdit{Name: new("ops")}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: DefaultAccount}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if renameFirst {
+			rename()
+		}
+		token, err := ts.Accounts.NewLogin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !renameFirst {
+			rename()
+		}
+		secret, err := ts.Accounts.BeginSession(t.Context(), token, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := ts.Accounts.Session(t.Context(), secret)
+		if err != nil || session.Caller.Account.ID != ts.admin.Account.ID {
+			t.Errorf("the session is of %+v, %v", session, err)
+		}
+		key, err := ts.Accounts.CreateKey(t.Context(), ts.admin, Key{})
+		if err != nil || key.Account != ts.admin.Account.ID {
+			t.Errorf("the key is of account %s, %v", key.Account, err)
+		}
+	}
+}
+
+// A name does not stand for an account with this id: no account gets such a name, and if one has it from before, the id
+// counts.
+func TestNamesThatAreIDs(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.admin.Account.ID
+	if _, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: id}); err == nil {
+		t.Error("an account has the id of another one as its name")
+	}
+	other, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.editAccount("other", AccountEdit{Name: &id}); err == nil {
+		t.Error("an account gets the id of another one as its name")
+	}
+	for _, named := range []string{other.ID, id} {
+		for of, name := range map[string]string{other.ID: id, id: other.ID} {
+			if err := ts.Write(t.Context(), func(tx *Tx) error {
+				return tx.Change("UPDATE account SET name = ? WHERE id = ?", name, of)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := ts.Accounts.Get(t.Context(), named); err != nil || got.ID != named {
+			t.Errorf("%s is taken for %s, %v", named, got.ID, err)
+		}
+	}
+}
+
 // A key has a bounded number of sessions: another one ends the oldest of the same key.
 func TestSessionsOfAKey(t *testing.T) {
 	t.Parallel()
