@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -185,6 +186,71 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 	if err := d.Read().QueryRowContext(t.Context(), "SELECT input_bytes FROM schedule").Scan(&size); err != nil ||
 		size != 2 {
 		t.Errorf("the schedule has %d bytes, %v", size, err)
+	}
+}
+
+// A copy that was restored, and used with the earlier version for some time, is copied again before it is changed.
+func TestRestoredCopyIsCopiedAgain(t *testing.T) {
+	t.Parallel()
+	texts, err := steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, Name)
+	use := func(from int, plan string) { // a database, with the version before the last
+		t.Helper()
+		d := &DB{o: Options{Dir: dir}}
+		if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.writer.ExecContext(t.Context(),
+			"CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"); err != nil {
+			t.Fatal(err)
+		}
+		for version := from; version < len(texts)-1; version++ {
+			if err := d.step(t.Context(), version, texts[version], ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(insert(t, d, plan, nil), d.writer.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := fmt.Sprintf("%s.before-%d", path, len(texts))
+	for i := range 3 {
+		if i == 0 {
+			use(0, "plan 0")
+		} else {
+			if err := os.Rename(before, path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(before, []byte("an older copy"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			use(len(texts), fmt.Sprint("plan ", i))
+		}
+		d, err := Open(t.Context(), Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, d); n != i+1 {
+			t.Errorf("the database has %d plans, want %d", n, i+1)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Rename(before, path); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, openTest(t, dir)); n != 3 {
+		t.Errorf("the last copy has %d plans, want 3", n)
 	}
 }
 

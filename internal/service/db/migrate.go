@@ -40,8 +40,8 @@ func steps() ([]string, error) {
 }
 
 // migrate brings the database to the last version. Before each step, a database that is not new is copied to a file
-// beside it. The copy is never overwritten: if a step was interrupted, the copy of the first attempt is the one to
-// keep. Several processes may do this at the same time.
+// beside it. It takes the place of an earlier copy: a step that was interrupted has changed nothing, and a copy that was
+// restored has changed since. Several processes may do this at the same time.
 func (d *DB) migrate(ctx context.Context, path string) error {
 	texts, err := steps()
 	if err != nil {
@@ -86,11 +86,8 @@ func readVersion(ctx context.Context, q querier) (version int, err error) {
 	return version, err
 }
 
-// copyTo writes a copy of the database, unless there is one. No other process may do so meanwhile.
+// copyTo writes a copy of the database. No other process may do so meanwhile.
 func (d *DB) copyTo(ctx context.Context, path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	whole := path + ".tmp"
 	if err := os.Remove(whole); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
