@@ -422,6 +422,31 @@ func TestNextRunHasThePlanOfNow(t *testing.T) {
 	}
 }
 
+// A crawl that had its pages under a safe plan is crawled again to its end under another plan.
+func TestRecrawlAfterASafePlan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
+		ts := openService(t, Options{Base: base, Fetcher: client}).run()
+		id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
+		ts.awaitState(id, Complete)
+		ts.setPlan(Plan{Safe: true})
+		ts.do(id, CommandRecrawl)
+		if c := ts.awaitState(id, Partial); c.Generation != 1 || c.PagesCounted > 50 {
+			t.Errorf("under a safe plan: generation %d, %d pages", c.Generation, c.PagesCounted)
+		}
+		if _, err := ts.Crawls.Command(t.Context(), ts.admin, id, CommandRecrawl, nil); err == nil {
+			t.Error("a safe crawl that had its pages is crawled again")
+		}
+		ts.setPlan(Plan{})
+		ts.do(id, CommandRecrawl)
+		if c := ts.awaitState(id, Complete); c.Generation != 2 || c.Done != 60 {
+			t.Errorf("under another plan: generation %d, %d pages done", c.Generation, c.Done)
+		}
+		ts.end()
+	})
+}
+
 // A recrawl that has begun to write its files writes all of them, also if the disk is full meanwhile: it cannot be
 // cancelled any more, because some of the files may be new.
 func TestRecrawlFinishesAfterAFullDisk(t *testing.T) {
