@@ -51,6 +51,14 @@ func (s *Server) caller(r *http.Request, c *credential) (*service.Caller, error)
 	return session.Caller, nil
 }
 
+// hasEnded says whether the credential of a request has ended since the request began.
+func (c *call) hasEnded() bool {
+	cred := c.cred // another goroutine may call this
+	_, err := c.Server.caller(c.r, &cred)
+	e, ok := errors.AsType[*service.Error](err)
+	return ok && e.Code == service.ErrUnauthorized
+}
+
 // authenticate finds the caller of a request, within the rate limits: those of the key or, without a valid one, those
 // of the address. A valid key is not held back by others behind the same address.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.Caller, credential, error) {

@@ -18,6 +18,7 @@ import (
 
 const (
 	heartbeat   = 15 * time.Second
+	checkEvery  = 2 * time.Second  // whether the credential of a stream has ended
 	eventTime   = 20 * time.Second // for a client to take what was written
 	eventsAtA   = 500              // events that are read from the database at once
 	mostStreams = 1000             // and at most half of all connections; an account has a quarter of them
@@ -219,11 +220,13 @@ func (c *call) stream(one *stream) error {
 		begin, after = gapText(one.crawl, after, from), from
 	}
 	c.endTurn()
-	if err := c.push(begin); err != nil {
+	if err := c.push(begin); err != nil || c.r.Method == http.MethodHead {
 		return nil
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
 	var changed <-chan struct{}
 	for due := true; ; {
 		if due {
@@ -240,10 +243,11 @@ func (c *call) stream(one *stream) error {
 			if err := c.push(one.take()); err != nil {
 				return nil
 			}
-		case <-beat.C:
-			if _, err := c.Server.caller(c.r, &c.cred); err != nil {
-				return nil // the key was revoked
+		case <-check.C:
+			if c.hasEnded() {
+				return nil
 			}
+		case <-beat.C:
 			if err := c.push([]byte(": \n\n")); err != nil {
 				return nil
 			}

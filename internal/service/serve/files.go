@@ -140,7 +140,7 @@ func (c *call) sendFile(crawl *service.Crawl, path, kind string) error {
 	}
 	defer sent()
 	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
-	defer c.sent.add(&sentFile{path: path, info: info, to: out})()
+	defer c.sent.add(&sentFile{path: path, info: info, to: out, of: c})()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
@@ -263,7 +263,7 @@ var errCut = errors.New("the file is not sent any more")
 
 // sentFiles are the files that are being sent. A file that is deleted stays on the disk until the client has all of it,
 // where it counts for no account, and its client may be slow. So answers end when their crawl is deleted, or when their
-// file was replaced twice: a download may outlast the end of one recrawl.
+// file was replaced twice: a download may outlast the end of one recrawl. They end with their key too.
 type sentFiles struct {
 	mu  sync.Mutex
 	all map[*sentFile]bool // guarded by mu
@@ -275,6 +275,7 @@ type sentFile struct {
 	info os.FileInfo
 	next os.FileInfo // of the file that has replaced it; nil if none has. Used by sweep
 	to   *slowWriter
+	of   *call
 }
 
 // add notes that a file is being sent, until remove is called.
@@ -292,12 +293,12 @@ func (s *sentFiles) add(one *sentFile) (remove func()) {
 	}
 }
 
-// sweep ends the answers whose files are not kept any more. One goroutine calls it.
+// sweep ends the answers whose files are not kept any more, or whose keys have ended. One goroutine calls it.
 func (s *sentFiles) sweep() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.all))
 	s.mu.Unlock()
-	all = slices.DeleteFunc(all, (*sentFile).isKept)
+	all = slices.DeleteFunc(all, func(f *sentFile) bool { return f.isKept() && !f.of.hasEnded() })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range all {

@@ -14,7 +14,7 @@ import (
 )
 
 // A file that is being sent is sent on after a recrawl has replaced it, but not after a second one has, nor after the
-// crawl was deleted: clients that are slow would keep it on the disk.
+// crawl was deleted: clients that are slow would keep it on the disk. It is not sent on after its key was revoked.
 func TestFilesThatAreNotKept(t *testing.T) {
 	t.Parallel()
 	replace := func(path string) error {
@@ -25,6 +25,7 @@ func TestFilesThatAreNotKept(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		happens []func(path string) error
+		revokes bool
 		gzip    string
 		isSent  bool
 	}{
@@ -33,6 +34,7 @@ func TestFilesThatAreNotKept(t *testing.T) {
 		"two recrawls":       {happens: []func(string) error{replace, replace}},
 		"deletion":           {happens: []func(string) error{os.Remove}},
 		"recrawl, deletion":  {happens: []func(string) error{replace, os.Remove}},
+		"revoked key":        {revokes: true},
 		"deletion, gzip":     {happens: []func(string) error{os.Remove}, gzip: "Accept-Encoding: gzip\r\n"},
 		"two recrawls, gzip": {happens: []func(string) error{replace, replace}, gzip: "Accept-Encoding: gzip\r\n"},
 	} {
@@ -46,16 +48,32 @@ func TestFilesThatAreNotKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			inBubble(t, func(t *testing.T, s *Server, p *pipes) {
+				svc, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer svc.Close()
+				admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+				key, err := svc.Accounts.CreateKey(t.Context(), admin, service.Key{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.revokes {
+					c.happens = append(c.happens, func(string) error {
+						return svc.Accounts.RevokeKey(t.Context(), admin, "", key.ID)
+					})
+				}
+				s.Service = svc
 				s.pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					call := &call{Server: s, w: w, r: r, ctx: r.Context(), endTurn: connectionOf(r.Context()).pause,
-						caller: &service.Caller{Account: service.Account{ID: "a"}}}
+						caller: &service.Caller{Account: service.Account{ID: "a"}}, cred: credential{secret: key.Secret}}
 					if err := call.sendFile(&service.Crawl{}, path, linesKind); err != nil {
 						t.Error(err)
 					}
 				})
 				conn := p.dial()
 				defer conn.Close()
-				_, err := io.WriteString(conn, "GET /file HTTP/1.1\r\nHost: localhost\r\n"+c.gzip+"\r\n")
+				_, err = io.WriteString(conn, "GET /file HTTP/1.1\r\nHost: localhost\r\n"+c.gzip+"\r\n")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -152,7 +152,7 @@ func LoginLink(address, token string) string {
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
 // Run sends samples to event streams, keeps the figures of running crawls for their charts, forgets what no request has
-// used for a while, and ends answers whose files are not kept, until ctx ends.
+// used for a while, and ends answers whose files are not kept or whose keys have ended, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
