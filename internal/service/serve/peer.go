@@ -24,7 +24,7 @@ func (s *Server) remote(r *http.Request) string {
 		if err != nil {
 			break
 		}
-		addr = next.Unmap()
+		addr = next.Unmap().WithZone("") // a zone is a name that only its machine knows, of any length
 	}
 	return addr.String()
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/metrics"
@@ -43,6 +44,8 @@ func TestRemoteAddress(t *testing.T) {
 		{"10.0.0.1:5", "", "10.0.0.1"},
 		{"10.0.0.1:5", "nonsense", "10.0.0.1"},
 		{"[::1]:5", "2001:db8::1", "2001:db8::1"},
+		{"10.0.0.1:5", "fe80::1%" + strings.Repeat("z", 10_000), "fe80::1"},
+		{"10.0.0.1:5", "198.51.100.7, fe80::2%eth0", "fe80::2"},
 		{"[::ffff:10.0.0.1]:5", "198.51.100.7", "198.51.100.7"},
 	} {
 		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{}}
