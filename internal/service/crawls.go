@@ -393,7 +393,7 @@ func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
 		faults = p.own.refuse(asked)
 	}
 	for _, name := range p.Refused {
-		if _, ok := asked[name]; ok {
+		if value, ok := asked[name]; ok && string(value) != "null" { // which takes the setting away
 			faults = append(faults, FieldError{"settings." + name, "not_permitted",
 				fmt.Sprintf("plan %q does not allow this setting", p.Name)})
 		}

@@ -170,6 +170,21 @@ func begin(ts *testService, id string) {
 	}
 }
 
+// A setting that the plan refuses by now can be taken away, and not be changed.
+func TestRefusedSettingIsTakenAway(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.submit(ts.admin, "https://a.test/", "max_depth", "3", "delay", `"2s"`).ID
+	ts.setPlan(Plan{Refused: []string{"max_depth", "base_delay_ms", "min_delay_ms", "max_delay_ms"}})
+	_, err := ts.Crawls.Edit(t.Context(), ts.admin, id, Edit{Settings: raw("max_depth", "2")})
+	refusedBy(t, "another value", err, "settings.max_depth", "not_permitted")
+	edit(ts, id, Edit{Settings: raw("max_depth", "null", "delay", "null")})
+	if c := ts.get(id); len(c.Settings) > 0 {
+		t.Errorf("settings %v", c.Settings)
+	}
+	ts.submit(ts.admin, "https://a.test/", "max_depth", "null")
+}
+
 // Of many edits at once none is lost, and none is recorded in part.
 func TestEditsAtOnce(t *testing.T) {
 	t.Parallel()
