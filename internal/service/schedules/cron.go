@@ -102,7 +102,7 @@ func parseCron(text, zone string) (timetable, error) {
 	return s, nil
 }
 
-// every returns a timetable that is due at the anchor plus any number of intervals.
+// every returns a timetable that is due at the anchor plus or minus any number of intervals.
 func every(interval time.Duration, anchor time.Time) (timetable, error) {
 	if interval < minInterval {
 		return timetable{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, minInterval)
@@ -220,8 +220,8 @@ func (s *timetable) next(after time.Time) (time.Time, bool) {
 }
 
 func (s *timetable) nextInterval(after time.Time) time.Time {
-	if after.Before(s.anchor) {
-		return s.anchor.UTC()
+	if ahead := s.anchor.Sub(after); ahead > 0 { // the clock was ahead when the anchor was set
+		return s.anchor.Add(-((ahead - 1) / s.every * s.every)).UTC()
 	}
 	passed := after.Sub(s.anchor) / s.every
 	return s.anchor.Add((passed + 1) * s.every).UTC()

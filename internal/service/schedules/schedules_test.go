@@ -560,6 +560,36 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// An interval schedule that was made while the clock was far ahead runs in its interval all the same. It is not written
+// again while nothing changes.
+func TestIntervalOfAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var writes atomic.Int64
+		f := newFixtureOf(t, service.Options{RecordsOnly: true, Observe: func(time.Duration) { writes.Add(1) }})
+		in := daily()
+		in.Cron, in.Interval = nil, new("6h")
+		s := f.create(in)
+		f.sql("UPDATE schedule SET created_at = ?, next_at = ?", time.Now().AddDate(1, 0, 0).UnixMilli(),
+			time.Now().AddDate(1, 0, 0).Add(6*time.Hour).UnixMilli())
+		before := writes.Load()
+		f.run(time.Hour)
+		if at := f.get(s.ID).NextAt; !at.After(time.Now()) || at.After(time.Now().Add(6*time.Hour)) {
+			t.Errorf("the next run is %v", at)
+		}
+		if n := writes.Load() - before; n != 1 {
+			t.Errorf("%d transactions in an hour in which it was not due", n)
+		}
+		for range 4 {
+			f.run(6 * time.Hour)
+			f.endAll()
+		}
+		if n := len(f.started()); n != 4 {
+			t.Errorf("%d runs in a day", n)
+		}
+	})
+}
+
 // Once in the night in which clocks go forward, and once in that in which they go back.
 func TestNightsOfClockChanges(t *testing.T) {
 	t.Parallel()
