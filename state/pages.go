@@ -203,6 +203,28 @@ type Sitemap struct {
 	Vouchers []frontier.Voucher // in the order of their hosts
 }
 
+// Renewed stands for a host in the vouchers of a sitemap: from the visit of this voucher on, earlier ones do not count.
+const Renewed weburl.HostID = 0
+
+// Vouched returns the number of the last visit of a sitemap that was queued, and the hosts that vouch for it in that
+// visit.
+func (m *Sitemap) Vouched() (visit uint32, hosts []weburl.HostID) {
+	visit = 1
+	first := uint32(0)
+	for _, v := range m.Vouchers {
+		visit = max(visit, v.Visit)
+		if v.Host == Renewed {
+			first = v.Visit
+		}
+	}
+	for _, v := range m.Vouchers {
+		if v.Host != Renewed && v.Visit >= first {
+			hosts = append(hosts, v.Host)
+		}
+	}
+	return visit, hosts
+}
+
 // ReadSitemaps returns what is known of sitemaps, whose keys are [frontier.SitemapKey]s.
 // One that was never named has no URL. It sees everything committed before the call.
 func (q *queries) ReadSitemaps(ctx context.Context, keys []weburl.Key) ([]Sitemap, error) {

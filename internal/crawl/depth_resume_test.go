@@ -58,7 +58,7 @@ func TestListedPagesKeepTheirDepthAfterAStop(t *testing.T) {
 	})
 }
 
-// Pages at the depth limit that a sitemap lists later have depth 0 from then on: their links belong to the crawl, though
+// Pages at the depth limit that a sitemap lists later have depth 0 from then on. Their links belong to the crawl, though
 // the pages have not changed.
 func TestPagesListedLater(t *testing.T) {
 	t.Parallel()

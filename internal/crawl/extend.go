@@ -219,8 +219,8 @@ func withdrawals(ctx context.Context, store *state.Store, settings *config.Setti
 	return facts, err
 }
 
-// standsForHTTP returns the http URL for which a start URL stands that was given without a scheme, by what became of it:
-// its host offers no https. See plainHTTP.
+// standsForHTTP returns the http URL for which a start URL stands that was given without a scheme, if what became of it
+// says that its host offers no https. See plainHTTP.
 func standsForHTTP(start *datadir.Start, f *frontier.Finish) (http weburl.URL, is bool) {
 	if !start.Bare || f == nil {
 		return http, false

@@ -700,7 +700,9 @@ func TestRecrawlKeepsScopeOfForbiddenStart(t *testing.T) {
 	dir := newDataDir(t)
 	s.crawl(dir, nil, "http://a.test/", "http://d.test/")
 	s.mu.Lock()
-	s.urls["a.test/"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	s.urls["a.test/"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	})
 	s.mu.Unlock()
 	for again := range 3 {
 		s.mu.Lock()

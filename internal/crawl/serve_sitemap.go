@@ -45,6 +45,12 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	if err != nil {
 		return err
 	}
+	if ev.Low {
+		m.Believe()
+	}
+	if !m.IsNamed() {
+		return w.giveUpSitemap(l, m, page.Excluded, nil)
+	}
 	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may
 	// not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {

@@ -16,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
+	"github.com/mapwright/mapwright/state"
 )
 
 // A Reading is one reading of a sitemap, by the worker that has leased it.
@@ -27,6 +28,7 @@ type Reading struct {
 
 	vouched  map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
 	vouchers []weburl.HostID        // the same hosts, for the sitemaps that it names
+	earlier  []weburl.HostID        // hosts that have vouched for it up to now, those that still do among them
 	late     []weburl.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
 	facts    sitemapFacts
 	before   []uint64 // what the visit before recorded of entries that were not followed
@@ -66,15 +68,28 @@ func (m *Reading) LoadVouchers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, hosts := list[0].Vouched()
+	m.vouchedBy(hosts)
 	for _, v := range list[0].Vouchers {
-		m.vouched[v.Host] = true
+		if v.Host != state.Renewed {
+			m.earlier = append(m.earlier, v.Host)
+		}
 	}
-	m.vouchers = slices.Collect(maps.Keys(m.vouched))
 	if f := list[0].Finish; f != nil {
 		m.before = readSitemapFacts(f.Facts).leftOut
 	}
 	return nil
 }
+
+func (m *Reading) vouchedBy(hosts []weburl.HostID) {
+	for _, h := range hosts {
+		m.vouched[h] = true
+	}
+	m.vouchers = slices.Collect(maps.Keys(m.vouched))
+}
+
+// Believe makes the vouchers of earlier generations count, because the robots.txt of the sitemap's host cannot be had.
+func (m *Reading) Believe() { m.vouchedBy(m.earlier) }
 
 // Link is the sitemap.
 func (m *Reading) Link() *frontier.Link { return &m.link }
@@ -88,6 +103,13 @@ func (m *Reading) IsGuessed() bool {
 
 // IsVouched reports whether the robots.txt of the sitemap's own host names it.
 func (m *Reading) IsVouched() bool { return m.vouched[m.link.Key.Host] }
+
+// IsNamed reports whether anything names the sitemap. In a recrawl that may have ended. If something names it later in
+// the same generation, the sitemap may be read.
+func (m *Reading) IsNamed() bool {
+	m.facts.more = len(m.vouched) == 0
+	return !m.facts.more
+}
 
 // LeaveOut notes that the sitemap is not read, because its own host does not vouch for it. If it does later, the
 // sitemap may be read.

@@ -206,8 +206,9 @@ func (s *Sitemaps) Revisit(ctx context.Context, first, last weburl.HostID) error
 	return s.revisit(ctx, keys)
 }
 
-// revisit queues those of the sitemaps that are due. One of the vouchers is recorded again with the number of the
-// visit: that tells vouchLocked, and another call, that the visit is queued.
+// revisit queues those of the sitemaps that are due. In a recrawl these are sitemaps that the robots.txt of their own
+// host has named, or usual places. By the time of the visit that robots.txt says whether it names them still. What names
+// the others is read first, and then queues them; see vouchLocked.
 func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,16 +220,18 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 	for i := range list {
 		m := &list[i]
 		f := m.Finish
-		if f == nil || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 || s.isLeftOut(m) {
+		queued, hosts := m.Vouched()
+		if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
 			continue
 		}
-		if f.Generation >= s.o.Generation && !s.isOutdated(f) {
-			continue
+		switch isOwn := func(v frontier.Voucher) bool { return v.Host == keys[i].Host }; {
+		case f.Generation < s.o.Generation:
+			if m.Link.Depth == 0 && slices.ContainsFunc(m.Vouchers, isOwn) {
+				again = append(again, s.nextVisit(m, keys[i]))
+			}
+		case len(hosts) > 0 && s.isOutdated(f):
+			again = append(again, s.nextVisit(m, keys[i], hosts...))
 		}
-		if queued, _ := lacks(m, nil); queued > max(1, f.Visit) {
-			continue
-		}
-		again = append(again, nextVisit(m, keys[i], m.Vouchers[0].Host))
 	}
 	return s.o.Frontier.Revisit(ctx, again)
 }
@@ -250,12 +253,16 @@ func (s *Sitemaps) isOutdated(f *frontier.Finish) bool {
 // named it.
 func (s *Sitemaps) isLeftOut(m *state.Sitemap) bool {
 	return !s.inScope(m.Link.URL) && !slices.ContainsFunc(m.Vouchers, func(v frontier.Voucher) bool {
-		return v.Host != m.Link.Key.Host
+		return v.Host != m.Link.Key.Host && v.Host != state.Renewed
 	})
 }
 
-// nextVisit is the link of another visit of a sitemap that was read.
-func nextVisit(m *state.Sitemap, key weburl.Key, vouchers ...weburl.HostID) frontier.Link {
+// nextVisit is the link of another visit of a sitemap that was read, for which these hosts vouch. In a recrawl earlier
+// vouchers do not count: what names the sitemap is read again. The vouchers tell that the visit is queued.
+func (s *Sitemaps) nextVisit(m *state.Sitemap, key weburl.Key, vouchers ...weburl.HostID) frontier.Link {
+	if s.o.Generation > 0 {
+		vouchers = append(slices.Clip(vouchers), state.Renewed)
+	}
 	return frontier.Link{
 		Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source,
 		Visit: max(1, m.Finish.Visit) + 1, Before: m.Finish.Summary(), Vouchers: vouchers,
@@ -388,8 +395,8 @@ func (s *Sitemaps) inScope(u weburl.URL) bool {
 	return s.o.Scope.IsStart(u.Host()) || s.o.Scope.Contains(u)
 }
 
-// vouchLocked records vouchers of sitemaps that are known. A sitemap is queued again if it was read without the entries
-// of a host that vouches for it now.
+// vouchLocked records vouchers of sitemaps that are known. A sitemap is queued again if it was not read in this
+// generation, or without the entries of a host that vouches for it now.
 func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error {
 	links = slices.DeleteFunc(links, func(l frontier.Link) bool { return len(l.Vouchers) == 0 })
 	if len(links) == 0 {
@@ -406,14 +413,15 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 		if m.Link.Source == Guessed && links[i].Source != Guessed {
 			s.named[key] = true
 		}
-		visit, missing := lacks(m, links[i].Vouchers)
-		f, own := m.Finish, slices.Contains(links[i].Vouchers, key.Host)
-		if f != nil && f.Visit >= visit && own && s.isOutdated(f) {
-			// Its host names it, and did not belong to the crawl when it was read.
-			again = append(again, nextVisit(m, key, links[i].Vouchers...))
-			continue
+		visit, hosts := m.Vouched()
+		f := m.Finish
+		isRead := f != nil && max(1, f.Visit) >= visit && page.Outcome(f.Outcome) != page.Crashed
+		due := isRead && f.Generation < s.o.Generation
+		if due {
+			hosts = nil
 		}
-		if room := max(0, MaxVouchers-len(m.Vouchers)); len(missing) > room {
+		missing := without(links[i].Vouchers, hosts)
+		if room := max(0, MaxVouchers-len(hosts)); len(missing) > room {
 			missing = missing[:room]
 			if !s.crowded {
 				s.crowded = true
@@ -421,11 +429,10 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 					"is left out", m.Link.URL, MaxVouchers)
 			}
 		}
-		if len(missing) == 0 {
-			continue
-		}
-		if f != nil && f.Visit >= visit && readSitemapFacts(f.Facts).concernsAny(missing) {
-			again = append(again, nextVisit(m, key, missing...))
+		// In the second case its host names it, and did not belong to the crawl when it was read.
+		if due || isRead && slices.Contains(links[i].Vouchers, key.Host) && s.isOutdated(f) ||
+			isRead && readSitemapFacts(f.Facts).concernsAny(missing) {
+			again = append(again, s.nextVisit(m, key, append(hosts, missing...)...))
 			continue
 		}
 		if reading := s.reading[key]; reading != nil {
@@ -443,19 +450,11 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// lacks returns the number of the last visit of a sitemap that was queued, and which of the hosts do not vouch for it
-// yet.
-func lacks(m *state.Sitemap, hosts []weburl.HostID) (visit uint32, missing []weburl.HostID) {
-	visit = 1
-	have := make(map[weburl.HostID]bool, len(m.Vouchers))
-	for _, v := range m.Vouchers {
-		visit = max(visit, v.Visit)
-		have[v.Host] = true
+// without returns the hosts that are not among others.
+func without(hosts, others []weburl.HostID) []weburl.HostID {
+	have := make(map[weburl.HostID]bool, len(others))
+	for _, h := range others {
+		have[h] = true
 	}
-	for _, h := range hosts {
-		if !have[h] {
-			missing = append(missing, h)
-		}
-	}
-	return visit, missing
+	return slices.DeleteFunc(slices.Clone(hosts), func(h weburl.HostID) bool { return have[h] })
 }

@@ -134,15 +134,16 @@ func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[weburl
 		list, err := c.Store.ReadSitemaps(ctx, keys)
 		for i := range list {
 			m := &list[i]
-			for _, v := range m.Vouchers {
-				switch whole, counts := wasRead(m, generation); {
+			visit, hosts := m.Vouched()
+			for _, host := range hosts {
+				switch whole, counts := wasRead(m, visit, generation); {
 				case !counts:
 				case whole:
-					if _, known := read[v.Host]; !known {
-						read[v.Host] = true
+					if _, known := read[host]; !known {
+						read[host] = true
 					}
 				default:
-					read[v.Host] = false
+					read[host] = false
 				}
 			}
 		}
@@ -165,11 +166,15 @@ func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[weburl
 	return read, look()
 }
 
-// wasRead reports whether a sitemap was read to its end, and whether it counts as a sitemap of its site.
-func wasRead(m *state.Sitemap, generation uint32) (whole, counts bool) {
+// wasRead reports whether a sitemap was read to its end, and whether it counts as a sitemap of its site. Visit is the
+// last one that was queued.
+func wasRead(m *state.Sitemap, visit, generation uint32) (whole, counts bool) {
 	f := m.Finish
-	if f == nil || f.Generation != generation {
+	if f == nil || visit > max(1, f.Visit) {
 		return false, true
+	}
+	if f.Generation != generation {
+		return false, false // nothing names it any more
 	}
 	switch page.Outcome(f.Outcome) {
 	case page.OK:
