@@ -378,3 +378,43 @@ func TestAssetsAreChecked(t *testing.T) {
 		t.Errorf("links.jsonl has no %s:\n%s", want, edges)
 	}
 }
+
+// A URL that was a page of the crawl, and is of another site now, is checked and reported as one.
+func TestPageBecomesCheckedURL(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": `<html><a href="http://www.a.test/old">x</a>`, "www.a.test/old": plainPage,
+	})
+	dir := newDataDir(t)
+	rep, _ := s.crawl(dir, checking(func(o *config.Settings) { o.Links = true }), "http://a.test/")
+	if rep.Outcomes["ok"] != 2 {
+		t.Fatalf("first crawl: %v", rep.Outcomes)
+	}
+	delete(s.urls, "www.a.test/old")
+	rep, _ = s.resume(dir, &Recrawl{}, checking(func(o *config.Settings) { o.Links, o.Scope = true, "host" }))
+	if got := found(t, rep, problems.BrokenExternal); len(got) != 1 || got["http://www.a.test/old"] == "" {
+		t.Errorf("broken links to other sites: %v, want the one that was a page", got)
+	}
+	if got := found(t, rep, problems.BrokenLink); len(got) != 0 {
+		t.Errorf("broken links: %v", got)
+	}
+}
+
+// A link that was broken and is gone is no broken link any more, with and without a record of all links.
+func TestBrokenLinkIsGone(t *testing.T) {
+	t.Parallel()
+	for _, links := range []bool{true, false} {
+		s := newHandSite(t, map[string]any{"a.test/": `<html><a href="/gone">x</a><a href="/1">x</a>`, "a.test/1": plainPage})
+		change := func(o *config.Settings) { o.Links = links }
+		dir := newDataDir(t)
+		rep, _ := s.crawl(dir, change, "http://a.test/")
+		if got := found(t, rep, problems.BrokenLink); len(got) != 1 {
+			t.Errorf("links %v: at first %v", links, got)
+		}
+		s.urls["a.test/"] = `<html><a href="/1">x</a>`
+		rep, lines := s.resume(dir, &Recrawl{}, change)
+		if got := found(t, rep, problems.BrokenLink); len(got) != 0 || !lines["http://a.test/gone"].Unlinked {
+			t.Errorf("links %v: broken links %v, unlinked %v", links, got, lines["http://a.test/gone"].Unlinked)
+		}
+	}
+}

@@ -48,7 +48,9 @@ type check struct {
 	status  uint16
 	outcome page.Outcome
 	isImage bool
-	isPage  bool // of the crawl by now: what is known of the page counts, unless another check was redirected there
+	// IsPage means that the URL was visited as a page of the crawl since the check, or in the same generation: what is
+	// known of the page counts, unless another check was redirected there.
+	isPage bool
 }
 
 // readChecks reads the checks from the store.
@@ -88,7 +90,8 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 		if err != nil {
 			return nil, err
 		}
-		found.isPage = known && p.Finish != nil && page.Outcome(p.Finish.Outcome) != page.Excluded
+		found.isPage = known && p.Finish != nil && page.Outcome(p.Finish.Outcome) != page.Excluded &&
+			(m.Finish == nil || p.Finish.Generation >= m.Finish.Generation)
 		c.list = append(c.list, found)
 	}
 	slices.SortFunc(c.list, func(a, b check) int { return cmp.Compare(a.hash, b.hash) })
