@@ -81,18 +81,19 @@ func (r *run) extendScope(ctx context.Context, start, target weburl.URL) {
 	r.extending.Lock()
 	defer r.extending.Unlock()
 	isNew := !r.scope.IsStart(target.Host())
-	first, wider := r.scope.Extend(target)
+	first, wider := r.scope.First(target), !r.scope.Contains(target)
 	e := extensionOf(r.store.Fact(factExtends + first.String()))
 	if added := e.add(r.store.Hasher().HostID(start.Host())); !added && !isNew && !wider {
 		return
 	}
 	if wider {
-		e.edition = r.scope.History().Edition
+		e.edition = r.scope.History().Edition + 1
 	}
 	if wider && r.cluster != nil { // other machines are told before it is recorded
 		r.cluster.session.Journal().Extend(target.String())
 	}
 	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{e.fact(first)}})
+	r.scope.Extend(target) // after that pages are recorded with the edition
 	if isNew || wider {
 		r.frontier.AskRobotsAgain()
 		if err == nil && r.settings.IgnoreRobots && r.cluster == nil {

@@ -105,37 +105,49 @@ func (s *Scope) Permits(u weburl.URL) bool {
 	return !s.bound || s.only.Has(u.Host()) || s.hosts[u.Host()]
 }
 
-// Extend takes a start URL's redirect target into the scope. Wider says that it was outside of it: then the history is
-// that of wider rules from now on. First is the first target on its host, or in its directory if the scope is made of
-// directories. Calls must not overlap.
-func (s *Scope) Extend(u weburl.URL) (first weburl.URL, wider bool) {
-	wider = !s.Contains(u)
-	first = s.add(u)
+// Extend takes a start URL's redirect target into the scope. If it was outside of it, the history is that of wider rules
+// from now on, with the next edition. Calls must not overlap.
+func (s *Scope) Extend(u weburl.URL) {
+	wider := !s.Contains(u)
+	s.add(u)
 	if wider {
 		h := *s.History()
 		h.widen(h.Edition+1, OutOfScope)
 		s.history.Store(&h)
 	}
-	return first, wider
 }
 
-// add is Extend by itself.
-func (s *Scope) add(u weburl.URL) (first weburl.URL) {
+// add is Extend without the history.
+func (s *Scope) add(u weburl.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.more[s.span(u)] = true
 	s.extended.Store(true)
-	at := strings.Clone(u.Host())
-	if !s.hosts[at] {
-		s.moreHosts[at] = true
+	if host := u.Host(); !s.hosts[host] {
+		s.moreHosts[strings.Clone(host)] = true
 	}
-	if s.kind == "prefix" {
-		at = Directory(u)
-	}
-	if _, known := s.firsts[at]; !known {
+	if at := s.place(u); s.firsts[at] == (weburl.URL{}) {
 		s.firsts[at] = u
 	}
-	return s.firsts[at]
+}
+
+// First is the first target that Extend took of the host of u, or of its directory if the scope is made of directories;
+// if there is none, it is u itself.
+func (s *Scope) First(u weburl.URL) weburl.URL {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if first, known := s.firsts[s.place(u)]; known {
+		return first
+	}
+	return u
+}
+
+// place is the host or the directory for which First is the same.
+func (s *Scope) place(u weburl.URL) string {
+	if s.kind == "prefix" {
+		return Directory(u)
+	}
+	return strings.Clone(u.Host())
 }
 
 // IsStart reports whether a host is that of a start URL, or of what a redirect of one brought into the scope.
