@@ -50,8 +50,8 @@ func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
 }
 
 func getAccount(ctx context.Context, q Queryer, id string) (Account, error) {
-	account, err := One(ctx, q, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ? ORDER BY "+
-		"id = ? DESC LIMIT 1", id, id, id)
+	account, err := One(ctx, q, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ? "+
+		"ORDER BY id = ? DESC LIMIT 1", id, id, id)
 	return account, orNotFound(err, "account", id)
 }
 

@@ -155,7 +155,8 @@ func (r *row) refuseSafe() string {
 	if r.isSafe() {
 		return refusedSafe
 	}
-	return fmt.Sprintf("plan %q makes its crawls safe now, and a safe crawl that ended %s cannot go on", r.Plan, r.State)
+	return fmt.Sprintf("plan %q makes its crawls safe now, and a safe crawl that ended %s cannot go on", r.Plan,
+		r.State)
 }
 
 // limitInTheWay names the limit, of the crawl or of its plan, that a resumed crawl would reach at once, and what to do.

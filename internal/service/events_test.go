@@ -156,8 +156,8 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	}
 }
 
-// Rows that were recorded while the clock was far ahead, however many they are, keep no later ones, and go with them. The
-// newest rows stay.
+// Rows that were recorded while the clock was far ahead, however many they are, keep no later ones, and go with them.
+// The newest rows stay.
 func TestPruneBehindTheFuture(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true, KeepEvents: 24 * time.Hour, KeepAudit: 24 * time.Hour})
@@ -174,7 +174,8 @@ func TestPruneBehindTheFuture(t *testing.T) {
 		if err := ts.Write(t.Context(), func(tx *Tx) error {
 			tx.now = now.Add(-age)
 			for range rows {
-				if err := errors.Join(tx.Record(Event{Type: LimitWarning}), tx.Audit(ts.admin, "x", "", nil)); err != nil {
+				err := errors.Join(tx.Record(Event{Type: LimitWarning}), tx.Audit(ts.admin, "x", "", nil))
+				if err != nil {
 					return err
 				}
 			}

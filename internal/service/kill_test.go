@@ -612,8 +612,8 @@ func TestKilledOftenWhileCancelling(t *testing.T) {
 	}
 }
 
-// A recrawl that wrote its files when the server ended, however often it did, is not cancelled: some of the files may be
-// new. It writes all of them in its turn. If the server ends in that, it has failed, and can be resumed.
+// A recrawl that wrote its files when the server ended, however often it did, is not cancelled: some of the files may
+// be new. It writes all of them in its turn. If the server ends in that, it has failed, and can be resumed.
 func TestKilledOftenWhileARecrawlFinishes(t *testing.T) {
 	t.Parallel()
 	web := startWeb(t, testweb.Config{Pages: 20})
@@ -635,10 +635,11 @@ func TestKilledOftenWhileARecrawlFinishes(t *testing.T) {
 	for range uncleanEnds { // processes that ended without notice
 		recovered()
 	}
-	if err := errors.Join(os.Remove(records.Crawls.DataDir(id).Report()), records.Write(t.Context(), func(tx *Tx) error {
+	err := records.Write(t.Context(), func(tx *Tx) error {
 		return errors.Join(tx.Change("UPDATE crawl SET state = ?, result_json = '{}'", Finishing),
 			tx.Change("DELETE FROM crawl_run WHERE generation = 1"))
-	})); err != nil {
+	})
+	if err := errors.Join(err, os.Remove(records.Crawls.DataDir(id).Report())); err != nil {
 		t.Fatal(err)
 	}
 	c := recovered()

@@ -34,8 +34,8 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 }
 
 // pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so
-// no row is removed behind one that stays, whatever the clock did. The time of a row in the future says nothing: it goes
-// with the next row that is old.
+// no row is removed behind one that stays, whatever the clock did. The time of a row in the future says nothing: it
+// goes with the next row that is old.
 func (s *Service) pruneTable(ctx context.Context, table string, before, now time.Time) (more bool, err error) {
 	rows := "SELECT id FROM " + table + " WHERE "
 	old, err := Value[int64](ctx, s.db.Read(), "SELECT COALESCE(("+rows+"at < ? AND id < COALESCE(("+rows+

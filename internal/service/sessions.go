@@ -24,8 +24,8 @@ const (
 // browserKey is the name of keys that login links make.
 const browserKey = "browser session"
 
-// NewLogin makes the token of a login link, which begins one session with all scopes, of the account that exists from the
-// start. Earlier links that were not used end.
+// NewLogin makes the token of a login link, which begins one session with all scopes, of the account that exists from
+// the start. Earlier links that were not used end.
 func (a *Accounts) NewLogin(ctx context.Context) (token string, err error) {
 	token = rand.Text()
 	return token, a.s.Write(ctx, func(tx *Tx) error {
@@ -69,8 +69,8 @@ func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) 
 		ends := tx.now.Add(SessionTime)
 		if token != "" {
 			// links of earlier versions have the name of the account, which can be that of another one by now
-			account, err := One(ctx, tx, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = (SELECT account "+
-				"FROM login WHERE hash = ?)", hashOf(token))
+			account, err := One(ctx, tx, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = "+
+				"(SELECT account FROM login WHERE hash = ?)", hashOf(token))
 			if errors.Is(err, sql.ErrNoRows) {
 				return errBadLogin
 			}

@@ -400,7 +400,7 @@ func TestNextRunHasThePlanOfNow(t *testing.T) {
 					return err
 				}
 				r.StartedAt, r.begun, r.counted = page.Time{Time: tx.now}, true, 50
-				return r.finish(tx, Actor{}, &report.Report{Status: page.Partial, Reason: "Safety limit: Maximum 50 pages"})
+				return r.finish(tx, Actor{}, &report.Report{Status: page.Partial, Reason: "Safety limit: Maximum 50"})
 			}); err != nil {
 				t.Fatal(err)
 			}

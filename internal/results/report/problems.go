@@ -57,7 +57,8 @@ const judgedInflight = 8
 
 // outsideCodes are the problems that only checks find.
 func outsideCodes() []problems.Code {
-	return []problems.Code{problems.BrokenExternal, problems.ExternalUnchecked, problems.BrokenAsset, problems.LargeAsset}
+	return []problems.Code{problems.BrokenExternal, problems.ExternalUnchecked, problems.BrokenAsset,
+		problems.LargeAsset}
 }
 
 // hasChecked says whether there is a check that the settings did not leave out later.

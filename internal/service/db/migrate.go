@@ -40,8 +40,8 @@ func steps() ([]string, error) {
 }
 
 // migrate brings the database to the last version. Before each step, a database that is not new is copied to a file
-// beside it. It takes the place of an earlier copy: a step that was interrupted has changed nothing, and a copy that was
-// restored has changed since. Several processes may do this at the same time.
+// beside it. It takes the place of an earlier copy: a step that was interrupted has changed nothing, and a copy that
+// was restored has changed since. Several processes may do this at the same time.
 func (d *DB) migrate(ctx context.Context, path string) error {
 	texts, err := steps()
 	if err != nil {

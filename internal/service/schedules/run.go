@@ -104,8 +104,8 @@ func (s *Schedules) startDue(ctx context.Context, r *rounds) (next time.Time, er
 	return next, errors.Join(append(errs, err)...)
 }
 
-// look starts a schedule that is due. One that is not was perhaps computed while the clock was far ahead: it is computed
-// anew.
+// look starts a schedule that is due. One that is not was perhaps computed while the clock was far ahead: it is
+// computed anew.
 func (s *Schedules) look(ctx context.Context, id string, now time.Time) error {
 	r, err := read(ctx, s.service.DB().Read(), id)
 	switch {

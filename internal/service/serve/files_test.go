@@ -66,7 +66,8 @@ func TestFilesThatAreNotKept(t *testing.T) {
 				s.Service = svc
 				s.pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					call := &call{Server: s, w: w, r: r, ctx: r.Context(), endTurn: connectionOf(r.Context()).pause,
-						caller: &service.Caller{Account: service.Account{ID: "a"}}, cred: credential{secret: key.Secret}}
+						caller: &service.Caller{Account: service.Account{ID: "a"}},
+						cred:   credential{secret: key.Secret}}
 					if err := call.sendFile(&service.Crawl{}, path, linesKind); err != nil {
 						t.Error(err)
 					}
