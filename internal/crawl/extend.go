@@ -135,12 +135,11 @@ func walk(ctx context.Context, store *state.Store, starts []datadir.Start, step 
 			if ok && p.Finish != nil {
 				target = p.Finish.RedirectTo
 			}
-			if target == "" && !hasAnswered(p.Finish) {
-				failed(at)
-			}
 			to, err := weburl.Parse(target)
 			if http, is := standsForHTTP(&starts[i], p.Finish); target == "" && at == starts[i].URL && is {
 				to, err = http, nil
+			} else if target == "" && !hasAnswered(p.Finish) {
+				failed(at)
 			}
 			if err != nil {
 				break

@@ -654,6 +654,29 @@ func TestBareStartWithoutHTTPS(t *testing.T) {
 	}
 }
 
+// A site to which the http URL of a bare domain leads no more leaves the scope, though the domain offers no https.
+func TestRecrawlWithdrawsScopeOfBareStart(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/":    http.HandlerFunc(http.RedirectHandler("http://c.example/", http.StatusFound).ServeHTTP),
+		"c.example/": plainPage,
+	})
+	change := withoutHTTPS(t, nil)
+	dir := newDataDir(t)
+	s.run(Options{Settings: s.settings(change), Dir: dir, Log: slog.New(slog.DiscardHandler),
+		Starts: []datadir.Start{{URL: mustURL(t, "https://a.test/"), Bare: true}}})
+	s.urls["a.test/"] = plainPage
+	for range 2 {
+		s.mu.Lock()
+		s.asked = nil
+		s.mu.Unlock()
+		s.resume(dir, &Recrawl{}, change)
+	}
+	if n := s.requests(); n["c.example/"] != 0 || n["a.test/"] != 1 {
+		t.Errorf("requests of the second recrawl: %v", n)
+	}
+}
+
 // A bare domain that answers over https does not lead where its URL over http does.
 func TestBareStartWithHTTPS(t *testing.T) {
 	t.Parallel()

@@ -205,6 +205,7 @@ func (r *run) crawl(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	defer r.indexes.Close()
 	if r.endings.interrupted() { // while the store was opened
 		return nil
 	}
@@ -212,7 +213,6 @@ func (r *run) crawl(ctx context.Context) error {
 	if err := r.noteClock(); err != nil {
 		return err
 	}
-	defer r.indexes.Close()
 	r.enter(monitor.Crawling, "")
 	r.quota.refresh(ctx)
 
@@ -261,14 +261,14 @@ func (r *run) crawl(ctx context.Context) error {
 	if err == nil && r.sweeper != nil {
 		sweep(r.sweeper)
 	}
-	if err == nil && r.settings.MaxDepth >= 0 && r.cluster == nil {
-		release := r.frontier.Source()
-		sweeps.Go(func() error { return r.finishFirstLevel(leasing, again, release) })
+	if err == nil && r.cluster == nil {
+		askIndexes()
+		if r.settings.MaxDepth >= 0 {
+			release := r.frontier.Source()
+			sweeps.Go(func() error { return r.finishFirstLevel(leasing, again, release) })
+		}
 	}
 	if err == nil {
-		if r.cluster == nil {
-			askIndexes()
-		}
 		err = r.runWorkers(leasing, fetching, stop)
 		for next := (*recrawl.Sweeper)(nil); err == nil; err = r.runWorkers(leasing, fetching, stop) {
 			if next, err = r.sweepAgain(leasing); next == nil {

@@ -381,8 +381,9 @@ func (s *Sweeper) inScope(p *state.Page) bool {
 }
 
 // mustRead reports whether a page is read although it is not due. That is so if narrower rules left out the page or
-// links of it, or if links of it were too deep and are not, as the page has a lower depth now. It is also so for a start page that was read by rules without sitemaps, because its visit requests the
-// sitemaps. Queued are the visits that are pending.
+// links of it, and if links of it were too deep and are not any more, as the page has a lower depth now. It is also so
+// for a start page that was read by rules without sitemaps, because its visit requests the sitemaps. Queued are the
+// visits that are pending.
 func (s *Sweeper) mustRead(p *state.Page, queued map[weburl.Key]uint32) (bool, error) {
 	depth := s.depth(p)
 	if p.Finish == nil || queued[p.Link.Key] > 0 || s.history.Widened() == 0 && depth >= p.Link.Depth || !s.inScope(p) {
