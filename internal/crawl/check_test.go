@@ -399,22 +399,3 @@ func TestPageBecomesCheckedURL(t *testing.T) {
 		t.Errorf("broken links: %v", got)
 	}
 }
-
-// A link that was broken and is gone is no broken link any more, with and without a record of all links.
-func TestBrokenLinkIsGone(t *testing.T) {
-	t.Parallel()
-	for _, links := range []bool{true, false} {
-		s := newHandSite(t, map[string]any{"a.test/": `<html><a href="/gone">x</a><a href="/1">x</a>`, "a.test/1": plainPage})
-		change := func(o *config.Settings) { o.Links = links }
-		dir := newDataDir(t)
-		rep, _ := s.crawl(dir, change, "http://a.test/")
-		if got := found(t, rep, problems.BrokenLink); len(got) != 1 {
-			t.Errorf("links %v: at first %v", links, got)
-		}
-		s.urls["a.test/"] = `<html><a href="/1">x</a>`
-		rep, lines := s.resume(dir, &Recrawl{}, change)
-		if got := found(t, rep, problems.BrokenLink); len(got) != 0 || !lines["http://a.test/gone"].Unlinked {
-			t.Errorf("links %v: broken links %v, unlinked %v", links, got, lines["http://a.test/gone"].Unlinked)
-		}
-	}
-}

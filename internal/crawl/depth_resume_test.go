@@ -58,8 +58,8 @@ func TestListedPagesKeepTheirDepthAfterAStop(t *testing.T) {
 	})
 }
 
-// Pages at the depth limit that a sitemap lists later have depth 0 from then on. Their links belong to the crawl, though
-// the pages have not changed.
+// Pages at the depth limit that a sitemap lists later have depth 0 from then on. Their links belong to the crawl,
+// though the pages have not changed.
 func TestPagesListedLater(t *testing.T) {
 	t.Parallel()
 	var listed []string
@@ -90,5 +90,35 @@ func TestPagesListedLater(t *testing.T) {
 		if n := len(byOutcome(lines, page.OK)); rep.Status != page.Complete || n != 61 {
 			t.Errorf("%s: %s, %d pages", name, rep.Status, n)
 		}
+	}
+}
+
+// A page that was read at the depth limit and then is listed by a sitemap has depth 0 in the same crawl.
+func TestPageListedAfterItsVisit(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	site := newHandSite(t, map[string]any{
+		"a.test/":               `<html><a href="http://sub.a.test/p">x</a>`,
+		"sub.a.test/robots.txt": "User-agent: *\nSitemap: http://cdn.a.test/s.xml\n",
+		"sub.a.test/p": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(`<html><a href="/q">x</a>`))
+			select {
+			case <-asked:
+			default:
+				close(asked)
+			}
+		}),
+		"sub.a.test/q": `<html><a href="/r">x</a>`, "sub.a.test/r": plainPage,
+		"cdn.a.test/s.xml": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			<-asked
+			_, _ = w.Write([]byte(urlset("http://sub.a.test/p")))
+		}),
+	})
+	change := func(s *config.Settings) { s.MaxDepth, s.Scope = 1, "domain" }
+	rep, lines := site.crawl(newDataDir(t), change, "http://a.test/")
+	wantURLs(t, "pages", byOutcome(lines, page.OK), "http://a.test/", "http://sub.a.test/p", "http://sub.a.test/q")
+	if rep.Status != page.Complete || rep.SkippedLinks["too_deep"] != 1 {
+		t.Errorf("%s, left out %v", rep.Status, rep.SkippedLinks)
 	}
 }

@@ -321,6 +321,9 @@ func (r *run) hasRoom() bool {
 // addListed adds pages that a sitemap lists.
 func (r *run) addListed(ctx context.Context, links []frontier.Link) error {
 	added, err := r.addLinks(ctx, links)
+	if added < len(links) {
+		r.relisted.Store(true)
+	}
 	r.listed.Add(int64(added))
 	if added > 0 && !r.hasRoom() {
 		r.holdSitemaps()

@@ -156,6 +156,7 @@ func (r *run) build(ctx context.Context, history *scope.History) (err error) {
 	}
 	r.scope.SetHistory(history)
 	r.unfollowed.Store(r.resumed)
+	r.relisted.Store(r.resumed)
 	if settings.MaxDepth >= 0 && r.resumed && o.Cluster == nil {
 		if err := r.followStarts(ctx, func(_, _ weburl.URL) {}); err != nil {
 			return err

@@ -94,9 +94,10 @@ type run struct {
 	checks    atomic.Int64 // of all runs, with those that the limit left out in this one
 	checksCut sync.Once    // the warning about that limit
 
-	listed  atomic.Int64 // pages that were new when a sitemap listed them, in this run
-	holding sync.Mutex
-	held    bool // guarded by holding; sitemaps stay in the queue
+	listed   atomic.Int64 // pages that were new when a sitemap listed them, in this run
+	relisted atomic.Bool  // sitemaps have listed pages that were known since readNearer has last looked
+	holding  sync.Mutex
+	held     bool // guarded by holding; sitemaps stay in the queue
 }
 
 // run crawls to the end and writes the outputs. The control socket answers for the given crawl.
@@ -270,11 +271,10 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 	if err == nil {
 		err = r.runWorkers(leasing, fetching, stop)
-		for next := (*recrawl.Sweeper)(nil); err == nil; err = r.runWorkers(leasing, fetching, stop) {
-			if next, err = r.sweepAgain(leasing); next == nil {
+		for more := false; err == nil; err = r.runWorkers(leasing, fetching, stop) {
+			if more, err = r.sweepAgain(leasing, again); !more {
 				break
 			}
-			again(next)
 		}
 		stopLeasing() // a limit may have ended the crawl before the sources
 	}
@@ -287,18 +287,51 @@ func (r *run) crawl(ctx context.Context) error {
 	return err
 }
 
-// sweepAgain ends a run that has nothing left to fetch, unless its start URLs have led to further sites since the last
-// sweep. Then it returns the next one, which queues what was left out before that. At this moment nothing is under way
-// that was judged by the narrower scope.
-func (r *run) sweepAgain(ctx context.Context) (*recrawl.Sweeper, error) {
+// sweepAgain ends a run that has nothing left to fetch, unless what was found meanwhile makes more of what is known
+// due. Then it queues that, and returns true. At this moment nothing is under way: so it does not matter which answer
+// came first. Start URLs may have led to further sites since the last sweep, and then another one begins. Sitemaps may
+// be named by hosts that were not asked, and they may list pages that were deeper until then.
+func (r *run) sweepAgain(ctx context.Context, sweep func(*recrawl.Sweeper)) (more bool, err error) {
 	if ctx.Err() != nil || r.endings.interrupted() || r.endings.get().set {
-		return nil, nil
+		return false, nil
 	}
 	next, err := r.nextSweep(ctx)
-	if next == nil && err == nil {
+	if next != nil {
+		sweep(next)
+		return true, nil
+	}
+	for _, queue := range []func(context.Context) (int, error){r.revisitUnasked, r.readNearer} {
+		n := 0
+		if err == nil && r.cluster == nil {
+			n, err = queue(ctx)
+		}
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		if n > 0 && err == nil {
+			return true, nil
+		}
+	}
+	if err == nil {
 		r.endings.set(drained())
 	}
-	return next, err
+	return false, err
+}
+
+// readNearer queues pages whose links were left out because they were too deep, and that a sitemap lists by now, so
+// that they have depth 0. It returns how many.
+func (r *run) readNearer(ctx context.Context) (int, error) {
+	if r.settings.MaxDepth < 0 || !r.relisted.Swap(false) {
+		return 0, nil
+	}
+	if err := r.store.Flush(ctx); err != nil {
+		return 0, err
+	}
+	s, err := r.newSweeper()
+	if err != nil {
+		return 0, err
+	}
+	return s.QueueNearer(ctx)
 }
 
 // nextSweep makes the sweep that is due, if one is. What that reads may be a page on the way from a start URL, so the

@@ -296,6 +296,15 @@ func (r *run) requestSitemaps(ctx context.Context, origin string) error {
 	return err
 }
 
+// revisitUnasked queues the sitemaps that only hosts without an answer in this generation have named. It returns how
+// many.
+func (r *run) revisitUnasked(ctx context.Context) (int, error) {
+	return r.sitemaps.RevisitUnasked(ctx, func(fact *frontier.OriginFact) bool {
+		return fact.SitemapsRequested && fact.SitemapsGeneration == r.visits.Generation() ||
+			fact.State != frontier.OriginFailed && r.robots.IsValid(fact)
+	})
+}
+
 // revisitSitemaps queues the sitemaps of some hosts that are due. Before that it requests those of origins that belong
 // to the crawl now, by what is known of their robots.txt: it may have been judged by narrower rules, and perhaps no URL
 // of the origin is left to be leased.

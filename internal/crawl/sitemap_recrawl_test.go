@@ -92,7 +92,8 @@ func TestRecrawlOfSitemaps(t *testing.T) {
 			for n := range 2 {
 				rep := again()
 				isKnown := func(url string) bool { return slices.Contains(first, url) }
-				wantURLs(t, fmt.Sprintf("recrawl %d", n), slices.DeleteFunc(byOutcome(lines, page.OK), isKnown), tt.want...)
+				got := slices.DeleteFunc(byOutcome(lines, page.OK), isKnown)
+				wantURLs(t, fmt.Sprintf("recrawl %d", n), got, tt.want...)
 				asked := s.requests()
 				for _, url := range tt.not {
 					if asked[url] > 0 {
@@ -104,8 +105,8 @@ func TestRecrawlOfSitemaps(t *testing.T) {
 					t.Errorf("recrawl %d: %s, warnings %q", n, rep.Status, rep.Warnings)
 				}
 				for _, p := range rep.Problems {
-					if p.Code == problems.NotInSitemap.String() && p.Result == problems.NotChecked && len(tt.want) > 0 &&
-						!tt.away {
+					if p.Code == problems.NotInSitemap.String() && p.Result == problems.NotChecked && !tt.away &&
+						len(tt.want) > 0 {
 						t.Errorf("recrawl %d does not know whether all sitemaps were read: %s", n, p.Why)
 					}
 				}
@@ -118,5 +119,69 @@ func TestRecrawlOfSitemaps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A recrawl that visits few pages reads the sitemaps that hosts have named of which it visits nothing.
+func TestPartialRecrawlOfSitemaps(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": http.HandlerFunc(http.RedirectHandler("http://www.a.test/", http.StatusFound).ServeHTTP),
+		// the first host is asked for nothing, and the others share an index
+		"www.a.test/robots.txt": "User-agent: *\nSitemap: http://static.example/s.xml\n",
+		"www.a.test/":           `<html><a href="/1">x</a><a href="http://b.a.test/1">x</a>`, "www.a.test/1": plainPage,
+		"static.example/s.xml": urlset("http://www.a.test/1"),
+		"a.test/robots.txt":    "User-agent: *\nSitemap: http://cdn.example/i.xml\n",
+		"b.a.test/robots.txt":  "User-agent: *\nSitemap: http://cdn.example/i.xml\n",
+		"cdn.example/i.xml":    sitemapIndex("http://cdn.example/c.xml"),
+		"cdn.example/c.xml":    urlset("http://a.test/2", "http://b.a.test/1"),
+		"a.test/2":             plainPage, "b.a.test/1": plainPage,
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, nil, "http://a.test/")
+	s.urls["static.example/s.xml"] = urlset("http://www.a.test/1", "http://www.a.test/3")
+	s.urls["cdn.example/c.xml"] = urlset("http://a.test/2", "http://b.a.test/1", "http://b.a.test/3", "http://a.test/3")
+	s.urls["www.a.test/3"], s.urls["b.a.test/3"], s.urls["a.test/3"] = plainPage, plainPage, plainPage
+	for n := range 2 {
+		rep, lines := s.resume(dir, &Recrawl{Include: []string{"nothing"}}, nil)
+		var listed []string
+		for url, l := range lines {
+			if l.InSitemap {
+				listed = append(listed, url)
+			}
+		}
+		slices.Sort(listed)
+		wantURLs(t, fmt.Sprintf("in sitemaps in recrawl %d", n), listed, "http://a.test/2", "http://a.test/3",
+			"http://b.a.test/1", "http://b.a.test/3", "http://www.a.test/1", "http://www.a.test/3")
+		if rep.Status != page.Complete || rep.Outcomes["ok"] != 7 {
+			t.Errorf("recrawl %d: %s, %v", n, rep.Status, rep.Outcomes)
+		}
+	}
+}
+
+// If the robots.txt of a sitemap's host cannot be had, hosts that do not name the sitemap any more have no entries in
+// it.
+func TestRecrawlBelievesOneHost(t *testing.T) {
+	t.Parallel()
+	names := "User-agent: *\nSitemap: http://cdn.example/s.xml\n"
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "b.test/": plainPage, "a.test/1": plainPage, "b.test/1": plainPage,
+		"a.test/robots.txt": names, "b.test/robots.txt": names,
+		"cdn.example/s.xml": urlset("http://a.test/1", "http://b.test/1"),
+		"cdn.example/robots.txt": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})})
+	dir := newDataDir(t)
+	s.crawl(dir, nil, "http://a.test/", "http://b.test/")
+	s.urls["a.test/robots.txt"], s.urls["a.test/evil"], s.urls["b.test/2"] = "User-agent: *\n", plainPage, plainPage
+	s.urls["cdn.example/s.xml"] = urlset("http://a.test/1", "http://a.test/evil", "http://b.test/1", "http://b.test/2")
+	for range 2 {
+		_, lines := s.resume(dir, &Recrawl{}, nil)
+		if _, evil := lines["http://a.test/evil"]; evil || lines["http://a.test/1"].InSitemap {
+			t.Error("entries of a host that does not name the sitemap count")
+		}
+		if l := lines["http://b.test/2"]; l.Outcome != "ok" || !l.InSitemap {
+			t.Error("entries of the host that names the sitemap do not count")
+		}
 	}
 }

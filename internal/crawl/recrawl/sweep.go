@@ -275,8 +275,8 @@ func (s *Sweeper) queueStarts(ctx context.Context, first, last weburl.HostID) er
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// nextOfStart is the next visit of a start page, if it is due. It is noted in queued, the visits that are pending, since
-// a start may be given twice.
+// nextOfStart is the next visit of a start page, if it is due. It is noted in queued, the visits that are pending,
+// since a start may be given twice.
 func (s *Sweeper) nextOfStart(ctx context.Context, p *state.Page,
 	queued map[weburl.HostID]map[weburl.Key]uint32) (l frontier.Link, due bool, err error) {
 	if p.Finish == nil || p.Finish.Generation >= s.generation || page.Outcome(p.Finish.Outcome) == page.Crashed {
@@ -364,6 +364,47 @@ func (s *Sweeper) isDue(p *state.Page, queued map[weburl.Key]uint32) bool {
 		return false
 	}
 	return s.inScope(p) && s.matcher.Check(p.Link.URL) == scope.InScope
+}
+
+// QueueNearer queues the pages that have a lower depth than when they were read, so that links of theirs that were too
+// deep belong to the crawl. It returns how many. Nothing else may be queueing visits.
+func (s *Sweeper) QueueNearer(ctx context.Context) (n int, err error) {
+	var again []frontier.Link
+	var queued map[weburl.Key]uint32
+	var host weburl.HostID
+	for p, err := range s.o.Store.PagesOf(ctx, 0, math.MaxUint64) {
+		if err != nil {
+			return n, err
+		}
+		depth := s.depth(&p)
+		if p.Finish == nil || depth >= p.Link.Depth || !s.inScope(&p) {
+			continue
+		}
+		facts, err := page.Decode(p.Finish.Facts)
+		if err != nil {
+			return n, fmt.Errorf("read what is known of %s: %w", p.Link.URL, err)
+		}
+		if !s.history.IsNearer(facts.LeftOut, depth) {
+			continue
+		}
+		if queued == nil || host != p.Link.Key.Host {
+			host = p.Link.Key.Host
+			if queued, err = QueuedVisits(ctx, s.o.Store, host); err != nil {
+				return n, err
+			}
+		}
+		if queued[p.Link.Key] > 0 {
+			continue
+		}
+		n++
+		if again = append(again, s.next(&p)); len(again) == batch {
+			if err := s.o.Frontier.Revisit(ctx, again); err != nil {
+				return n, err
+			}
+			again = again[:0]
+		}
+	}
+	return n, s.o.Frontier.Revisit(ctx, again)
 }
 
 // isVisited reports whether a page was visited in this generation. A visit that was not made, because settings of that

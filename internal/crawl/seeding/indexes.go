@@ -140,8 +140,8 @@ func (x *Indexes) Close() {
 	}
 }
 
-// asked tells whether an index was asked about a domain, and in which edition the rules had last become wider then. Fact
-// is the name of the fact that says so.
+// asked tells whether an index was asked about a domain, and in which edition the rules had last become wider then.
+// Fact is the name of the fact that says so.
 func (x *Indexes) asked(s *index, domain string) (fact string, edition uint64, asked bool) {
 	fact = factSeeded + s.name + " " + domain
 	value, asked := x.o.Store.Facts()[fact]

@@ -16,7 +16,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
-	"github.com/mapwright/mapwright/state"
 )
 
 // A Reading is one reading of a sitemap, by the worker that has leased it.
@@ -28,7 +27,7 @@ type Reading struct {
 
 	vouched  map[weburl.HostID]bool // hosts whose robots.txt names it, or an index over it
 	vouchers []weburl.HostID        // the same hosts, for the sitemaps that it names
-	earlier  []weburl.HostID        // hosts that have vouched for it up to now, those that still do among them
+	earlier  bool                   // its own host has vouched for it, perhaps in an earlier generation alone
 	late     []weburl.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
 	facts    sitemapFacts
 	before   []uint64 // what the visit before recorded of entries that were not followed
@@ -69,27 +68,28 @@ func (m *Reading) LoadVouchers(ctx context.Context) error {
 		return err
 	}
 	_, hosts := list[0].Vouched()
-	m.vouchedBy(hosts)
-	for _, v := range list[0].Vouchers {
-		if v.Host != state.Renewed {
-			m.earlier = append(m.earlier, v.Host)
-		}
-	}
+	m.vouchedBy(hosts...)
+	m.earlier = isVouchedBy(&list[0], m.link.Key.Host)
 	if f := list[0].Finish; f != nil {
 		m.before = readSitemapFacts(f.Facts).leftOut
 	}
 	return nil
 }
 
-func (m *Reading) vouchedBy(hosts []weburl.HostID) {
+func (m *Reading) vouchedBy(hosts ...weburl.HostID) {
 	for _, h := range hosts {
 		m.vouched[h] = true
 	}
 	m.vouchers = slices.Collect(maps.Keys(m.vouched))
 }
 
-// Believe makes the vouchers of earlier generations count, because the robots.txt of the sitemap's host cannot be had.
-func (m *Reading) Believe() { m.vouchedBy(m.earlier) }
+// Believe makes the voucher of the sitemap's host count though it is of an earlier generation, because its robots.txt
+// cannot be had.
+func (m *Reading) Believe() {
+	if m.earlier {
+		m.vouchedBy(m.link.Key.Host)
+	}
+}
 
 // Link is the sitemap.
 func (m *Reading) Link() *frontier.Link { return &m.link }

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -207,8 +208,8 @@ func (s *Sitemaps) Revisit(ctx context.Context, first, last weburl.HostID) error
 }
 
 // revisit queues those of the sitemaps that are due. In a recrawl these are sitemaps that the robots.txt of their own
-// host has named, or usual places. By the time of the visit that robots.txt says whether it names them still. What names
-// the others is read first, and then queues them; see vouchLocked.
+// host has named, or usual places. By the time of the visit that robots.txt says whether it names them still. What
+// names the others is read first, and then queues them; see vouchLocked.
 func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,9 +225,9 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 		if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
 			continue
 		}
-		switch isOwn := func(v frontier.Voucher) bool { return v.Host == keys[i].Host }; {
+		switch {
 		case f.Generation < s.o.Generation:
-			if m.Link.Depth == 0 && slices.ContainsFunc(m.Vouchers, isOwn) {
+			if m.Link.Depth == 0 && isVouchedBy(m, keys[i].Host) {
 				again = append(again, s.nextVisit(m, keys[i]))
 			}
 		case len(hosts) > 0 && s.isOutdated(f):
@@ -234,6 +235,92 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
 		}
 	}
 	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// isVouchedBy reports whether a host has vouched for a sitemap, in this generation or before.
+func isVouchedBy(m *state.Sitemap, host weburl.HostID) bool {
+	return slices.ContainsFunc(m.Vouchers, func(v frontier.Voucher) bool { return v.Host == host })
+}
+
+// RevisitUnasked queues the sitemaps for which only hosts vouch that have no answer in this generation: their
+// robots.txt was not asked for, as nothing of them was visited, or cannot be had. Their vouchers count on. It returns
+// how many it queued. Call it when the crawl is drained. HasAnswered reports whether an origin has an answer.
+func (s *Sitemaps) RevisitUnasked(ctx context.Context, hasAnswered func(*frontier.OriginFact) bool) (n int,
+	err error) {
+	if !s.enabled || s.o.Generation == 0 {
+		return 0, nil
+	}
+	if err := s.o.Store.Flush(ctx); err != nil {
+		return 0, err
+	}
+	var failed error
+	answers := map[weburl.HostID]bool{}
+	hasHostAnswered := func(h weburl.HostID) bool {
+		has, known := answers[h]
+		if !known {
+			origins, err := s.o.Store.OriginsOf(ctx, h, h, hasAnswered)
+			has, failed = len(origins) > 0, cmp.Or(failed, err)
+			answers[h] = has
+		}
+		return has
+	}
+	var keys []weburl.Key
+	look := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		list, err := s.o.Store.ReadSitemaps(ctx, keys)
+		if err != nil {
+			return err
+		}
+		var again []frontier.Link
+		for i := range list {
+			if hosts, due := s.unasked(&list[i], keys[i], hasHostAnswered); due {
+				again = append(again, s.nextVisit(&list[i], keys[i], hosts...))
+			}
+		}
+		if failed != nil {
+			return failed
+		}
+		n, keys = n+len(again), keys[:0]
+		return s.o.Frontier.Revisit(ctx, again)
+	}
+	for m, err := range s.o.Store.SitemapsOf(ctx, 0, math.MaxUint64) {
+		if err != nil {
+			return n, err
+		}
+		if keys = append(keys, m.Link.Key); len(keys) == Batch {
+			if err := look(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, look()
+}
+
+// unasked returns the vouchers of another visit of a sitemap, if it is due because hosts vouch for it that have no
+// answer. That its own host vouches is said by robots.txt when it is leased.
+func (s *Sitemaps) unasked(m *state.Sitemap, key weburl.Key,
+	hasAnswered func(weburl.HostID) bool) (hosts []weburl.HostID, due bool) {
+	f := m.Finish
+	queued, hosts := m.Vouched()
+	if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
+		return nil, false
+	}
+	isRead := f.Generation >= s.o.Generation
+	if !isRead {
+		hosts = nil
+	}
+	var more []weburl.HostID
+	for _, v := range m.Vouchers {
+		if v.Host != state.Renewed && v.Host != key.Host && m.Link.Depth == 0 && !slices.Contains(hosts, v.Host) &&
+			!hasAnswered(v.Host) {
+			more = append(more, v.Host)
+		}
+	}
+	if isRead {
+		return append(hosts, more...), readSitemapFacts(f.Facts).concernsAny(more)
+	}
+	return more, len(more) > 0 || isVouchedBy(m, key.Host) && !hasAnswered(key.Host)
 }
 
 // isOutdated reports whether a sitemap was last read by narrower rules than those of now, which left something out.

@@ -217,7 +217,7 @@ func (f *Finder) subject(v *view, self uint64) subject {
 			f.unjudged++
 		}
 	}
-	set(!f.o.Links && v.Linked && !v.Unlinked, subjectLinked)
+	set(!f.o.Links && v.Linked, subjectLinked)
 	return s
 }
 
