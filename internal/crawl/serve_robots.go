@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -296,19 +297,35 @@ func (r *run) requestSitemaps(ctx context.Context, origin string) error {
 	return err
 }
 
-// revisitUnasked queues the sitemaps that only hosts without an answer in this generation have named. It returns how
-// many.
+// revisitUnasked queues the sitemaps that only hosts have named which were not asked in this generation, or whose
+// robots.txt cannot be had. Before that it requests those of origins whose robots.txt is known since another origin's
+// redirects there. It returns how many are queued then. Call it when the crawl is drained.
 func (r *run) revisitUnasked(ctx context.Context) (int, error) {
-	return r.sitemaps.RevisitUnasked(ctx, func(fact *frontier.OriginFact) bool {
+	if r.visits.Generation() == 0 {
+		return 0, nil
+	}
+	before := r.frontier.Stats().Sitemaps
+	if err := r.requestKnownSitemaps(ctx, 0, math.MaxUint64); err != nil {
+		return 0, err
+	}
+	n, err := r.sitemaps.RevisitUnasked(ctx, func(fact *frontier.OriginFact) bool {
 		return fact.SitemapsRequested && fact.SitemapsGeneration == r.visits.Generation() ||
 			fact.State != frontier.OriginFailed && r.robots.IsValid(fact)
 	})
+	return max(n, int(r.frontier.Stats().Sitemaps-before)), err
 }
 
-// revisitSitemaps queues the sitemaps of some hosts that are due. Before that it requests those of origins that belong
-// to the crawl now, by what is known of their robots.txt: it may have been judged by narrower rules, and perhaps no URL
-// of the origin is left to be leased.
+// revisitSitemaps queues the sitemaps of some hosts that are due. Before that it requests those that are not known yet.
 func (r *run) revisitSitemaps(ctx context.Context, first, last weburl.HostID) error {
+	if err := r.requestKnownSitemaps(ctx, first, last); err != nil {
+		return err
+	}
+	return r.sitemaps.Revisit(ctx, first, last)
+}
+
+// requestKnownSitemaps requests the sitemaps of origins that belong to the crawl now, by what is known of their
+// robots.txt: it may have been judged by narrower rules, and perhaps no URL of the origin is left to be leased.
+func (r *run) requestKnownSitemaps(ctx context.Context, first, last weburl.HostID) error {
 	if err := r.store.Flush(ctx); err != nil {
 		return err
 	}
@@ -319,8 +336,5 @@ func (r *run) revisitSitemaps(ctx context.Context, first, last weburl.HostID) er
 	for i := 0; err == nil && i < len(origins); i++ {
 		err = r.requestSitemaps(ctx, origins[i])
 	}
-	if err != nil {
-		return err
-	}
-	return r.sitemaps.Revisit(ctx, first, last)
+	return err
 }

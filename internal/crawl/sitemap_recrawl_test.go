@@ -159,6 +159,27 @@ func TestPartialRecrawlOfSitemaps(t *testing.T) {
 	}
 }
 
+// The robots.txt of a host of which nothing is visited may be known, because that of the start redirects there.
+func TestPartialRecrawlAndRedirectOfRobots(t *testing.T) {
+	t.Parallel()
+	to := func(url string) http.HandlerFunc { return http.RedirectHandler(url, http.StatusFound).ServeHTTP }
+	s := newHandSite(t, map[string]any{
+		"a.test/": to("http://www.a.test/"), "a.test/robots.txt": to("http://www.a.test/robots.txt"),
+		"www.a.test/robots.txt": "User-agent: *\nSitemap: http://static.example/s.xml\n", "www.a.test/": plainPage,
+		"static.example/s.xml": urlset("http://www.a.test/1"), "www.a.test/1": plainPage,
+	})
+	dir := newDataDir(t)
+	s.crawl(dir, nil, "http://a.test/")
+	s.urls["static.example/s.xml"] = urlset("http://www.a.test/1", "http://www.a.test/2")
+	s.urls["www.a.test/2"] = plainPage
+	rep, lines := s.resume(dir, &Recrawl{Include: []string{"nothing"}}, nil)
+	for _, url := range []string{"http://www.a.test/1", "http://www.a.test/2"} {
+		if rep.Status != page.Complete || !lines[url].InSitemap {
+			t.Errorf("%s; in a sitemap is %s: %v", rep.Status, url, lines[url].InSitemap)
+		}
+	}
+}
+
 // If the robots.txt of a sitemap's host cannot be had, hosts that do not name the sitemap any more have no entries in
 // it.
 func TestRecrawlBelievesOneHost(t *testing.T) {
