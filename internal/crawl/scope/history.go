@@ -176,8 +176,8 @@ func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
 }
 
 // IsNearer reports whether a page has links that were left out because the page was too deep, and that are within the
-// depth limit now, as it has this depth: a sitemap lists it, or a start URL leads there. LeftOut is what was recorded of
-// the page.
+// depth limit now, as it has this depth: a sitemap lists it, or a start URL leads there. LeftOut is what was recorded
+// of the page.
 func (h *History) IsNearer(leftOut []uint64, depth uint16) bool {
 	_, skips := readLeftOut(leftOut)
 	return skips[TooDeep] > 0 && int(depth) < h.Rules.MaxDepth

@@ -183,63 +183,19 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 	return !a.Unknown, nil // if robots.txt could not be fetched, it may name others later
 }
 
-// Revisit queues the known sitemaps of some hosts, from first to last, for a visit in this generation and by these
-// rules, except those that have or had one. So it may be called again after a kill.
+// Revisit queues the known sitemaps of some hosts, from first to last, that are due in this generation or by these
+// rules, except those that have or had such a visit. So it may be called again after a kill. In a recrawl those are due
+// that the robots.txt of their own host has named, or that are in a usual place. By the time of the visit that
+// robots.txt says whether it names them still. What names the others is read first, and then queues them; see
+// vouchLocked.
 func (s *Sitemaps) Revisit(ctx context.Context, first, last weburl.HostID) error {
-	if !s.enabled {
-		return nil
-	}
-	if err := s.o.Store.Flush(ctx); err != nil {
-		return err
-	}
-	var keys []weburl.Key
-	for m, err := range s.o.Store.SitemapsOf(ctx, first, last) {
-		if err != nil {
-			return err
+	_, err := s.requeue(ctx, first, last, func(m *state.Sitemap, hosts []weburl.HostID) ([]weburl.HostID, bool) {
+		if m.Finish.Generation < s.o.Generation {
+			return nil, m.Link.Depth == 0 && isVouchedBy(m, m.Link.Key.Host)
 		}
-		if keys = append(keys, m.Link.Key); len(keys) == Batch {
-			if err := s.revisit(ctx, keys); err != nil {
-				return err
-			}
-			keys = keys[:0]
-		}
-	}
-	return s.revisit(ctx, keys)
-}
-
-// revisit queues those of the sitemaps that are due. In a recrawl these are sitemaps that the robots.txt of their own
-// host has named, or usual places. By the time of the visit that robots.txt says whether it names them still. What
-// names the others is read first, and then queues them; see vouchLocked.
-func (s *Sitemaps) revisit(ctx context.Context, keys []weburl.Key) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list, err := s.o.Store.ReadSitemaps(ctx, keys)
-	if err != nil {
-		return err
-	}
-	var again []frontier.Link
-	for i := range list {
-		m := &list[i]
-		f := m.Finish
-		queued, hosts := m.Vouched()
-		if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
-			continue
-		}
-		switch {
-		case f.Generation < s.o.Generation:
-			if m.Link.Depth == 0 && isVouchedBy(m, keys[i].Host) {
-				again = append(again, s.nextVisit(m, keys[i]))
-			}
-		case len(hosts) > 0 && s.isOutdated(f):
-			again = append(again, s.nextVisit(m, keys[i], hosts...))
-		}
-	}
-	return s.o.Frontier.Revisit(ctx, again)
-}
-
-// isVouchedBy reports whether a host has vouched for a sitemap, in this generation or before.
-func isVouchedBy(m *state.Sitemap, host weburl.HostID) bool {
-	return slices.ContainsFunc(m.Vouchers, func(v frontier.Voucher) bool { return v.Host == host })
+		return hosts, len(hosts) > 0 && s.isOutdated(m.Finish)
+	})
+	return err
 }
 
 // RevisitUnasked queues the sitemaps for which only hosts vouch that have no answer in this generation: their
@@ -247,22 +203,56 @@ func isVouchedBy(m *state.Sitemap, host weburl.HostID) bool {
 // how many it queued. Call it when the crawl is drained. HasAnswered reports whether an origin has an answer.
 func (s *Sitemaps) RevisitUnasked(ctx context.Context, hasAnswered func(*frontier.OriginFact) bool) (n int,
 	err error) {
-	if !s.enabled || s.o.Generation == 0 {
+	if s.o.Generation == 0 {
+		return 0, nil
+	}
+	var failed error
+	answers := map[weburl.HostID]bool{}
+	n, err = s.requeue(ctx, 0, math.MaxUint64, func(m *state.Sitemap, hosts []weburl.HostID) ([]weburl.HostID, bool) {
+		return s.unasked(m, hosts, func(h weburl.HostID) bool {
+			has, known := answers[h]
+			if !known {
+				origins, err := s.o.Store.OriginsOf(ctx, h, h, hasAnswered)
+				has, failed = len(origins) > 0, cmp.Or(failed, err)
+				answers[h] = has
+			}
+			return has
+		})
+	})
+	return n, cmp.Or(failed, err)
+}
+
+// unasked returns the vouchers of another visit of a sitemap, if it is due because hosts vouch for it that have no
+// answer. Hosts vouch for it already. That its own host vouches is said by robots.txt when it is leased.
+func (s *Sitemaps) unasked(m *state.Sitemap, hosts []weburl.HostID,
+	hasAnswered func(weburl.HostID) bool) (vouchers []weburl.HostID, due bool) {
+	own, isRead := m.Link.Key.Host, m.Finish.Generation >= s.o.Generation
+	if !isRead {
+		hosts = nil
+	}
+	var more []weburl.HostID
+	for _, v := range m.Vouchers {
+		if v.Host != state.Renewed && v.Host != own && m.Link.Depth == 0 && !slices.Contains(hosts, v.Host) &&
+			!hasAnswered(v.Host) {
+			more = append(more, v.Host)
+		}
+	}
+	if isRead {
+		return append(hosts, more...), readSitemapFacts(m.Finish.Facts).concernsAny(more)
+	}
+	return more, len(more) > 0 || isVouchedBy(m, own) && !hasAnswered(own)
+}
+
+// requeue queues another visit of those known sitemaps of some hosts that are due, and returns how many. Due is asked
+// about sitemaps that were read and have no visit in the queue, with the hosts that vouched for the last one. It
+// returns those that vouch for the next.
+func (s *Sitemaps) requeue(ctx context.Context, first, last weburl.HostID,
+	due func(m *state.Sitemap, hosts []weburl.HostID) (vouchers []weburl.HostID, due bool)) (n int, err error) {
+	if !s.enabled {
 		return 0, nil
 	}
 	if err := s.o.Store.Flush(ctx); err != nil {
 		return 0, err
-	}
-	var failed error
-	answers := map[weburl.HostID]bool{}
-	hasHostAnswered := func(h weburl.HostID) bool {
-		has, known := answers[h]
-		if !known {
-			origins, err := s.o.Store.OriginsOf(ctx, h, h, hasAnswered)
-			has, failed = len(origins) > 0, cmp.Or(failed, err)
-			answers[h] = has
-		}
-		return has
 	}
 	var keys []weburl.Key
 	look := func() error {
@@ -274,17 +264,20 @@ func (s *Sitemaps) RevisitUnasked(ctx context.Context, hasAnswered func(*frontie
 		}
 		var again []frontier.Link
 		for i := range list {
-			if hosts, due := s.unasked(&list[i], keys[i], hasHostAnswered); due {
-				again = append(again, s.nextVisit(&list[i], keys[i], hosts...))
+			m := &list[i]
+			f := m.Finish
+			queued, hosts := m.Vouched()
+			if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
+				continue
 			}
-		}
-		if failed != nil {
-			return failed
+			if vouchers, is := due(m, hosts); is {
+				again = append(again, s.nextVisit(m, keys[i], vouchers...))
+			}
 		}
 		n, keys = n+len(again), keys[:0]
 		return s.o.Frontier.Revisit(ctx, again)
 	}
-	for m, err := range s.o.Store.SitemapsOf(ctx, 0, math.MaxUint64) {
+	for m, err := range s.o.Store.SitemapsOf(ctx, first, last) {
 		if err != nil {
 			return n, err
 		}
@@ -297,30 +290,9 @@ func (s *Sitemaps) RevisitUnasked(ctx context.Context, hasAnswered func(*frontie
 	return n, look()
 }
 
-// unasked returns the vouchers of another visit of a sitemap, if it is due because hosts vouch for it that have no
-// answer. That its own host vouches is said by robots.txt when it is leased.
-func (s *Sitemaps) unasked(m *state.Sitemap, key weburl.Key,
-	hasAnswered func(weburl.HostID) bool) (hosts []weburl.HostID, due bool) {
-	f := m.Finish
-	queued, hosts := m.Vouched()
-	if f == nil || page.Outcome(f.Outcome) == page.Crashed || queued > max(1, f.Visit) || s.isLeftOut(m) {
-		return nil, false
-	}
-	isRead := f.Generation >= s.o.Generation
-	if !isRead {
-		hosts = nil
-	}
-	var more []weburl.HostID
-	for _, v := range m.Vouchers {
-		if v.Host != state.Renewed && v.Host != key.Host && m.Link.Depth == 0 && !slices.Contains(hosts, v.Host) &&
-			!hasAnswered(v.Host) {
-			more = append(more, v.Host)
-		}
-	}
-	if isRead {
-		return append(hosts, more...), readSitemapFacts(f.Facts).concernsAny(more)
-	}
-	return more, len(more) > 0 || isVouchedBy(m, key.Host) && !hasAnswered(key.Host)
+// isVouchedBy reports whether a host has vouched for a sitemap, in this generation or before.
+func isVouchedBy(m *state.Sitemap, host weburl.HostID) bool {
+	return slices.ContainsFunc(m.Vouchers, func(v frontier.Voucher) bool { return v.Host == host })
 }
 
 // isOutdated reports whether a sitemap was last read by narrower rules than those of now, which left something out.
