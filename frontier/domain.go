@@ -7,10 +7,12 @@ import (
 	"io"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A domain is a registrable domain that has hosts or failures in a row, or that was given up.
@@ -150,11 +152,37 @@ func (f *Frontier) Block(name string) bool {
 	if h.flags&hostBlocked != 0 {
 		return false
 	}
+	s.exclude(i, h, Notice{Kind: NoticeDenied})
+	return true
+}
+
+// exclude takes a host out of this run that has not failed too often. The notice says why.
+func (s *shard) exclude(i int32, h *host, why Notice) {
 	h.flags |= hostBlocked | hostFactDirty
-	s.hosts.deny(id)
+	if s.hosts.excluded == nil {
+		s.hosts.excluded = map[weburl.HostID]NoticeKind{}
+	}
+	s.hosts.excluded[h.id] = why.Kind
 	s.giveBack(h, 0)
-	s.effects.note(Notice{Kind: NoticeDenied, Host: name, Waiting: h.pages()})
+	why.Host, why.Waiting = string(s.hosts.name(h)), h.pages()
+	s.effects.note(why)
 	s.touch(i)
+}
+
+// excludeAway takes a host out of this run that would be leased at the given time, if its pace allows that only after
+// longer than a run waits: because of a Retry-After of this run or an earlier one, of this crawl or another of the
+// account, or because of a Crawl-delay. It reports whether it did.
+func (s *shard) excludeAway(i int32, h *host, at, now int64) bool {
+	if at == never || at-now < int64(pace.LeastAway) {
+		return false
+	}
+	// Not the given time: that may be due to a crawl of another account. And a backoff is the crawl's own setting.
+	p, start := s.schedule.pace(i, h), s.schedule.nextStart(i, h)
+	backsOff := p.ReadyAt().After(p.RestUntil()) && p.ReadyAt().UnixNano() == start
+	if backsOff || !p.IsAway(time.Duration(start-now)) {
+		return false
+	}
+	s.exclude(i, h, Notice{Kind: NoticeAway, At: time.Unix(0, start)})
 	return true
 }
 

@@ -68,10 +68,10 @@ type Frontier struct {
 	wg      sync.WaitGroup        // the loaders
 	failure atomic.Pointer[error] // the store's first error; after it nothing is recorded or leased
 
-	// live counts the work that is left: unfinished URLs of hosts that are still crawled, robots leases, and the
-	// tokens of Source and Member.Hold. urls counts the URLs among them. busy counts the leases, the checks, and the
-	// URLs that hold a ticket while they wait. A call adds all its changes at once, before it unlocks the
-	// shards that it changed. So the frontier is drained exactly when live is zero.
+	// live counts the work that is left: unfinished URLs of hosts that are still crawled, robots leases, the tokens of
+	// Source and Member.Hold, and calls that have notices for the observer. urls counts the URLs among them. busy
+	// counts the leases, the checks, and the URLs that hold a ticket while they wait. A call adds all its changes at
+	// once, before it unlocks the shards that it changed. So the frontier is drained exactly when live is zero.
 	live, urls, busy atomic.Int64
 	sources          atomic.Int64 // source tokens
 

@@ -47,7 +47,7 @@ type host struct {
 type hostFlags uint16
 
 const (
-	hostBlocked     hostFlags = 1 << iota // failed too often in a row
+	hostBlocked     hostFlags = 1 << iota // failed too often in a row, or is one of hostTable.excluded
 	hostAbandoned                         // its domain was given up
 	hostUnknown                           // the store has not been asked about it yet
 	hostAsking                            // a loader is to ask the store about it
@@ -136,16 +136,8 @@ type hostTable struct {
 	// gone are the cursors of removed hosts that are not committed yet. A cursor says how far the queue is finished.
 	gone map[weburl.HostID]Cursor
 	whys [whyCount]int64 // how many hosts wait for what
-	// denied are the hosts for which Block was called in this run; nil if there are none.
-	denied map[weburl.HostID]bool
-}
-
-// deny notes that Block was called for a host.
-func (t *hostTable) deny(id weburl.HostID) {
-	if t.denied == nil {
-		t.denied = map[weburl.HostID]bool{}
-	}
-	t.denied[id] = true
+	// excluded says of the blocked hosts that have not failed too often why they are blocked; nil if there are none.
+	excluded map[weburl.HostID]NoticeKind
 }
 
 func newHostTable() hostTable {

@@ -111,7 +111,7 @@ type Options struct {
 	// It is called without locks, from many goroutines.
 	Admit func(*Link, []Evidence) []Evidence
 	// Observe, when not nil, is called with what happens to hosts, for log and metrics. It is called without locks,
-	// from many goroutines.
+	// from many goroutines. Next returns ErrDrained only after it was called for everything.
 	Observe func(Notice)
 }
 

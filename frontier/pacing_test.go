@@ -96,11 +96,11 @@ func TestRefusedIsRetried(t *testing.T) {
 }
 
 // Every refusal is one notice with its URL, also one that changes nothing: a second one of a burst, and each plain 403
-// from the fifth on. A Retry-After of a year is honoured and a warning, once for the burst, and again in the run that
-// resumes.
+// from the fifth on. A Retry-After of most of a day is honoured and a warning, once for the burst, and again in the run
+// that resumes.
 func TestEveryRefusalIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const year = 365 * 24 * time.Hour
+		const day = 23 * time.Hour
 		store := newMemStore()
 		var mu sync.Mutex // notices come from several goroutines
 		var refused []string
@@ -125,7 +125,7 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 		}{
 			{"burst.example", pace.ClassUnavailable, 0, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 0},
 			{"forbids.example", pace.ClassForbidden, 0, []string{"/5", "/6"}, 0},
-			{"year.example", pace.ClassThrottled, year, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
+			{"day.example", pace.ClassThrottled, day, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
 		} {
 			mu.Lock()
 			refused, long = nil, 0
@@ -153,15 +153,15 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 			mu.Unlock()
 		}
 
-		// The next run waits for what is left of the year.
+		// The next run waits for what is left of the day.
 		start := time.Now()
 		f = newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Observe: observe}, store)
-		add(t, f, seeds("http://year.example/later")...)
+		add(t, f, seeds("http://day.example/later")...)
 		next(t, f)
 		mu.Lock()
 		defer mu.Unlock()
-		if got := time.Since(start); got < year-time.Second || got > year || long != 1 {
-			t.Errorf("asked again after %v with %d warnings, want one year and 1", got, long)
+		if got := time.Since(start); got < day-time.Second || got > day || long != 1 {
+			t.Errorf("asked again after %v with %d warnings, want 23 hours and 1", got, long)
 		}
 	})
 }

@@ -163,11 +163,11 @@ type HostFact struct {
 	Run uint64
 	// Row is how near the host is to being blocked.
 	Row pace.Row
-	// Blocked hosts failed too often in a row; the next run tries them again.
+	// Blocked hosts failed too often in a row, or are denied or away; the next run tries them again.
 	Blocked bool
-	// Denied is set if the host is blocked because Block was called for it. The next run tries it again, even if that
-	// run continues this one (Options.Continues).
-	Denied bool
+	// Denied is set if the host is blocked because Block was called for it, Away if because it is not to be asked for
+	// longer than a run waits. The next run tries it again, even if that run continues this one (Options.Continues).
+	Denied, Away bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
 	Abandoned bool
 	// Pages is how many URLs that count towards page limits were finished in PagesGeneration. It is kept up to date

@@ -126,6 +126,7 @@ const (
 	NoticeAbandoned                   // the host's domain had too many failed URLs in a row
 	NoticeHostLimit                   // Options.MaxURLsPerHost is reached
 	NoticeDenied                      // Block was called for the host
+	NoticeAway                        // the host is not to be asked before At, and a run does not wait for so long
 )
 
 // A Notice is one thing that happened to a host.
@@ -136,9 +137,10 @@ type Notice struct {
 	Change pace.Change
 	// URL is the one whose request ended; set with NoticePace and NoticeRetry.
 	URL string
-	// Attempt (how many were made so far) and At (the earliest time of the next one) are set with NoticeRetry.
+	// Attempt (how many were made so far) is set with NoticeRetry.
 	Attempt int
-	At      time.Time
+	// At is the earliest time of the next request; set with NoticeRetry and NoticeAway.
+	At time.Time
 	// Waiting is how many URLs of the host are left pending: with NoticeHostLimit, those
 	// that this run will not try.
 	Waiting int64
@@ -162,7 +164,7 @@ const (
 	whyTicket                   // all page tickets are taken
 	whyHostLimit                // it has had all its pages
 	whyLevel                    // its level is not open yet
-	whyBlocked                  // it failed too often in a row
+	whyBlocked                  // it failed too often in a row, or is denied or away
 	whyAbandoned                // its domain had too many failed URLs in a row
 	whyParked                   // too many hosts are active
 	whyClosing                  // its partition is being opened or closed

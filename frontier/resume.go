@@ -78,27 +78,37 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	}
 	s.schedule.setPace(i, h, p, s.time())
 	s.sharing.merge(i, h)
-	if until := p.RestUntil(); until.Sub(now) > pace.LongRetryAfter && s.effects.observed {
-		s.effects.note(Notice{
-			Kind: NoticePace, Host: string(s.hosts.name(h)), Waiting: h.pages(),
-			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second),
-				RestUntil: until},
-		})
-	}
+	s.noteRest(h, &p, time.Time{})
 	if h.active >= 0 {
 		s.schedule.stateOf(h).noteSaved(0) // the next change is worth writing at once
 	}
 	switch {
 	case !fact.Blocked && !fact.Abandoned:
-	case isOver, fact.Denied && !fact.Abandoned:
+	case isOver, (fact.Denied || fact.Away) && !fact.Abandoned:
 		h.flags |= hostFactDirty // the stored fact must no longer say that the host is blocked
 	default:
-		if fact.Blocked && !fact.Denied {
+		if fact.Blocked && !fact.Denied && !fact.Away {
 			h.flags |= hostBlocked
 		}
 		if fact.Abandoned {
 			h.flags |= hostAbandoned
 		}
+	}
+}
+
+// noteRest tells the observer of a rest that a host was asked for in an earlier run or by another crawl of the account,
+// if it is long. Before is until when it rested by what was known before.
+func (s *shard) noteRest(h *host, p *pace.Pace, before time.Time) {
+	until := p.RestUntil()
+	if !s.effects.observed || !until.After(before) {
+		return
+	}
+	if now := time.Unix(0, s.time()); p.RestsLonger(before, now) {
+		s.effects.note(Notice{
+			Kind: NoticePace, Host: string(s.hosts.name(h)), Waiting: h.pages(),
+			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second),
+				RestUntil: until},
+		})
 	}
 }
 
@@ -179,7 +189,9 @@ func (s *shard) factOf(i int32, h *host) HostFact {
 	return HostFact{
 		Host: h.id, Name: string(s.hosts.name(h)), Learned: p.Learned(), Pages: h.counted,
 		PagesGeneration: s.f.o.Generation, Run: s.f.o.Run, Row: p.Row(),
-		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && s.hosts.denied[h.id],
+		Blocked:   h.flags&hostBlocked != 0,
+		Denied:    h.flags&hostBlocked != 0 && s.hosts.excluded[h.id] == NoticeDenied,
+		Away:      h.flags&hostBlocked != 0 && s.hosts.excluded[h.id] == NoticeAway,
 		Abandoned: h.flags&hostAbandoned != 0,
 	}
 }

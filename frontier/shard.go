@@ -185,6 +185,9 @@ func (s *shard) settle(i int32, now int64) {
 	s.sharing.sync(i, h)
 	at, why, load := s.next(i, h, now)
 	key, turn := s.sharing.plan(i, h, at, why, now)
+	if s.excludeAway(i, h, key, now) {
+		return // it is settled again
+	}
 	s.hosts.setWhy(h, turn)
 	h.flags &^= hostEarly
 	if h.active < 0 {

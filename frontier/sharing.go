@@ -38,15 +38,21 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 		}
 		s.unlock()
 	}
-	handle := sh.registry.Join(string(s.hosts.name(h)), s.f.o.Account, &s.schedule.stateOf(h).pace, wake)
+	p := &s.schedule.stateOf(h).pace
+	before := p.RestUntil()
+	handle := sh.registry.Join(string(s.hosts.name(h)), s.f.o.Account, p, wake)
 	sh.handles[i] = handle
+	s.noteRest(h, p, before)
 	return handle
 }
 
 // sync brings the pace of a host in line with what all crawls of the account know.
 func (sh *sharing) sync(i int32, h *host) {
 	if handle := sh.of(i); handle != nil {
-		handle.Sync(&sh.s.schedule.stateOf(h).pace)
+		p := &sh.s.schedule.stateOf(h).pace
+		before := p.RestUntil()
+		handle.Sync(p)
+		sh.s.noteRest(h, p, before)
 	}
 }
 

@@ -99,6 +99,10 @@ func (f *Frontier) unlock(shards []*shard) {
 		}
 		s.due.Store(s.schedule.due())
 	}
+	told := func() {}
+	if len(sum.notices) > 0 {
+		told = MemberOf(f).Hold() // the observer hears of all before Next returns ErrDrained
+	}
 	drained := f.count(&sum.hostCounts)
 	if len(sum.gate) > 0 {
 		f.gate.apply(sum.gate)
@@ -127,4 +131,5 @@ func (f *Frontier) unlock(shards []*shard) {
 	for _, n := range sum.notices {
 		f.o.Observe(n)
 	}
+	told()
 }

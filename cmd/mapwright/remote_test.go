@@ -26,11 +26,20 @@ func TestServiceMessages(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	busy := "serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String()
 	for _, c := range []struct {
 		args string
 		want []string
 		code int
 	}{
+		{busy, []string{"cannot listen"}, exitUsage},
+		{busy + " --rate-limit inf", []string{"--rate-limit: must be a number from 0.01 to 1,000,000"}, exitUsage},
+		{busy + " --rate-limit 1e300", []string{"--rate-limit: must be a number"}, exitUsage},
+		{busy + " --rate-limit 1e-300", []string{"--rate-limit: must be a number"}, exitUsage},
+		{busy + " --rate-limit 0", []string{"cannot listen"}, exitUsage},
+		{busy + " --memory-limit 0", []string{"--memory-limit: must be at least 4MiB", "--max-crawls 4"}, exitUsage},
+		{busy + " --memory-limit 100MiB --max-crawls 26", []string{"--memory-limit: must be at least 4MiB"}, exitUsage},
+		{busy + " --memory-limit 100MiB --max-crawls 25", []string{"cannot listen"}, exitUsage},
 		{"remote pause --key k", []string{"give its ID", "remote list"}, exitUsage},
 		{"remote watch a b --key k", []string{`"b"`, "mapwright remote watch --help"}, exitUsage},
 		{"remote nothing", []string{`"nothing"`, "mapwright remote --help"}, exitUsage},
@@ -41,8 +50,6 @@ func TestServiceMessages(t *testing.T) {
 		{"remote health --server nowhere", []string{`"nowhere" is not an http or https URL`}, exitUsage},
 		{"serve --data-dir " + dir + " --listen " + listener.Addr().String(),
 			[]string{"cannot listen on " + listener.Addr().String(), "--listen"}, exitUsage},
-		{"serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String(),
-			[]string{"cannot listen"}, exitUsage},
 		{"serve --listen 127.0.0.1:0 --data-dir " + filepath.Join(dir, "file", "x"), []string{"data directory " + dir},
 			exitFailed},
 		{"serve --listen 127.0.0.1:0 --rate-limit NaN --max-crawls 0 --data-dir " + filepath.Join(dir, "new"),

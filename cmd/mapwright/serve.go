@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,6 +35,10 @@ const day = 24 * time.Hour
 
 // leastFree is the least free disk space in bytes: with less, the store of a crawl writes nothing.
 const leastFree = 256 << 20
+
+// leastRate and mostRate bound --rate-limit, in requests per second. The first request of a key would be its last with
+// much less, and counts of requests overflow with much more.
+const leastRate, mostRate = 0.01, 1e6
 
 // serveFlags are the flags of 'mapwright serve'.
 type serveFlags struct {
@@ -89,7 +92,8 @@ func newServe(root *command) *cobra.Command {
 	fs.Lookup(config.DataDirName).Usage = "`directory` of the database and of all crawls"
 	fs.IntVar(&f.maxCrawls, "max-crawls", 4, "crawls that run at once; others wait")
 	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
-	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
+	fs.Var(&f.memoryLimit, "memory-limit",
+		"`size` of the memory that the crawls share; at least 4MiB for each that runs at once")
 	fs.Var(&f.minFree, "min-free",
 		"crawls pause, and submissions are refused, while less than this `size` is free on the disk; at least 256MiB, "+
 			"which the store of a crawl needs")
@@ -215,8 +219,12 @@ func (f *serveFlags) check() error {
 	if f.maxWorkers < 1 {
 		fault("flag --max-workers: must be at least 1")
 	}
-	if f.rateLimit < 0 || math.IsNaN(f.rateLimit) {
-		fault("flag --rate-limit: must be a number that is not negative")
+	if f.maxCrawls >= 1 && int64(f.memoryLimit)/int64(f.maxCrawls) < service.LeastMemory {
+		fault("flag --memory-limit: must be at least %dMiB for each crawl that runs at once (--max-crawls %d)",
+			service.LeastMemory>>20, f.maxCrawls)
+	}
+	if f.rateLimit != 0 && !(f.rateLimit >= leastRate && f.rateLimit <= mostRate) { // NaN too
+		fault("flag --rate-limit: must be a number from 0.01 to 1,000,000, or 0 for no limit")
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {

@@ -8,6 +8,10 @@ import (
 )
 
 const (
+	// KeepLearned is how long a registry remembers what was learned about a host after its last change. Later the host
+	// may have recovered without any crawl finding out.
+	KeepLearned = 30 * 24 * time.Hour
+
 	mostLearned = 100_000 // learners that a memory has
 	// hosts of one registrable domain that an account has learned about: the owner of a domain can make any number of
 	// names
@@ -35,7 +39,8 @@ type learnedHosts struct {
 // remembered is what is known of one host by one account.
 type remembered struct {
 	Learned
-	stored bool // the owner of the registry has it
+	at     int64 // Unix ns; of its last change
+	stored bool  // the owner of the registry has it
 }
 
 func newMemory() memory {
@@ -122,25 +127,26 @@ func (m *memory) facts(by Learner, now int64) (f facts) {
 	return f
 }
 
-// note stores what a crawl has learned of a host. A later last success alone is not stored.
-func (m *memory) note(l Learner, before, after *facts) {
+// note stores what a crawl has learned of a host now. A later last success alone is not stored.
+func (m *memory) note(l Learner, before, after *facts, now int64) {
 	if before.learned == after.learned && before.floor == after.floor && before.askedUntil == after.askedUntil {
 		return
 	}
-	m.put(l, remembered{Pace{facts: *after}.Learned(), m.learned[l.Host][l.Account].stored})
+	m.put(l, remembered{Pace{facts: *after}.Learned(), now, m.learned[l.Host][l.Account].stored})
 	m.changed[l] = true
 }
 
-// Remember tells the registry what was learned about a host before. It has no effect on a host that a crawl of the
-// account asks already.
-func (r *Registry) Remember(by Learner, l Learned) {
+// Remember tells the registry what was learned about a host before, at the given time. It has no effect on a host that
+// a crawl of the account asks already.
+func (r *Registry) Remember(by Learner, l Learned, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.memory.put(by, remembered{l, true})
+	r.memory.put(by, remembered{l, at.UnixNano(), true})
 }
 
 // Changes returns what was learned about hosts since the last call. A zero delay means that the host has recovered, or
-// was forgotten because there are too many others. The registry forgets hosts about which nothing is left to know.
+// was forgotten because there are too many others. The registry forgets hosts about which nothing is left to know, or
+// nothing that is newer than [KeepLearned].
 func (r *Registry) Changes() map[Learner]Learned {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +169,7 @@ func (r *Registry) Changes() map[Learner]Learned {
 	clear(r.memory.changed)
 	for host, accounts := range r.memory.learned {
 		for account, l := range accounts {
-			if nothing(l.Learned) {
+			if nothing(l.Learned) || now.Sub(time.Unix(0, l.at)) > KeepLearned {
 				r.memory.forget(Learner{host, account})
 			}
 		}

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,8 @@ func TestRegistryRemembers(t *testing.T) {
 		r, c := NewRegistry(), Polite()
 		now := time.Now()
 		r.Remember(Learner{Host: "slow.example"}, Learned{Delay: 5 * time.Second, Floor: 2 * time.Second, FloorAt: now,
-			LastSuccess: now.Add(-time.Hour)})
-		r.Remember(Learner{Host: "asked.example"}, Learned{AskedUntil: now.Add(time.Hour)})
+			LastSuccess: now.Add(-time.Hour)}, now)
+		r.Remember(Learner{Host: "asked.example"}, Learned{AskedUntil: now.Add(time.Hour)}, now)
 		join := func(host string) (*Handle, Pace) {
 			var p Pace
 			return r.Join(host, "", &p, func(*Handle) {}), p
@@ -65,6 +66,61 @@ func TestRegistryRemembers(t *testing.T) {
 	})
 }
 
+// What was learned is forgotten a month after its last change, also by the owner of the registry, and also if it is a
+// Retry-After of years. A host that is not asked any more is not kept for its rest.
+func TestMemoryFades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := NewRegistry(), Polite()
+		begin := time.Now()
+		r.Remember(Learner{Host: "old.example"}, Learned{Delay: time.Second}, begin.Add(-KeepLearned/2))
+		join := func(host string) (*Handle, Pace) {
+			var p Pace
+			return r.Join(host, "", &p, func(*Handle) {}), p
+		}
+		for _, host := range []string{"old.example", "years.example"} {
+			h, p := join(host)
+			if host == "years.example" {
+				h.Apply(p, &c, Event{Class: ClassUnavailable, Now: time.Now(), RetryAfter: 100 * KeepLearned})
+			}
+			h.Leave(r.now())
+		}
+		r.Changes()
+		time.Sleep(2 * time.Hour)
+		for range 4 { // each looks at hosts to forget
+			h, _ := join("other.example")
+			h.Leave(r.now())
+		}
+		if n := r.Len(); n != 1 {
+			t.Errorf("%d hosts are kept, want the one of now", n)
+		}
+		for _, tc := range []struct {
+			after     time.Duration
+			forgotten []string
+			left      bool // the rest of years.example
+		}{
+			{KeepLearned/2 - time.Hour, nil, true},
+			{KeepLearned/2 + time.Hour, []string{"old.example"}, true},
+			{KeepLearned - time.Hour, nil, true},
+			{KeepLearned + time.Hour, []string{"years.example"}, false},
+		} {
+			time.Sleep(time.Until(begin.Add(tc.after)))
+			r.Changes() // forgets
+			var forgotten []string
+			for l, is := range r.Changes() {
+				if is == (Learned{}) {
+					forgotten = append(forgotten, l.Host)
+				}
+			}
+			h, p := join("years.example")
+			h.Leave(r.now())
+			if left := p.RestUntil().After(time.Now()); !slices.Equal(forgotten, tc.forgotten) || left != tc.left {
+				t.Errorf("after %v: forgotten %q, want %q; rests %v, want %v", tc.after, forgotten, tc.forgotten, left,
+					tc.left)
+			}
+		}
+	})
+}
+
 // A domain that has any number of names takes a bounded part of the memory, and so do all domains together. What is
 // forgotten is reported once, if it was reported before, so that its owner forgets it too.
 func TestMemoryIsBounded(t *testing.T) {
@@ -102,7 +158,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Error("the last host is not stored")
 		}
 		for i := range mostLearned + 100 {
-			r.Remember(Learner{Host: fmt.Sprintf("[2001:db8::%x]", i)}, Learned{Delay: time.Second})
+			r.Remember(Learner{Host: fmt.Sprintf("[2001:db8::%x]", i)}, Learned{Delay: time.Second}, time.Now())
 		}
 		if got := len(r.memory.learned); got != mostLearned {
 			t.Errorf("%d hosts are known", got)
@@ -123,13 +179,13 @@ func TestMemoryOfAccounts(t *testing.T) {
 	r := NewRegistry()
 	mine := []Learner{{"www.shared.example", "b"}, {"www.own.test", "b"}}
 	for _, l := range mine {
-		r.Remember(l, Learned{Delay: time.Second})
+		r.Remember(l, Learned{Delay: time.Second}, time.Now())
 	}
 	for i := range 2 * mostOfDomain {
-		r.Remember(Learner{fmt.Sprintf("h%d.shared.example", i), "a"}, Learned{Delay: time.Second})
+		r.Remember(Learner{fmt.Sprintf("h%d.shared.example", i), "a"}, Learned{Delay: time.Second}, time.Now())
 	}
 	for i := range mostLearned + 100 {
-		r.Remember(Learner{fmt.Sprintf("[2001:db8::%x]", i), "a"}, Learned{Delay: time.Second})
+		r.Remember(Learner{fmt.Sprintf("[2001:db8::%x]", i), "a"}, Learned{Delay: time.Second}, time.Now())
 	}
 	for _, l := range mine {
 		if _, ok := r.memory.learned[l.Host][l.Account]; !ok {

@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Pace is all that decides when a host may be asked again, and how many requests
 // it may have in flight. It is a value without pointers; the zero Pace is a host
@@ -134,11 +137,10 @@ func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	}
 	if until := e.Now.Add(rest).UnixNano(); rest > 0 && until > p.restUntil {
 		ch.Effects |= EffectRested
-		// Several refusals of one burst extend the rest by a moment each: only the first of them is a warning.
-		if asked > LongRetryAfter && p.restUntil-e.Now.UnixNano() <= int64(LongRetryAfter) {
+		before := p.RestUntil()
+		if p.restUntil = until; asked > LongRetryAfter && p.RestsLonger(before, e.Now) {
 			ch.Effects |= EffectRetryAfterLong
 		}
-		p.restUntil = until
 	}
 	return counts
 }
@@ -146,6 +148,8 @@ func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 const (
 	// LongRetryAfter is the longest Retry-After that is honoured without a warning.
 	LongRetryAfter = time.Hour
+	// MostPatience is how long a run waits for a host that wants to be left alone; see [Pace.IsAway].
+	MostPatience = 24 * time.Hour
 	// maxRest bounds a rest so that its end can be kept in Unix nanoseconds. A Retry-After
 	// may name any number of seconds, or the year 9999.
 	maxRest = 100 * 365 * 24 * time.Hour
@@ -259,6 +263,23 @@ func (p *Pace) IsFresh() bool { return p.learned == 0 && p.window.fresh() }
 
 // RestUntil is when the host's rest ends or has ended; zero when there was none.
 func (f *facts) RestUntil() time.Time { return unixOrZero(f.restUntil) }
+
+// RestsLonger reports whether a rest that ended at before has become one that is worth a warning: it lasts longer than
+// [LongRetryAfter], and a crawl waits for its end. Several refusals of one burst extend a rest by a moment each: only
+// the first of them is worth it.
+func (f *facts) RestsLonger(before, now time.Time) bool {
+	left := f.RestUntil().Sub(now)
+	return left > LongRetryAfter && before.Sub(now) <= LongRetryAfter && !f.IsAway(left)
+}
+
+// IsAway reports whether a run does not wait for a host that is not to be asked for so long. Rests after refusals in a
+// row count together, as if all were as long as the last: the third one may have a third of [MostPatience].
+func (f *facts) IsAway(wait time.Duration) bool {
+	return wait > MostPatience/time.Duration(max(1, f.refusals))
+}
+
+// LeastAway is the shortest wait for which [Pace.IsAway] may be true.
+const LeastAway = MostPatience / math.MaxUint8
 
 // Refusals is the number of refusals in a row, atCap how many of them came with
 // the learned delay at its maximum.

@@ -148,7 +148,8 @@ func TestPaceRefusals(t *testing.T) {
 			if ch.Meaning != tc.meaning {
 				t.Errorf("meaning %d, want %d", ch.Meaning, tc.meaning)
 			}
-			if long := tc.meaning == MeaningRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long {
+			long := tc.meaning == MeaningRefused && tc.retryAfter > time.Hour && tc.retryAfter <= MostPatience
+			if ch.Has(EffectRetryAfterLong) != long {
 				t.Errorf("effects %q, a warning about the Retry-After should be %v", ch.Effects, long)
 			}
 			w.wantDelay(tc.delay)

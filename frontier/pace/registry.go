@@ -148,7 +148,7 @@ func (h *Handle) Merge(p *Pace) {
 	defer h.r.mu.Unlock()
 	before := h.said.facts
 	h.said.merge(&p.facts)
-	h.r.memory.note(h.learner(), &before, &h.said.facts)
+	h.r.memory.note(h.learner(), &before, &h.said.facts, h.r.now())
 	p.facts = h.said.facts
 }
 
@@ -266,7 +266,7 @@ func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	s := h.host
 	p.facts = h.said.facts
 	p, ch := p.Apply(c, e)
-	h.r.memory.note(h.learner(), &h.said.facts, &p.facts)
+	h.r.memory.note(h.learner(), &h.said.facts, &p.facts, h.r.now())
 	h.said.facts = p.facts
 	if ch.Has(EffectRested) {
 		s.restUntil = max(s.restUntil, min(p.restUntil, e.Now.Add(mostForOthers).UnixNano()))

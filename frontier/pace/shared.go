@@ -267,11 +267,11 @@ func (s *sharedHost) remove(h *Handle) {
 	}
 }
 
-// keepUntil is how long the host must be remembered though no crawl asks it.
+// keepUntil is how long the host must be kept though no crawl asks it. A long rest was asked for, and is remembered.
 func (s *sharedHost) keepUntil() int64 {
 	until := max(s.lastStart+keepHost, s.restUntil, s.backoffUntil)
 	for _, to := range s.said {
-		until = max(until, to.restUntil)
+		until = max(until, min(to.restUntil, s.lastStart+int64(LongRetryAfter)))
 	}
 	return until
 }

@@ -83,9 +83,11 @@ func FromJSON(text json.RawMessage, fault func(field, code, format string, args 
 	return layer, order
 }
 
-// SpellOutJSON returns submitted settings with settings instead of Shorts; null stands for null of each. It does not
-// change given. A Short whose value is bad, or whose settings are given too, stays: FromJSON names the fault.
+// SpellOutJSON returns submitted settings with settings instead of Shorts. Null of a Short stands for null of each of
+// its settings, and null of a setting counts as not given beside a Short. It does not change given. A Short whose value
+// is bad, or beside which a setting has another value, stays: FromJSON names the fault.
 func SpellOutJSON(given map[string]json.RawMessage) map[string]json.RawMessage {
+	const null = "null"
 	out := maps.Clone(given)
 	for _, short := range Shorts() {
 		raw, ok := given[short.Name]
@@ -103,19 +105,22 @@ func SpellOutJSON(given map[string]json.RawMessage) map[string]json.RawMessage {
 			text, isText = map[string]string{"bool": "true", "duration": "0s"}[short.Kind], true
 		}
 		settings, err := short.means(text)
-		twice := slices.ContainsFunc(slices.Collect(maps.Keys(settings)), func(name string) bool {
-			_, twice := given[FileKey(name)]
-			return twice
-		})
-		if err != nil || !isText || twice {
+		beside := map[string]json.RawMessage{} // its settings that have values
+		for name := range settings {
+			if other, ok := given[FileKey(name)]; ok && string(other) != null {
+				beside[FileKey(name)] = other
+			}
+		}
+		if err != nil || !isText || value != nil && len(beside) > 0 {
 			continue
 		}
 		delete(out, short.Name)
 		for name, text := range settings {
 			if out[FileKey(name)] = toJSON(text); value == nil {
-				out[FileKey(name)] = json.RawMessage("null")
+				out[FileKey(name)] = json.RawMessage(null)
 			}
 		}
+		maps.Copy(out, beside)
 	}
 	return out
 }

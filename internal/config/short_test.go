@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +74,7 @@ func TestSpellOutJSON(t *testing.T) {
 		`{"delay": null}`:                   `{"base_delay_ms":null,"max_delay_ms":null,"min_delay_ms":null}`,
 		`{"delay": "soon", "list": [true]}`: `{"delay":"soon","list":[true]}`,
 		`{"list": true, "max_depth": 2}`:    `{"list":true,"max_depth":2}`,
+		`{"list": null, "max_depth": 2}`:    `{"max_depth":2}`,
 	} {
 		var settings map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(given), &settings); err != nil {
@@ -79,6 +82,54 @@ func TestSpellOutJSON(t *testing.T) {
 		}
 		if got := string(toJSON(SpellOutJSON(settings))); got != want {
 			t.Errorf("%s: got %s, want %s", given, got, want)
+		}
+	}
+}
+
+// Whatever is given beside a short form, settings mean the same before and after they are spelled out. Only those that
+// are refused keep a short form.
+func TestSpellOutKeepsTheMeaning(t *testing.T) {
+	values := map[string][]string{"bool": {"null", "true", `"off"`, "7"}, "duration": {"null", "2", `"0s"`, `"soon"`}}
+	for _, short := range Shorts() {
+		meant, err := short.means(map[string]string{"bool": "true", "duration": "1s"}[short.Kind])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases := []map[string]json.RawMessage{}
+		for _, value := range values[short.Kind] {
+			cases = append(cases, map[string]json.RawMessage{short.Name: json.RawMessage(value)})
+		}
+		for name := range meant {
+			for _, c := range cases {
+				for _, beside := range []string{"null", "1"} {
+					more := maps.Clone(c)
+					more[FileKey(name)] = json.RawMessage(beside)
+					cases = append(cases, more)
+				}
+			}
+		}
+		for _, given := range cases {
+			spelled := SpellOutJSON(given)
+			read := func(settings map[string]json.RawMessage) (texts map[string][]string, faults int) {
+				layer, _ := FromJSON(toJSON(settings), func(string, string, string, ...any) { faults++ })
+				texts = map[string][]string{}
+				for name, given := range layer {
+					texts[name] = given.Texts
+				}
+				return texts, faults
+			}
+			want, faults := read(given)
+			got, _ := read(spelled)
+			if _, stays := spelled[short.Name]; stays != (faults > 0) || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s is %s with %d faults: %v, want %v", toJSON(given), toJSON(spelled), faults, got, want)
+			}
+			if raw := string(given[short.Name]); raw == "null" {
+				for name := range meant { // PATCH takes away what has no value
+					if _, ok := spelled[FileKey(name)]; !ok {
+						t.Errorf("%s leaves %s as it is", toJSON(given), name)
+					}
+				}
+			}
 		}
 	}
 }

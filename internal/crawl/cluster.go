@@ -286,8 +286,10 @@ func (m *member) settle(status page.Status) error {
 		reason = session.ReasonComplete
 	case status == page.Failed:
 		reason = session.ReasonFailed
-	case reason == session.ReasonComplete:
+	case reason == session.ReasonComplete && m.run.settings.MaxURLsPerHost > 0:
 		reason = session.ReasonPerHost
+	case reason == session.ReasonComplete:
+		reason = session.ReasonAway
 	}
 	if reason == m.end.Reason {
 		return nil

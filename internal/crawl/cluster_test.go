@@ -492,7 +492,8 @@ func TestClusterPagesPerHost(t *testing.T) {
 		s.MaxURLsPerHost = 5
 		c := newTestCluster(t, web, s, web.StartURLs()...)
 		first := c.machine()
-		met := &countHosts{Handler: first.log.Handler(), left: 12, none: make(chan struct{})}
+		met := &countHosts{Handler: first.log.Handler(), message: "a host reached max-urls-per-host", left: 12,
+			none: make(chan struct{})}
 		first.log = slog.New(met)
 		if _, err := first.once(t.Context(), met.none); !errors.As(err, new(*LeftError)) {
 			t.Fatal(err)
@@ -510,18 +511,19 @@ func TestClusterPagesPerHost(t *testing.T) {
 	})
 }
 
-// countHosts closes none when so many hosts as left have met their limit.
+// countHosts closes none when a message was logged of so many hosts as left.
 type countHosts struct {
 	slog.Handler
-	mu   sync.Mutex
-	left int // guarded by mu
-	none chan struct{}
+	message string
+	mu      sync.Mutex
+	left    int // guarded by mu
+	none    chan struct{}
 }
 
 func (h *countHosts) Handle(ctx context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r.Message == "a host reached max-urls-per-host" {
+	if r.Message == h.message {
 		if h.left--; h.left == 0 {
 			close(h.none)
 		}

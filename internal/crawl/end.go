@@ -1,10 +1,12 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
@@ -107,17 +109,17 @@ func (r *run) settle(ctx context.Context) error {
 		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
 	}
-	denied, err := r.deniedPending(ctx)
+	excluded, whyExcluded, err := r.excludedPending(ctx)
 	if err != nil {
 		return err
 	}
-	answered, forbidden, why, err := r.startAnswered(ctx, denied)
+	answered, forbidden, why, err := r.startAnswered(ctx)
 	if err != nil {
 		return err
 	}
 	if answered || forbidden > 0 && anyAnswer(&counters) {
-		if len(denied) > 0 {
-			e.end = ending{set: true, status: page.Partial, success: true, reason: deniedText(denied...)}
+		if excluded > 0 {
+			e.end = ending{set: true, status: page.Partial, success: true, reason: whyExcluded}
 		}
 		return nil
 	}
@@ -125,8 +127,8 @@ func (r *run) settle(ctx context.Context) error {
 	if forbidden == len(why) {
 		reason = "robots.txt does not allow any start URL"
 	}
-	if len(denied) > 0 {
-		reason = deniedText(denied...)
+	if excluded > 0 {
+		reason = whyExcluded
 	}
 	if len(why) > page.MaxStartsNamed {
 		why = append(why[:page.MaxStartsNamed], fmt.Sprintf("and %s more",
@@ -140,18 +142,60 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// deniedPending returns the hosts that the operator of the service denies and that have URLs left to fetch.
-func (r *run) deniedPending(ctx context.Context) (hosts []string, err error) {
-	for _, host := range r.deniedHosts() {
-		pending, _, err := r.store.Pending(ctx, r.store.Hasher().HostID(host), frontier.Cursor{}, 1)
+// excludedPending returns how many hosts have pages or sitemaps left to fetch though they have not failed, and why the
+// first of them, in the order of their names, is not asked. What is known of hosts must be in the store.
+func (r *run) excludedPending(ctx context.Context) (n int64, why string, err error) {
+	first := ""
+	for b, err := range r.store.Backlogs(ctx, 0, 255) {
 		if err != nil {
-			return nil, err
+			return 0, "", err
 		}
-		if len(pending) > 0 {
-			hosts = append(hosts, host)
+		text := whyExcluded(&b.Fact)
+		if text == "" {
+			continue
+		}
+		for _, from := range []frontier.Cursor{{}, {Priority: frontier.PrioritySitemap}} { // checks lie between
+			pending, _, err := r.store.Pending(ctx, b.Fact.Host, from, 1)
+			if err != nil {
+				return 0, "", err
+			}
+			if len(pending) == 0 || pending[0].Check {
+				continue
+			}
+			if n++; n == 1 || b.Fact.Name < first {
+				first, why = b.Fact.Name, text
+			}
+			break
 		}
 	}
-	return hosts, nil
+	if n > 1 {
+		why += fmt.Sprintf("; nor may %s be asked", words.Count(n-1, "other host"))
+	}
+	return n, why, nil
+}
+
+// whyExcluded says why a host is not asked though it has not failed, empty for another host.
+func whyExcluded(h *frontier.HostFact) string {
+	name := strings.TrimSuffix(h.Name, ".")
+	switch {
+	case h.Blocked && h.Denied:
+		return deniedText(name)
+	case h.Blocked && h.Away:
+		return awayText(name, h.Learned.AskedUntil)
+	}
+	return ""
+}
+
+// deniedText says that the operator of a service denies requests to a host.
+func deniedText(host string) string { return "the operator of the service denies requests to " + host }
+
+// awayText says that a host is not to be asked for longer than a run waits, and until when, if that is known.
+func awayText(host string, until time.Time) string {
+	if time.Until(until) <= 0 {
+		return host + " asks by Crawl-delay for more than a day between requests"
+	}
+	return host + " asks by Retry-After or Crawl-delay for no requests until " +
+		until.UTC().Format(time.DateTime+" MST")
 }
 
 // workLeft returns how many pending pages a limit may hold back, and whether nothing at all is left to fetch. The store
@@ -187,9 +231,8 @@ func anyAnswer(c *state.Counters) bool {
 }
 
 // startAnswered says whether any start URL had an answer in this generation. If not, why says what became of each, and
-// forbidden is how many of them robots.txt does not allow. Denied are the hosts that the operator of the service
-// denies.
-func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string,
+// forbidden is how many of them robots.txt does not allow.
+func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string,
 	err error) {
 	hasher := r.store.Hasher()
 	for _, s := range r.starts {
@@ -207,12 +250,12 @@ func (r *run) startAnswered(ctx context.Context, denied []string) (answered bool
 				continue
 			}
 			if p.Finish == nil || p.Finish.Generation < r.visits.Generation() {
-				if slices.Contains(denied, u.Host()) {
-					why = append(why, text+": "+deniedText(u.Host())+"; a resume tries it again")
-					continue
+				host, _, err := r.store.Host(ctx, hasher.HostID(u.Host()))
+				if err != nil {
+					return false, 0, nil, err
 				}
-				why = append(why, text+": its host failed too often in a row, and was given up; "+
-					"a resume tries it again")
+				reason := cmp.Or(whyExcluded(&host), "its host failed too often in a row, and was given up")
+				why = append(why, text+": "+reason+"; a resume tries it again")
 				continue
 			}
 			outcome := page.Outcome(p.Finish.Outcome)
@@ -255,13 +298,4 @@ func (r *run) countFound() int64 {
 	_ = r.store.Flush(context.Background())
 	c := r.store.Counters()
 	return int64(c.Discovered)
-}
-
-// deniedText says that the operator of a service denies requests to hosts.
-func deniedText(hosts ...string) string {
-	text := "the operator of the service denies requests to " + hosts[0]
-	if more := len(hosts) - 1; more > 0 {
-		text += fmt.Sprintf(" and %s", words.Count(int64(more), "other host"))
-	}
-	return text
 }

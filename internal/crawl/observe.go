@@ -1,9 +1,7 @@
 package crawl
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -47,17 +45,24 @@ func (r *run) observe(n frontier.Notice) {
 		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(r.o.Managed.Notify)
 	case frontier.NoticeDenied:
 		r.metrics.Count(metrics.Blocked, "")
-		r.noteHost(&r.denied, n.Host)
 		r.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, "+
 			"and resume tries it again",
 			"host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(r.o.Managed.Notify)
 		r.warnings.add("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
+	case frontier.NoticeAway:
+		r.metrics.Count(metrics.Blocked, "")
+		r.log.Warn("[BLOCKED] a host asks for no requests for longer than a run waits; its URLs stay recorded, "+
+			"and resume tries it again after that time",
+			"host", n.Host, "until", n.At, "waiting", n.Waiting)
+		text := awayText(n.Host, n.At)
+		Notice{Host: n.Host, Reason: text}.notice(r.o.Managed.Notify)
+		r.warnings.add("%s: its URLs are recorded as host_blocked", text)
 	case frontier.NoticeAbandoned:
 		r.metrics.Count(metrics.Abandoned, "")
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
 		if r.scope.IsStart(n.Host) {
-			r.noteHost(&r.lost, n.Host)
+			r.noteLost(n.Host)
 		}
 	case frontier.NoticeHostLimit:
 		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
@@ -81,7 +86,7 @@ func (r *run) observePace(n *frontier.Notice) {
 			"interrupt the crawl and resume it later, or bound it with --duration",
 			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), words.Span(time.Until(ch.RestUntil)))
 	}
-	if ch.Has(pace.EffectCrawlDelayLong) {
+	if ch.Has(pace.EffectCrawlDelayLong) && ch.CrawlDelay <= pace.MostPatience { // else the host is away
 		r.warnings.add("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host,
 			words.Span(ch.CrawlDelay))
 	}
@@ -115,22 +120,14 @@ func (r *run) countEffects(all pace.Effect) {
 	}
 }
 
-// noteHost adds a host to one of the sets.
-func (r *run) noteHost(set *map[string]bool, host string) {
+// noteLost notes a host of start URLs whose domain was abandoned.
+func (r *run) noteLost(host string) {
 	r.hosts.Lock()
 	defer r.hosts.Unlock()
-	if *set == nil {
-		*set = map[string]bool{}
+	if r.lost == nil {
+		r.lost = map[string]bool{}
 	}
-	(*set)[host] = true
-}
-
-// deniedHosts are the hosts that this run did not ask because the operator of the service denies it, in the order of
-// their names.
-func (r *run) deniedHosts() []string {
-	r.hosts.Lock()
-	defer r.hosts.Unlock()
-	return slices.Sorted(maps.Keys(r.denied))
+	r.lost[host] = true
 }
 
 // lostAllStarts says whether every host of a start URL was abandoned.

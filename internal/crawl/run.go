@@ -87,9 +87,8 @@ type run struct {
 	// where redirects of start URLs lead, in a crawl with a depth limit; written by followStarts, nil before
 	ledTo atomic.Pointer[map[weburl.Key]bool]
 
-	hosts  sync.Mutex
-	lost   map[string]bool // guarded by hosts; hosts of starts that were abandoned
-	denied map[string]bool // guarded by hosts; hosts that the operator of the service denies
+	hosts sync.Mutex
+	lost  map[string]bool // guarded by hosts; hosts of starts that were abandoned
 
 	checks    atomic.Int64 // of all runs, with those that the limit left out in this one
 	checksCut sync.Once    // the warning about that limit
@@ -383,6 +382,9 @@ const levelLook = 20 * time.Millisecond
 func (r *run) conclude(ctx context.Context) error {
 	r.enter(monitor.Writing, "")
 	crawled := r.clock.elapsed()
+	if err := r.frontier.Checkpoint(ctx); err != nil { // which hosts are not asked
+		return err
+	}
 	if err := r.store.Flush(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -150,17 +149,7 @@ func (r *run) holdSlot(ctx context.Context, start weburl.URL, dir datadir.Dir) (
 			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at",
 			w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	}
-	held, err := slot.Acquire(waiting, slot.Dir(), info, onWait)
-	if errors.Is(err, slot.ErrUnusable) {
-		own, ownErr := slot.OwnDir()
-		if ownErr != nil {
-			return nil, fmt.Errorf("wait for the slot of safe crawls: %w", errors.Join(err, ownErr))
-		}
-		r.log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; "+
-			"this one waits only for those of its own user",
-			"directory", slot.Dir(), "error", err)
-		held, err = slot.Acquire(waiting, own, info, onWait)
-	}
+	held, err := slot.Acquire(waiting, "", info, r.log, onWait)
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
 			r.endings.set(ending{status: page.Cancelled,

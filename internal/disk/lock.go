@@ -33,11 +33,11 @@ const pidAt = 1
 // Acquire locks dir. The error is a *LockedError if another process, or this one, has it locked.
 func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockName)
-	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|NoFollow|noWait), flock.SetPermissions(0o600))
 	for try := 0; ; try++ {
 		locked, err := file.TryLock()
 		if err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
+			return nil, fmt.Errorf("lock: %w", orLink(path, err))
 		}
 		if locked {
 			break
@@ -80,7 +80,7 @@ func Owner(dir string) (int, error) {
 	if pid == 0 {
 		return 0, nil
 	}
-	file := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	file := flock.New(path, flock.SetFlag(os.O_RDONLY|NoFollow|noWait))
 	locked, err := file.TryRLock()
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -97,7 +97,7 @@ func Owner(dir string) (int, error) {
 // writePID replaces what the lock file says. It opens the file again, because
 // the library does not show the file that it locked.
 func writePID(path, text string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := OpenRegular(path, os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func writePID(path, text string) error {
 
 // readPID returns zero if the file names no process.
 func readPID(path string) int {
-	f, err := os.Open(path)
+	f, err := OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return 0
 	}

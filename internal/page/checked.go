@@ -6,14 +6,17 @@ type Checked struct {
 	StatusCode int    // 0 if there was no answer
 	Size       int64  // of the body in bytes, as a Content-Length says; -1 if it is not known
 	IsImage    bool   // it is of a type such as image/png
+	IsExcluded bool   // it was not asked for though its host has not failed: that is denied, or wants to be left alone
 	RedirectTo string // where redirects lead in the end; empty if there are none. The other fields are of that URL
 }
 
 // IsBroken reports whether a link to the URL leads nowhere.
 func (c *Checked) IsBroken() bool {
 	switch c.Outcome {
-	case DNSError, ConnectError, TLSError, Timeout, ReadError, RedirectLoop, HostBlocked:
+	case DNSError, ConnectError, TLSError, Timeout, ReadError, RedirectLoop:
 		return true
+	case HostBlocked:
+		return !c.IsExcluded
 	case HTTPError:
 		return !c.isRefused()
 	}

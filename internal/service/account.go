@@ -86,7 +86,7 @@ type Plan struct {
 	DiskBytes     int64    `json:"disk_bytes,omitempty"`       // of all crawls of the account
 	Refused       []string `json:"refused_settings,omitempty"` // settings that its crawls may not use, by file key
 
-	own *Plan // the account's plan, if a crawl has another one, which is safe; its limits apply to the crawl too
+	own *Plan // the account's plan, if a crawl has another one but not by an admin; its limits apply to the crawl too
 }
 
 // defaultPlan is the plan of an account that was made without one. It exists from the start and can be changed.
@@ -134,6 +134,7 @@ type Caller struct {
 	Schedule string // id of the schedule that submits a crawl
 
 	session string    // hash of the session; empty for a key
+	login   string    // hash of the login link; empty for a key and a session
 	expires page.Time // the latest end of keys that the caller makes; zero means no bound
 	used    page.Time // when the key was last used, as far as it is recorded
 }

@@ -220,11 +220,11 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	if r.Labels == nil {
 		r.Labels = []string{}
 	}
-	plan, faults, err := c.choosePlan(ctx, caller, sub.Plan)
+	plan, faults, err := c.choosePlan(ctx, caller, r, sub.Plan)
 	if err != nil {
 		return nil, err
 	}
-	r.Plan, r.Priority = plan.Name, min(defaultPriority, plan.MaxPriority)
+	r.Priority = min(defaultPriority, plan.MaxPriority)
 	if plan.own != nil {
 		r.Priority = min(r.Priority, plan.own.MaxPriority)
 	}
@@ -240,45 +240,40 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	return r, nil
 }
 
-// choosePlan finds the plan of a submission: the account's own, a safe one, or any if the caller is an admin.
-func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (Plan, []FieldError, error) {
-	plan, err := c.s.Accounts.plan(ctx, cmp.Or(name, caller.Account.Plan))
+// choosePlan gives a crawl a plan: that of its account, a safe one, or any if the caller is an admin. The caller has
+// the account of the crawl.
+func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, r *row, name string) (Plan, []FieldError, error) {
+	own := caller.Account.Plan
+	plan, err := c.s.Accounts.plan(ctx, cmp.Or(name, own))
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return Plan{MaxPriority: maxPriority}, []FieldError{{"plan", "unknown", e.Detail}}, nil
 	}
-	if err == nil && name != "" && name != caller.Account.Plan && !plan.Safe && !caller.Has(ScopeAdmin) {
+	if err != nil {
+		return plan, nil, err
+	}
+	r.Plan, r.planByAdmin = plan.Name, plan.Name != own && !plan.Safe
+	if r.planByAdmin && !caller.Has(ScopeAdmin) {
 		return plan, []FieldError{{"plan", "not_permitted",
-			fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe",
-				caller.Account.Plan)}}, nil
+			fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe", own)}}, nil
 	}
-	if err == nil {
-		err = c.s.Accounts.putUnder(ctx, &plan, caller.Account.Plan)
-	}
+	plan, err = c.s.Accounts.planOfCrawl(ctx, r)
 	return plan, nil, err
 }
 
-// planOfCrawl is the plan of a crawl as it is now, under that of its account.
+// planOfCrawl is the plan of a crawl as it is now, under that of its account. A plan that is not safe is alone if an
+// admin chose it.
 func (a *Accounts) planOfCrawl(ctx context.Context, r *row) (Plan, error) {
 	plan, err := a.plan(ctx, r.Plan)
 	if err != nil {
 		return plan, err
 	}
 	account, err := a.Get(ctx, r.Account)
-	if err != nil {
+	if err != nil || plan.Name == account.Plan || r.planByAdmin && !plan.Safe {
 		return plan, err
 	}
-	return plan, a.putUnder(ctx, &plan, account.Plan)
-}
-
-// putUnder makes the limits of the account's plan apply to a crawl with another, safe plan. Plans that are not safe are
-// chosen by admins.
-func (a *Accounts) putUnder(ctx context.Context, p *Plan, account string) error {
-	if !p.Safe || p.Name == account {
-		return nil
-	}
-	own, err := a.plan(ctx, account)
-	p.own = &own
-	return err
+	own, err := a.plan(ctx, account.Plan)
+	plan.own, plan.Safe = &own, plan.Safe || own.Safe
+	return plan, err
 }
 
 // checkWords says what is wrong with name, labels and priority.
@@ -321,7 +316,14 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	if len(faults) > 0 {
 		return faults
 	}
+	granted := loaded.Origin[onlyHosts] == fromGrant
+	if caller.Has(ScopeAdmin) {
+		granted = r.isByGrant()
+	}
 	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.StoredWithSecrets()
+	if granted {
+		r.stored[byGrant] = []string{"true"}
+	}
 	r.Warnings = append([]string{}, loaded.Warnings...)
 	// What gives no value, such as null, is left to the operator, and is no setting of the user.
 	maps.DeleteFunc(r.given, func(key string, _ json.RawMessage) bool { return !submitted.has(key) })
@@ -347,20 +349,31 @@ func (c *Crawls) settingsOf(r *row, caller *Caller) (settingsRequest, []FieldErr
 			fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
 	}
 	s := settingsRequest{base: c.s.o.Base, settings: []byte(ToJSON(r.given)), admin: caller.Has(ScopeAdmin),
-		hosts: caller.Account.OwnHosts, bound: r.stored["only-hosts"]}
+		hosts: caller.Account.OwnHosts, bound: r.stored[onlyHosts]}
 	for _, start := range starts {
 		s.startHosts = append(s.startHosts, start.URL.Host())
 	}
 	return s, faults
 }
 
+// byGrant is stored beside the effective settings of a crawl that hosts of its account have allowed. It stays when an
+// admin changes the crawl. Earlier versions did not store it.
+const byGrant = "by-grant"
+
+// isByGrant says whether hosts of its account have allowed the crawl.
+func (r *row) isByGrant() bool {
+	_, marked := r.stored[byGrant]
+	_, given := r.given[config.FileKey(onlyHosts)]
+	return marked || !given && len(r.stored[onlyHosts]) > 0 // settings for granted hosts always set only-hosts
+}
+
 // checkGrant refuses to run a crawl again if its settings need hosts that are no longer granted to the account. If only
 // some of its hosts are lost, it binds the crawl to the others and reports that it did. The crawl of an admin needs no
 // grant.
 func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (isRebound bool, err error) {
-	const only = "only-hosts"
-	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
-		return false, nil // settings for granted hosts always set only-hosts
+	_, given := r.given[config.FileKey(onlyHosts)]
+	if caller.Has(ScopeAdmin) || !given && !r.isByGrant() {
+		return false, nil
 	}
 	owner, err := c.owner(ctx, caller, r)
 	if err != nil {
@@ -370,7 +383,7 @@ func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (isRebo
 	bound := submitted.bind(submitted.withhold())
 	var faults []FieldError
 	for _, f := range submitted.faults {
-		if f.Code == faultPermission {
+		if f.Code == faultPermission && !r.isByGrant() {
 			return false, nil // an admin has submitted it
 		}
 		if f.Code == faultHost {
@@ -380,10 +393,10 @@ func (c *Crawls) checkGrant(ctx context.Context, caller *Caller, r *row) (isRebo
 	if len(faults) > 0 {
 		return false, Invalid("the crawl", faults)
 	}
-	if len(bound) == 0 || slices.Equal(r.stored[only], bound) {
+	if len(bound) == 0 || slices.Equal(r.stored[onlyHosts], bound) {
 		return false, nil
 	}
-	r.stored[only] = bound
+	r.stored[onlyHosts] = bound
 	return true, nil
 }
 
@@ -607,7 +620,7 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		}
 		audit := tx.Audit(caller, "crawl."+string(command), r.ID, nil)
 		if event == CrawlFinished {
-			return errors.Join(r.recordEnd(tx, caller.Actor()), audit)
+			return errors.Join(r.recordEnd(tx, caller.Actor(), false), audit)
 		}
 		return errors.Join(r.move(tx, caller.Actor(), event, nil), audit)
 	})

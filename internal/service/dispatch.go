@@ -182,8 +182,10 @@ func (d *dispatcher) moveAll(ctx context.Context, now time.Time) error {
 	// The last crawl of an account may have ended since the entries were read.
 	entries = slices.DeleteFunc(entries, func(e *entry) bool { return accounts[e.account] == nil })
 	for _, e := range entries {
-		e.safePlan = slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
-		if r, t := d.runner(e.id), accounts[e.account]; r != nil && t.plan.DiskBytes > 0 {
+		t := accounts[e.account]
+		e.safePlan = !e.planByAdmin && t.plan.Safe ||
+			slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
+		if r := d.runner(e.id); r != nil && t.plan.DiskBytes > 0 {
 			t.disk += max(0, r.measured(now)-e.disk) // what it has written since its size was stored
 		}
 	}

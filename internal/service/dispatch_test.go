@@ -293,8 +293,10 @@ func TestBudgets(t *testing.T) {
 			int64(s.ReadyHeapSizeLimit)*bytesPerHost + int64(s.BloomCapacity)*bytesPerKey
 	}
 	for _, crawls := range []int{1, 4, 50} {
-		if n, share := used(2<<30, crawls), int64(2<<30)/int64(crawls); n > share {
-			t.Errorf("%d crawls: one has budgets of %d bytes, its share is %d", crawls, n, share)
+		for _, share := range []int64{2 << 30 / int64(crawls), LeastMemory} {
+			if n := used(share*int64(crawls), crawls); n > share {
+				t.Errorf("%d crawls: one has budgets of %d bytes, its share is %d", crawls, n, share)
+			}
 		}
 		o := &Options{MemoryLimit: 2 << 30, MaxCrawls: crawls, MaxWorkers: 512}
 		// One tree must fit.

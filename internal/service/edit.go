@@ -88,19 +88,19 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 		return nil, err
 	}
 	editable := r.editable()
+	var plan Plan
 	var faults []FieldError
-	if e.Plan != nil && editable != nil {
-		faults = append(faults, FieldError{"plan", "wrong_state",
-			"the plan of a crawl that has begun cannot be changed"})
-	} else if e.Plan != nil {
-		r.Plan = *e.Plan
+	if e.Plan != nil && editable == nil {
+		plan, faults, err = c.choosePlan(ctx, owner, r, *e.Plan)
+	} else {
+		plan, err = c.s.Accounts.planOfCrawl(ctx, r)
 	}
-	plan, wrong, err := c.choosePlan(ctx, owner, r.Plan)
 	if err != nil {
 		return nil, err
 	}
-	if e.Plan != nil {
-		r.Plan, faults = plan.Name, append(faults, wrong...)
+	if e.Plan != nil && editable != nil {
+		faults = append(faults, FieldError{"plan", "wrong_state",
+			"the plan of a crawl that has begun cannot be changed"})
 	}
 	Set(&r.Name, e.Name)
 	Set(&r.Labels, e.Labels)
@@ -131,7 +131,7 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 		}
 	}
 	if _, ok := settings["only_hosts"]; ok {
-		delete(r.stored, "only-hosts") // else an edit by an admin leaves the crawl bound as it is
+		delete(r.stored, onlyHosts) // else an edit by an admin leaves the crawl bound as it is
 	}
 	faults = append(faults, r.refuseRedirection(e.StartURLs != nil, settings)...)
 	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
@@ -169,9 +169,9 @@ func (r *row) refuseRedirection(startURLs bool, edited map[string]json.RawMessag
 
 // putEdit stores a row that was edited. The input is nil if the edit does not change it.
 func (r *row) putEdit(tx *Tx, caller *Caller, e *Edit, input *encodedInput) error {
-	err := tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, "+
-		"first_starts_json = ?, start_count = ?, edits = edits + 1 WHERE id = ?",
-		r.Name, r.Labels, r.Plan, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.ID)
+	err := tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, plan_by_admin = ?, "+
+		"priority = ?, profile = ?, first_starts_json = ?, start_count = ?, edits = edits + 1 WHERE id = ?",
+		r.Name, r.Labels, r.Plan, r.planByAdmin, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.ID)
 	if input != nil {
 		err = errors.Join(err, r.putInput(tx, input))
 	}

@@ -185,6 +185,38 @@ func TestRefusedSettingIsTakenAway(t *testing.T) {
 	ts.submit(ts.admin, "https://a.test/", "max_depth", "null")
 }
 
+// A null beside a short form counts as not given: a plan judges what takes effect, and the next edit keeps it.
+func TestNullBesideAShortForm(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	c := ts.submit(ts.admin, "https://a.test/", "list", "true", "max_depth", "null", "min_delay_ms", "400")
+	edit(ts, c.ID, Edit{Settings: raw("delay", "4", "base_delay_ms", "null", "max_delay_ms", "null",
+		"min_delay_ms", "null")})
+	edit(ts, c.ID, Edit{Settings: raw("max_urls", "9")})
+	r, err := ts.getWhole(t.Context(), "", c.ID)
+	want := `{"base_delay_ms":0,"max_delay_ms":4000,"max_depth":0,"max_urls":9,"min_delay_ms":4000}`
+	if got := ToJSON(r.Settings); err != nil || got != want || r.setting("max-depth") != "0" ||
+		r.setting("min-delay-ms") != "4000" {
+		t.Errorf("settings %s, effective depth %s and delay %s, %v", got, r.setting("max-depth"),
+			r.setting("min-delay-ms"), err)
+	}
+	edit(ts, c.ID, Edit{Settings: raw("delay", "null", "max_delay_ms", "6000")})
+	if got, want := ToJSON(ts.get(c.ID).Settings), `{"max_delay_ms":6000,"max_depth":0,"max_urls":9}`; got != want {
+		t.Errorf("without the delay: settings %s, want %s", got, want)
+	}
+	ts.setPlan(Plan{Refused: []string{"max_depth", "base_delay_ms"}})
+	settings := raw("list", "true", "max_depth", "null", "delay", `"2s"`, "max_delay_ms", "null")
+	faults := []string{"settings.base_delay_ms", "settings.max_depth"}
+	_, err = ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: c.StartURLs, Settings: settings}, "")
+	if got := faultsOf(err); !slices.Equal(got, faults) {
+		t.Errorf("a submission: faults %v, want %v", got, faults)
+	}
+	_, err = ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: settings})
+	if got := faultsOf(err); !slices.Equal(got, faults) {
+		t.Errorf("an edit: faults %v, want %v", got, faults)
+	}
+}
+
 // Of many edits at once none is lost, and none is recorded in part.
 func TestEditsAtOnce(t *testing.T) {
 	t.Parallel()

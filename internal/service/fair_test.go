@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -197,7 +198,7 @@ func TestSafeSlotGoesToTheNext(t *testing.T) {
 		ts := openService(t, Options{SlotDir: dir, Base: base, Fetcher: client, MaxCrawls: 4})
 		ts.setPlan(Plan{MaxCrawls: 1})
 		other := ts.addCaller("other")
-		held, err := slot.Acquire(t.Context(), dir, slot.Info{}, nil)
+		held, err := slot.Acquire(t.Context(), dir, slot.Info{}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,10 @@
 package service
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -45,12 +47,98 @@ func TestSafePlanLiftsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := ts.Accounts.plan(t.Context(), r.Plan)
-	if err := errors.Join(err, ts.Accounts.putUnder(t.Context(), &plan, tenant.Account.Plan)); err != nil {
+	plan, err := ts.Accounts.planOfCrawl(t.Context(), r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if s, err := ts.o.settings(r, &plan); err != nil || s.MaxURLs != 20 {
 		t.Errorf("it starts with %d pages, %v", s.MaxURLs, err)
+	}
+}
+
+// A crawl stays under the plan of its account when the safe plan that it has is not safe any more, unless an admin gave
+// it a plan that was not safe then.
+func TestChosenPlanIsNoLongerSafe(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	put := func(p Plan) {
+		t.Helper()
+		if err := ts.Accounts.PutPlan(t.Context(), ts.admin, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := Plan{Name: defaultPlan, MaxURLs: 20, MaxPriority: 4, Refused: []string{"header", "extract"}}
+	put(own)
+	put(Plan{Name: "quick", Safe: true, MaxPriority: 9})
+	put(Plan{Name: "large", MaxPriority: 9})
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
+	submit := func(by *Caller, plan string) string {
+		t.Helper()
+		c, err := ts.Crawls.Submit(t.Context(), by, Submission{StartURLs: []string{"https://a.test/"}, Plan: plan}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ID
+	}
+	move := func(by *Caller, id, plan string) string {
+		t.Helper()
+		if _, err := ts.Crawls.Edit(t.Context(), by, id, Edit{Plan: &plan, Priority: new(4)}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	ids := map[string]string{
+		"of a tenant":                    submit(tenant, "quick"),
+		"moved by a tenant":              move(tenant, submit(tenant, ""), "quick"),
+		"safe by an admin":               submit(ts.admin, "quick"),
+		"moved back by a tenant":         move(tenant, submit(ts.admin, "large"), "quick"),
+		"large by an admin":              submit(ts.admin, "large"),
+		"moved to large by an admin":     move(ts.admin, submit(tenant, ""), "large"),
+		"from safe to large by an admin": move(ts.admin, submit(tenant, "quick"), "large"),
+	}
+	isLarge := func(what string) bool { return strings.HasSuffix(what, "large by an admin") }
+	next := func(id string) *config.Settings {
+		t.Helper()
+		r, err := ts.getWhole(t.Context(), "", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ts.Crawls.nextSettings(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	put(Plan{Name: "quick", MaxPriority: 9})
+	for what, id := range ids {
+		settings := raw("header", `["X-A: b"]`, "extract", `["a=h1"]`, "max_urls", "21")
+		want, pages := []string{"priority", "settings.extract", "settings.header", "settings.max_urls"}, 20
+		if isLarge(what) {
+			want, pages = nil, 21
+		}
+		_, err := ts.Crawls.Edit(t.Context(), tenant, id, Edit{Priority: new(5), Settings: settings})
+		if got := faultsOf(err); !slices.Equal(got, want) || (err == nil) != (want == nil) {
+			t.Errorf("%s: %v: faults %v, want %v", what, err, got, want)
+		}
+		edit(ts, id, Edit{Settings: raw("max_depth", "5")}) // the settings are not those of a safe crawl any more
+		if s := next(id); s.MaxURLs != pages || s.Profile == config.Safe {
+			t.Errorf("%s: it starts %s with %d pages, want %d", what, s.Profile, s.MaxURLs, pages)
+		}
+	}
+	own.Safe = true
+	put(own)
+	entries, err := loadEntries(t.Context(), ts.db.Read())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, id := range ids {
+		if isSafe := next(id).Profile == config.Safe; isSafe == isLarge(what) {
+			t.Errorf("%s: under an account's plan that is safe it is safe: %t", what, isSafe)
+		}
+		at := slices.IndexFunc(entries, func(e *entry) bool { return e.id == id })
+		if at < 0 || entries[at].planByAdmin != isLarge(what) {
+			t.Errorf("%s: the dispatcher takes its plan for another one", what)
+		}
 	}
 }
 
@@ -178,6 +266,78 @@ func TestBoundAfterAnEdit(t *testing.T) {
 		_, err = ts.Crawls.Command(t.Context(), grant(), id, CommandRecrawl, nil)
 		if faults := faultsOf(err); !slices.Equal(faults, []string{"settings.ignore_robots"}) {
 			t.Errorf("after an edit of %s, without hosts: %v, %v", name, faults, err)
+		}
+	}
+}
+
+// What hosts of the account allowed needs them after any change by an admin. What an admin submitted does not.
+func TestWithdrawnAfterAnAdminsEdit(t *testing.T) {
+	t.Parallel()
+	only := raw("profile", `"own-site"`, "only_hosts", `["www.a.test"]`)
+	private := raw("profile", `"own-site"`, "only_hosts", `["www.a.test"]`, "allow_private", "true")
+	for name, c := range map[string]struct {
+		byAdmin  bool
+		settings map[string]json.RawMessage
+		edit     map[string]json.RawMessage
+		refused  []string
+		bound    []string // when one of two hosts is withdrawn
+	}{
+		"an admin's value": {settings: raw("ignore_robots", "true"), edit: raw("allow_private", "true"),
+			refused: []string{"settings.ignore_robots"}, bound: []string{"*.a.test"}},
+		"with hosts of the submission": {settings: only, edit: raw("timeout", "400"),
+			refused: []string{"settings.profile"}, bound: []string{"www.a.test"}},
+		"without hosts": {settings: only, edit: raw("only_hosts", "null", "timeout", "400"),
+			refused: []string{"settings.profile"}, bound: []string{"*.a.test"}},
+		"with hosts of the admin": {settings: raw("min_delay_ms", "1"),
+			edit:    raw("only_hosts", `["www.a.test"]`, "allow_private", "true"),
+			refused: []string{"settings.min_delay_ms"}, bound: []string{"www.a.test"}},
+		"a crawl of an admin": {byAdmin: true, settings: private, edit: raw("timeout", "400"),
+			bound: []string{"www.a.test"}},
+	} {
+		ts := openService(t, Options{RecordsOnly: true})
+		tenant := func(hosts ...string) *Caller {
+			account, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &Caller{Account: account, System: "test", Scopes: []Scope{ScopeWrite}}
+		}
+		by := tenant("b.test", "*.a.test")
+		if c.byAdmin {
+			by = ts.admin
+		}
+		crawl, err := ts.Crawls.Submit(t.Context(), by, Submission{StartURLs: []string{"https://www.a.test/"},
+			Settings: c.settings}, "")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		edit(ts, crawl.ID, Edit{Settings: c.edit})
+		edit(ts, crawl.ID, Edit{Settings: raw("max_urls", "5")})
+		for command, state := range map[Command]State{CommandRecrawl: Complete, CommandResume: Paused} {
+			again := func(by *Caller) []string {
+				if err := ts.Write(t.Context(), func(tx *Tx) error {
+					return tx.Change("UPDATE crawl SET state = ?, desired = 'run', started_at = 1, ended_at = 2, "+
+						"begun = 1 WHERE id = ?", state, crawl.ID)
+				}); err != nil {
+					t.Fatal(err)
+				}
+				_, err := ts.Crawls.Command(t.Context(), by, crawl.ID, command, nil)
+				if fields := faultsOf(err); err == nil || len(fields) > 0 {
+					return fields
+				}
+				t.Fatal(name, err)
+				return nil
+			}
+			if faults := again(tenant("c.test")); !slices.Equal(faults, c.refused) {
+				t.Errorf("%s: %s with other hosts: faults %v, want %v", name, command, faults, c.refused)
+			}
+			if faults := again(tenant("*.a.test")); faults != nil {
+				t.Errorf("%s: %s with the host: faults %v", name, command, faults)
+			}
+			if r, err := ts.getWhole(t.Context(), "", crawl.ID); err != nil ||
+				!slices.Equal(r.stored[onlyHosts], c.bound) {
+				t.Errorf("%s: %s binds it to %v, want %v, %v", name, command, r.stored[onlyHosts], c.bound, err)
+			}
 		}
 	}
 }

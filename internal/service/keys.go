@@ -179,9 +179,9 @@ func (a *Accounts) caller(ctx context.Context, id string, isRight func(hash stri
 	return c, nil
 }
 
-// Touch records that the key of a caller was used.
+// Touch records that the key of a caller was used. A login link has none yet.
 func (a *Accounts) Touch(ctx context.Context, c *Caller) {
-	if time.Since(c.used.Time) < touchEvery {
+	if c.Key == "" || time.Since(c.used.Time) < touchEvery {
 		return
 	}
 	if err := a.s.Write(ctx, func(tx *Tx) error { return touch(tx, c.Key) }); err != nil {

@@ -23,8 +23,9 @@ type entry struct {
 	trial                      trial
 	wait                       WaitCode
 	disk                       int64 // bytes, as they are stored
-	safePlan                   bool  // set by the dispatcher
-	isExtra                    bool  // set by the dispatcher; it gets the slot for cancelled crawls
+	planByAdmin                bool
+	safePlan                   bool // set by the dispatcher
+	isExtra                    bool // set by the dispatcher; it gets the slot for cancelled crawls
 }
 
 // isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
@@ -41,10 +42,11 @@ func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 	return Collect(ctx, q, func(to **entry) []any {
 		e := &entry{}
 		*to = e
-		return []any{&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation,
-			&e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
-	}, "SELECT id, account, plan, profile, state, desired, priority, generation, queued_at, resume_first, trial, "+
-		"wait_code, disk_bytes FROM crawl WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR "+
+		return []any{&e.id, &e.account, &e.plan, &e.planByAdmin, &e.profile, &e.state, &e.desired, &e.priority,
+			&e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
+	}, "SELECT id, account, plan, plan_by_admin, profile, state, desired, priority, generation, queued_at, "+
+		"resume_first, trial, wait_code, disk_bytes FROM crawl WHERE state IN ('queued', 'running', 'pausing', "+
+		"'finishing', 'deleting') OR "+
 		"state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }

@@ -17,6 +17,7 @@ type row struct {
 	starts      []string                   // all start URLs
 	given       map[string]json.RawMessage // what the submission and edits set, by file key
 	stored      map[string][]string        // the effective settings
+	planByAdmin bool                       // an admin gave it the plan, which was not safe then
 	recrawl     *Recrawl                   // nil in the first generation
 	queuedAt    int64
 	begun       bool // it has a directory
@@ -41,10 +42,10 @@ const shownStarts = 10
 // it may be large.
 const (
 	rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, " +
-		"first_starts_json, start_count, profile, recrawl_json, plan, priority, schedule, created_at, queued_at, " +
-		"started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, result_json, " +
-		"progress_json, edits, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = " +
-		"crawl.id)"
+		"first_starts_json, start_count, profile, recrawl_json, plan, plan_by_admin, priority, schedule, " +
+		"created_at, queued_at, started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, " +
+		"result_json, progress_json, edits, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE " +
+		"crawl_run.crawl = crawl.id)"
 	inputColumns = "starts_json, settings_json, shown_json, stored_json"
 )
 
@@ -100,9 +101,9 @@ func scanRows(ctx context.Context, q Queryer, whole bool, query string, args ...
 		r := &row{}
 		*to, r.Waiting = r, &Waiting{}
 		dest := []any{&r.ID, &r.Account, &r.Name, &r.Labels, &r.Generation, &r.State, &r.Desired, &r.Waiting.Code,
-			&r.Waiting.Detail, &r.StartURLs, &r.StartURLCount, &r.Profile, &r.recrawl, &r.Plan, &r.Priority,
-			&r.Schedule, &r.CreatedAt, &r.queuedAt, &r.StartedAt, &r.EndedAt, &r.begun, &r.resumeFirst, &r.trial,
-			&r.elapsed, &r.counted, &r.disk, &r.Result, &r.Progress, &r.edits, &r.lastRun}
+			&r.Waiting.Detail, &r.StartURLs, &r.StartURLCount, &r.Profile, &r.recrawl, &r.Plan,
+			&r.planByAdmin, &r.Priority, &r.Schedule, &r.CreatedAt, &r.queuedAt, &r.StartedAt, &r.EndedAt, &r.begun,
+			&r.resumeFirst, &r.trial, &r.elapsed, &r.counted, &r.disk, &r.Result, &r.Progress, &r.edits, &r.lastRun}
 		if whole {
 			dest = append(dest, &r.starts, &r.given, &r.Settings, &r.stored)
 		}
@@ -149,9 +150,10 @@ func findRow(ctx context.Context, q Queryer, whole bool, account, id string) (*r
 
 // insert stores a new crawl.
 func (r *row) insert(tx *Tx, input *encodedInput) error {
-	return errors.Join(tx.Insert("crawl", "id, account, state, desired, plan, priority, profile, name, labels_json, "+
-		"schedule, first_starts_json, start_count, created_at, queued_at", r.ID, r.Account, r.State, r.Desired, r.Plan,
-		r.Priority, r.Profile, r.Name, r.Labels, r.Schedule, r.StartURLs, len(r.starts), tx.now, tx.now),
+	return errors.Join(tx.Insert("crawl", "id, account, state, desired, plan, plan_by_admin, priority, profile, "+
+		"name, labels_json, schedule, first_starts_json, start_count, created_at, queued_at", r.ID, r.Account, r.State,
+		r.Desired, r.Plan, r.planByAdmin, r.Priority, r.Profile, r.Name, r.Labels, r.Schedule, r.StartURLs,
+		len(r.starts), tx.now, tx.now),
 		r.putInput(tx, input))
 }
 

@@ -643,7 +643,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		case errors.Is(runErr, crawl.ErrPaused) && givenUp:
 			row.setCancelled(tx.now)
 			row.Reason = stopReason(why.Code)
-			return row.recordEnd(tx, by)
+			return row.recordEnd(tx, by, false)
 		case errors.Is(runErr, crawl.ErrPaused):
 			return pause(by, why)
 		case errors.Is(runErr, crawl.ErrQuota):
@@ -708,7 +708,7 @@ func (r *row) endOrFinish(tx *Tx, by Actor) error {
 		return r.move(tx, by, "", nil) // it is tried again
 	case r.Generation > 0:
 		r.setCancelled(tx.now)
-		return r.recordEnd(tx, by)
+		return r.recordEnd(tx, by, false)
 	}
 	r.State, r.Waiting = Finishing, nil
 	return r.move(tx, by, CrawlFinishing, nil)
@@ -733,7 +733,7 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	r.Progress.stopped()
 	r.Problems = new(problems.TotalsOf(rep.Problems))
 	r.elapsed = time.Duration(rep.Elapsed * float64(time.Second))
-	return r.recordEnd(tx, by)
+	return r.recordEnd(tx, by, true)
 }
 
 // fail records a crawl that cannot go on. One that is to be cancelled is cancelled, without outputs. The crawl's user
@@ -749,28 +749,27 @@ func (r *row) fail(tx *Tx, by Actor, why string) error {
 		r.EndedAt = page.Time{Time: tx.now}
 	}
 	r.Errors = []string{why}
-	return r.recordEnd(tx, by)
+	return r.recordEnd(tx, by, false)
 }
 
 // recordEnd stores an ended crawl and its run, and deletes all runs but the newest and the one that the files are of. A
 // generation that ended with files and was resumed keeps that run if it then ends without. A crawl that was cancelled
 // before it began has no run.
-func (r *row) recordEnd(tx *Tx, by Actor) error {
+func (r *row) recordEnd(tx *Tx, by Actor, hasFiles bool) error {
 	r.resumeFirst = false // a later generation waits for its turn
 	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
 	if !r.hasStarted() {
 		return r.move(tx, by, CrawlFinished, data)
 	}
-	filed, err := filedRun(tx.ctx, tx, r.ID)
+	filed, err := Value[int64](tx.ctx, tx, "SELECT COALESCE(MAX(generation), -1) FROM crawl_run WHERE "+ofFiles, r.ID)
 	if err != nil {
 		return err
 	}
-	wrote := r.State == Complete || r.State == Partial || r.State == Cancelled && r.Generation == 0
-	if wrote || filed < int64(r.Generation) {
+	if hasFiles || filed < int64(r.Generation) {
 		err = tx.Put("crawl_run", "crawl, generation", "crawl, "+runColumns, r.ID, r.Generation, r.State, r.StartedAt,
 			r.EndedAt, r.Result, r.Progress)
 	}
-	if wrote {
+	if hasFiles {
 		filed = int64(r.Generation)
 	}
 	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ? AND generation <> ?", r.ID,
@@ -778,12 +777,10 @@ func (r *row) recordEnd(tx *Tx, by Actor) error {
 	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
 }
 
-// filedRun is the last generation of a crawl that ended complete or partial, so the crawl's files are of it; -1 if
-// there is none.
-func filedRun(ctx context.Context, q Queryer, crawl string) (int64, error) {
-	return Value[int64](ctx, q, "SELECT COALESCE(MAX(generation), -1) FROM crawl_run WHERE crawl = ? AND "+
-		"state IN (?, ?)", crawl, Complete, Partial)
-}
+// ofFiles selects the runs of a crawl that wrote its files, but for cancelled ones. A failed run did if it has
+// problems, which are those of its report.
+const ofFiles = "crawl = ? AND (state IN ('complete', 'partial') OR state = 'failed' AND " +
+	"json_extract(progress_json, '$.problems') IS NOT NULL)"
 
 // fallBack returns a crawl whose recrawl was cancelled to the last run that wrote outputs: of the generation before, or
 // of this one if it was resumed. EndedAt stays the time of the cancellation, from which retention counts.
@@ -791,8 +788,7 @@ func (r *row) fallBack(tx *Tx) error {
 	if r.State != Cancelled || r.Generation == 0 {
 		return nil
 	}
-	runs, err := loadRuns(tx.ctx, tx, "crawl = ? AND state IN (?, ?) ORDER BY generation DESC LIMIT 1", r.ID, Complete,
-		Partial)
+	runs, err := loadRuns(tx.ctx, tx, ofFiles+" ORDER BY generation DESC LIMIT 1", r.ID)
 	if err != nil || len(runs) == 0 {
 		return err
 	}

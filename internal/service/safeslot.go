@@ -18,7 +18,7 @@ type safeSlot struct {
 	owner  string             // guarded by mu; the crawl for which the slot is waited for or held; empty if none
 	held   *slot.Slot         // guarded by mu; nil while it is waited for
 	cancel context.CancelFunc // guarded by mu; ends the wait
-	note   string             // guarded by mu; which crawl holds the slot
+	note   string             // guarded by mu; what the wait is for, as users see it
 }
 
 // isHeldFor says whether a crawl has the slot.
@@ -63,10 +63,21 @@ func (s *safeSlot) giveTo(d *dispatcher, id string, begin bool) {
 	}
 }
 
-// wait waits for the slot.
+// wait waits until the slot is held or not wanted any more. Each wait for the next try is longer than the one before.
 func (s *safeSlot) wait(ctx context.Context, d *dispatcher) {
+	for retry := firstRetry; !s.try(ctx, d); retry = min(2*retry, lastRetry) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+	}
+}
+
+// try waits for the slot once. It returns false if the slot cannot be had now.
+func (s *safeSlot) try(ctx context.Context, d *dispatcher) bool {
 	info := slot.Info{PID: os.Getpid(), StartURL: "a crawl of mapwright serve", DataDir: d.s.o.Dir, Since: time.Now()}
-	held, err := slot.Acquire(ctx, d.s.o.slotDir(), info, func(w slot.Waiting) {
+	held, err := slot.Acquire(ctx, d.s.o.SlotDir, info, d.s.o.Log, func(w slot.Waiting) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() != nil {
@@ -88,10 +99,12 @@ func (s *safeSlot) wait(ctx context.Context, d *dispatcher) {
 	case err == nil:
 		s.held, s.note = held, ""
 		d.wake()
-	default: // the next step tries again
-		s.releaseLocked(d)
+	default:
+		s.note = "the server cannot use the files by which safe crawls wait for each other; this is tried again"
 		d.s.o.Log.Error("cannot wait for the slot of safe crawls; this is tried again", "error", err)
+		return false
 	}
+	return true
 }
 
 // releaseOf gives the slot back that a crawl has.
@@ -120,12 +133,4 @@ func (s *safeSlot) releaseLocked(d *dispatcher) {
 		}
 	}
 	s.owner, s.held, s.cancel, s.note = "", nil, nil, ""
-}
-
-// slotDir is the directory of the slot: that of all users, or the user's own if that cannot be used.
-func (o *Options) slotDir() string {
-	if o.SlotDir != "" {
-		return o.SlotDir
-	}
-	return slot.Dir()
 }

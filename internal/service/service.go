@@ -63,6 +63,10 @@ type Options struct {
 	trial time.Duration // how long a trial takes; zero means trialTime
 }
 
+// LeastMemory is the least part of Options.MemoryLimit for each of Options.MaxCrawls, in bytes: with less, the budgets
+// that a crawl has at least exceed its part, and it may hold too few hosts for an ordinary site.
+const LeastMemory = 4 << 20
+
 func (o *Options) setDefaults() {
 	o.Base = slices.Concat([]config.Layer{ownDefaults()}, o.Base)
 	o.MaxCrawls, o.MaxWorkers = cmp.Or(o.MaxCrawls, 4), cmp.Or(o.MaxWorkers, 512)

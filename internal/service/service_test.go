@@ -82,7 +82,9 @@ func openService(t *testing.T, o Options) *testService {
 	if o.SlotDir == "" {
 		o.SlotDir = t.TempDir() + "/slot"
 	}
-	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	s, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

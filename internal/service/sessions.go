@@ -50,50 +50,51 @@ func (a *Accounts) NeedsLogin(ctx context.Context) (bool, error) {
 var errBadLogin = &Error{Code: ErrUnauthorized,
 	Detail: "the login link was used already, or is too old: 'mapwright keys login' makes another"}
 
-// BeginSession begins a session and returns its secret. It uses up the token of a login link or, if there is none,
-// takes a key.
-func (a *Accounts) BeginSession(ctx context.Context, token, key, remote string) (secret string, err error) {
-	var caller *Caller
-	if token == "" {
-		if caller, err = a.Authenticate(ctx, key); err != nil {
-			return "", err
-		}
-		caller.Remote = remote
+// Login finds the caller with the token of a login link, who may begin one session. The error is an *Error if the token
+// is not valid. It writes nothing, so that tokens that are not valid hold up no writer.
+func (a *Accounts) Login(ctx context.Context, token string) (*Caller, error) {
+	// links of earlier versions have the name of the account, which can be that of another one by now
+	account, err := One(ctx, a.s.db.Read(), accountDest, "SELECT "+accountColumns+" FROM account WHERE id = "+
+		"(SELECT account FROM login WHERE hash = ? AND expires_at > ?)", hashOf(token), time.Now())
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errBadLogin
 	}
+	return &Caller{Account: account, Scopes: []Scope{ScopeAdmin}, login: hashOf(token)}, err
+}
+
+// BeginSession begins a session of a caller with a key or a login link, and returns its secret. It uses up the link.
+func (a *Accounts) BeginSession(ctx context.Context, c *Caller) (secret string, err error) {
 	secret = rand.Text() + rand.Text()
 	return secret, a.s.Write(ctx, func(tx *Tx) error {
 		if err := errors.Join(tx.Change("DELETE FROM login WHERE expires_at <= ?", tx.now),
 			tx.Change("DELETE FROM session WHERE expires_at <= ?", tx.now)); err != nil {
 			return err
 		}
-		ends := tx.now.Add(SessionTime)
-		if token != "" {
-			// links of earlier versions have the name of the account, which can be that of another one by now
-			account, err := One(ctx, tx, accountDest, "SELECT "+accountColumns+" FROM account WHERE id = "+
-				"(SELECT account FROM login WHERE hash = ?)", hashOf(token))
-			if errors.Is(err, sql.ErrNoRows) {
-				return errBadLogin
-			}
+		ends, by := tx.now.Add(SessionTime), *c
+		if c.login != "" {
+			used, err := tx.Exec("DELETE FROM login WHERE hash = ?", c.login)
 			if err != nil {
 				return err
 			}
+			if used == 0 {
+				return errBadLogin // since Login
+			}
 			// no secret has an empty hash
-			key := Key{ID: NewID(), Account: account.ID, Name: browserKey, Scopes: []Scope{ScopeAdmin},
+			key := Key{ID: NewID(), Account: c.Account.ID, Name: browserKey, Scopes: c.Scopes,
 				ExpiresAt: page.Time{Time: ends}}
-			caller = &Caller{Account: account, Key: key.ID, Remote: remote}
-			if err := errors.Join(tx.Change("DELETE FROM login WHERE hash = ?", hashOf(token)),
-				key.insert(tx)); err != nil {
+			if err := key.insert(tx); err != nil {
 				return err
 			}
+			by.Key = key.ID
 		}
 		return errors.Join(
 			tx.Change("DELETE FROM session WHERE api_key = ? AND hash NOT IN "+
-				"(SELECT hash FROM session WHERE api_key = ? ORDER BY created_at DESC LIMIT ?)", caller.Key, caller.Key,
+				"(SELECT hash FROM session WHERE api_key = ? ORDER BY created_at DESC LIMIT ?)", by.Key, by.Key,
 				maxSessions-1),
-			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), caller.Key, rand.Text(),
+			tx.Insert("session", "hash, api_key, csrf, created_at, expires_at", hashOf(secret), by.Key, rand.Text(),
 				tx.now, ends),
-			touch(tx, caller.Key),
-			tx.Audit(caller, "session.begin", caller.Key, nil))
+			touch(tx, by.Key),
+			tx.Audit(&by, "session.begin", by.Key, nil))
 	})
 }
 

@@ -1,10 +1,24 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 )
+
+// beginSession begins a session of the caller with a key or with the token of a login link.
+func (ts *testService) beginSession(find func(context.Context, string) (*Caller, error), text string) (secret string) {
+	ts.t.Helper()
+	caller, err := find(ts.t.Context(), text)
+	if err == nil {
+		secret, err = ts.Accounts.BeginSession(ts.t.Context(), caller)
+	}
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	return secret
+}
 
 // Who has logged in once needs no login link, also when the audit log does not say so any more.
 func TestNeedsLogin(t *testing.T) {
@@ -30,13 +44,11 @@ func TestNeedsLogin(t *testing.T) {
 				t.Fatal(err)
 			}
 			want(true)
+			find, text := sessions.Login, token
 			if byKey {
-				token = ""
+				find, text = sessions.Authenticate, key.Secret
 			}
-			secret, err := sessions.BeginSession(t.Context(), token, key.Secret, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			secret := ts.beginSession(find, text)
 			want(false)
 			if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("DELETE FROM audit") }); err != nil {
 				t.Fatal(err)
@@ -77,11 +89,7 @@ func TestFirstAccountIsRenamed(t *testing.T) {
 		if !renameFirst {
 			rename()
 		}
-		secret, err := ts.Accounts.BeginSession(t.Context(), token, "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		session, err := ts.Accounts.Session(t.Context(), secret)
+		session, err := ts.Accounts.Session(t.Context(), ts.beginSession(ts.Accounts.Login, token))
 		if err != nil || session.Caller.Account.ID != ts.admin.Account.ID {
 			t.Errorf("the session is of %+v, %v", session, err)
 		}
@@ -128,11 +136,7 @@ func TestSessionsOfAKey(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	begin := func(key Key) string {
 		t.Helper()
-		secret, err := ts.Accounts.BeginSession(t.Context(), "", key.Secret, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return secret
+		return ts.beginSession(ts.Accounts.Authenticate, key.Secret)
 	}
 	var keys []Key
 	for range 2 {

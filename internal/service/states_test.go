@@ -1,8 +1,10 @@
 package service
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -320,14 +322,68 @@ func TestCancelledAfterAPartialEnd(t *testing.T) {
 	}
 }
 
-// A crawl falls back to the last run that wrote files, however many recrawls failed or were cancelled since, and though
-// that run's generation was resumed and failed.
+// A recrawl that is cancelled after one that failed leaves the crawl as that one left it: failed, as its report says.
+func TestCancelledAfterAFailedRecrawl(t *testing.T) {
+	t.Parallel()
+	dir, web, gone := t.TempDir(), startWeb(t, testweb.Config{Pages: 20}), startWeb(t, testweb.Config{Pages: 1})
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var ts *testService
+	open := func(web *testweb.Server) {
+		if ts != nil {
+			ts.end()
+		}
+		ts = openService(t, Options{Dir: dir, Base: quick(web)}).run()
+	}
+	open(web)
+	id := ts.submit(ts.admin, web.StartURLs()[0], "max_retries", "0", "max_host_failures", "1").ID
+	ts.awaitState(id, Complete)
+	open(gone)
+	ts.do(id, CommandRecrawl)
+	failed := ts.await(id, func(c *Crawl) bool { return c.Generation == 1 && c.State.Ended() })
+	open(web)
+	files := filesOf(t, ts, id)
+	web.Hold(2)
+	asked := web.HostStats(0).Pages
+	ts.do(id, CommandRecrawl)
+	awaitPages(t, web, asked+3)
+	ts.do(id, CommandCancel)
+	web.Release()
+	got := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
+	if failed.State != Failed || got.State != Failed || got.Generation != 1 || got.Reason != failed.Reason {
+		t.Errorf("%s, %q; after the cancellation %s, generation %d, %q", failed.State, failed.Reason, got.State,
+			got.Generation, got.Reason)
+	}
+	text, err := os.ReadFile(ts.Crawls.DataDir(id).Report())
+	var rep report.Report
+	if err := errors.Join(err, json.Unmarshal(text, &rep)); err != nil || rep.Generation != got.Generation ||
+		string(rep.Status) != string(got.State) {
+		t.Errorf("the report is of generation %d, %s: %v", rep.Generation, rep.Status, err)
+	}
+	if after := filesOf(t, ts, id); fmt.Sprint(after) != fmt.Sprint(files) {
+		t.Errorf("the files have changed:\n%v\n%v", files, after)
+	}
+	ts.do(id, CommandRecrawl)
+	if got = ts.awaitState(id, Complete); got.Generation != 3 || got.Done != 20 {
+		t.Errorf("the next recrawl: generation %d, %d done", got.Generation, got.Done)
+	}
+}
+
+// A crawl falls back to the last run that wrote files, if only the report of a failed one, however many recrawls failed
+// or were cancelled since, and though that run's generation was resumed and failed.
 func TestFilesOutliveRecrawls(t *testing.T) {
 	t.Parallel()
+	const reported = State("reported") // it fails with a report
 	for name, ends := range map[string][]State{
-		"cancelled often":             slices.Repeat([]State{Cancelled}, keptRuns+5),
-		"failed often":                append(slices.Repeat([]State{Failed}, keptRuns+5), Cancelled),
-		"failed after it was resumed": {Partial, Failed, Cancelled},
+		"failed with a report": {reported, Failed, Cancelled},
+		"failed with a report, then often": slices.Concat([]State{reported},
+			slices.Repeat([]State{Failed}, keptRuns+5), []State{Cancelled}),
+		"partial, and failed with a report":      {Partial, reported, Failed, Cancelled},
+		"complete after it failed with a report": {reported, Complete, Cancelled},
+		"cancelled often":                        slices.Repeat([]State{Cancelled}, keptRuns+5),
+		"failed often":                           append(slices.Repeat([]State{Failed}, keptRuns+5), Cancelled),
+		"failed after it was resumed":            {Partial, Failed, Cancelled},
 	} {
 		ts := openService(t, Options{RecordsOnly: true})
 		id := ts.submit(ts.admin, "https://a.test/").ID
@@ -340,6 +396,9 @@ func TestFilesOutliveRecrawls(t *testing.T) {
 			case Failed:
 				r.State = Running
 				return r.fail(tx, Actor{}, "a fault")
+			}
+			if state == reported {
+				state = Failed
 			}
 			return r.finish(tx, Actor{}, &report.Report{Status: page.Status(state)})
 		}
@@ -362,8 +421,11 @@ func TestFilesOutliveRecrawls(t *testing.T) {
 				if err := errors.Join(err, end(r, tx, state)); err != nil {
 					return err
 				}
-				if last = state; state == Partial {
+				switch last = state; state {
+				case Partial, Complete:
 					want = fmt.Sprint(state, " ", r.Generation)
+				case reported:
+					want = fmt.Sprint(Failed, " ", r.Generation)
 				}
 			}
 			return nil
@@ -819,7 +881,7 @@ func TestTrialsComeFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	ts.end()
-	taken, err := slot.Acquire(t.Context(), slots, slot.Info{PID: os.Getpid()}, func(slot.Waiting) {})
+	taken, err := slot.Acquire(t.Context(), slots, slot.Info{PID: os.Getpid()}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,11 @@ const (
 )
 
 const (
+	onlyHosts = "only-hosts"                   // the setting that binds a crawl to hosts
+	fromGrant = "hosts granted to the account" // the origin of its value in a crawl that needs a grant
+)
+
+const (
 	maxSettings  = 64 << 10 // bytes of JSON
 	maxUserAgent = 256      // bytes of the User-Agent of a tenant
 )
@@ -81,7 +86,7 @@ func (r *settingsRequest) load() (*config.Loaded, []FieldError) {
 	loaded.Warnings = append(loaded.Warnings, r.warnings...)
 	if len(bound) > 0 {
 		loaded.Settings.OnlyHosts = bound
-		loaded.Origin["only-hosts"] = "hosts granted to the account"
+		loaded.Origin[onlyHosts] = fromGrant
 	}
 	return loaded, nil
 }
@@ -266,11 +271,11 @@ func (r *settingsRequest) bind(owned []string) []string {
 			return nil
 		}
 	}
-	given, ok := r.layer["only-hosts"]
+	given, ok := r.layer[onlyHosts]
 	if !ok {
 		return slices.Clone(r.hosts)
 	}
-	loaded, err := config.Load(config.Layer{"only-hosts": given})
+	loaded, err := config.Load(config.Layer{onlyHosts: given})
 	if err != nil {
 		return nil // the value is refused by itself
 	}

@@ -1,8 +1,11 @@
 package slot
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,8 +47,11 @@ func TestFilesThatAreNoTicketsAreIgnored(t *testing.T) {
 	}
 }
 
-// What cannot be worked around is reported as ErrUnusable, so that the caller can use another directory.
+// Where the directory that users share cannot be used, the crawls of one user wait for each other, and the log says so.
 func TestUnusableDirectories(t *testing.T) {
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "LocalAppData"} { // of the directory of one user
+		t.Setenv(name, t.TempDir())
+	}
 	for name, dir := range map[string]string{
 		"the highest number is taken": shared(t, filepath.Base(path("", maxTicket)), ""),
 		"the gate is a directory": func() string {
@@ -57,8 +63,27 @@ func TestUnusableDirectories(t *testing.T) {
 		}(),
 		"a file instead of the directory": filepath.Join(shared(t, "file", ""), "file"),
 	} {
-		if _, err := Acquire(t.Context(), dir, Info{}, noWait(t)); !errors.Is(err, ErrUnusable) {
-			t.Errorf("%s: got %v", name, err)
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		first, err := Acquire(t.Context(), dir, Info{StartURL: "u0"}, log, noWait(t))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := strings.Count(text.String(), "level=WARN"); n != 1 || !strings.Contains(text.String(), dir) {
+			t.Errorf("%s: %d warnings: %s", name, n, &text)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		second, err := Acquire(ctx, dir, Info{}, log, func(w Waiting) {
+			if w.Ahead != 1 || w.Owner.StartURL != "u0" {
+				t.Errorf("%s: is told %+v", name, w)
+			}
+			cancel()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: another crawl gets %v, %v", name, second, err)
+		}
+		if err := first.Release(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package slot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +33,6 @@ const (
 	infoAt = 1
 )
 
-// ErrUnusable means that other users' files in the shared directory make the slot unusable.
-var ErrUnusable = errors.New("the shared slot cannot be used")
-
 // Info tells the other waiters who holds a ticket.
 type Info struct {
 	PID      int       `json:"pid"`
@@ -54,11 +53,8 @@ type Slot struct {
 	lock *flock.Flock
 }
 
-// Dir is the directory that all crawls of the machine share.
-func Dir() string { return filepath.Join(os.TempDir(), "mapwright-safe-slot") }
-
-// OwnDir is the directory for crawls of this user, for when Dir is unusable.
-func OwnDir() (string, error) {
+// ownDir is the directory that the crawls of this user share.
+func ownDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -67,12 +63,30 @@ func OwnDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// Acquire waits until this process owns the slot of dir, which is made if it is not there. onWait is called when the
-// wait begins and whenever what it would be told has changed. The error is ErrUnusable if dir is not a directory for
-// all users, or if the files in it prevent that a ticket is made.
-func Acquire(ctx context.Context, dir string, info Info, onWait func(Waiting)) (*Slot, error) {
+// Acquire waits until this process owns the slot of dir, which is made if it is not there. An empty dir is the one that
+// all crawls of the machine share. If that cannot be used, as any other user can bring about, the log gets a warning,
+// and the wait is for the crawls of this user alone. onWait is called when a wait begins and whenever what it would be
+// told has changed.
+func Acquire(ctx context.Context, dir string, info Info, log *slog.Logger, onWait func(Waiting)) (*Slot, error) {
+	dir = cmp.Or(dir, filepath.Join(os.TempDir(), "mapwright-safe-slot"))
+	s, err := acquireIn(ctx, dir, info, onWait)
+	if err == nil || ctx.Err() != nil {
+		return s, err
+	}
+	own, ownErr := ownDir()
+	if ownErr != nil {
+		return nil, errors.Join(err, ownErr)
+	}
+	log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; "+
+		"this one waits only for those of its own user",
+		"directory", dir, "error", err)
+	return acquireIn(ctx, own, info, onWait)
+}
+
+// acquireIn is Acquire for one directory.
+func acquireIn(ctx context.Context, dir string, info Info, onWait func(Waiting)) (*Slot, error) {
 	if err := makeShared(dir); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+		return nil, err
 	}
 	s, number, err := takeTicket(ctx, dir, info)
 	if ctx.Err() != nil {
@@ -82,7 +96,7 @@ func Acquire(ctx context.Context, dir string, info Info, onWait func(Waiting)) (
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: take a ticket: %w", ErrUnusable, err)
+		return nil, fmt.Errorf("take a ticket: %w", err)
 	}
 	var told Waiting
 	tick := time.NewTicker(pollEvery)

@@ -80,6 +80,7 @@ const (
 	ReasonDuration = "duration"
 	ReasonPerHost  = "max-urls-per-host" // set by Settle, like ReasonFailed
 	ReasonFailed   = "failed"
+	ReasonAway     = "hosts-away" // set by Settle: hosts ask for more patience than a run has
 )
 
 // TokenStart is the token of the start URLs and public indexes.

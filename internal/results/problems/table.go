@@ -258,7 +258,7 @@ func Table() []Definition {
 			"Open the links in a browser.",
 			"URLs out of scope that a page links to, or a URL of the crawl redirects to, whose check ended, after " +
 				"redirects, with the status 401, 402, 403, 407, 429, 451 or 999, was not allowed by robots.txt or " +
-				"the settings, or was not made",
+				"the settings, or was not made, also because the host asks for more than a day without requests",
 			"status code, or outcome", "pages that link to it"},
 		{BrokenFragment, "broken_fragment", "Links to parts of pages that do not exist", Warning,
 			"Pages link to a part of these pages, and no element there has its name. Readers arrive at the top of " +

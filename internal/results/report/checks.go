@@ -48,6 +48,8 @@ type check struct {
 	status  uint16
 	outcome page.Outcome
 	isImage bool
+	// isExcluded is as page.Checked.IsExcluded.
+	isExcluded bool
 	// IsPage means that the URL was visited as a page of the crawl since the check, or in the same generation: what is
 	// known of the page counts, unless another check was redirected there.
 	isPage bool
@@ -81,10 +83,10 @@ func readChecks(ctx context.Context, s *state.Store) (*checks, error) {
 			if f.RedirectTo != "" && found.outcome == page.Redirect {
 				c.redirect(found.hash, f.RedirectTo)
 			}
-		} else if blocked, err := hosts.hostBlocked(ctx, m.Link.Key.Host); err != nil {
+		} else if host, err := hosts.hostFact(ctx, m.Link.Key.Host); err != nil {
 			return nil, err
-		} else if blocked {
-			found.outcome = page.HostBlocked
+		} else if host.Blocked || host.Abandoned {
+			found.outcome, found.isExcluded = page.HostBlocked, (host.Denied || host.Away) && !host.Abandoned
 		}
 		p, known, err := s.Page(ctx, hasher.Key(m.Link.URL))
 		if err != nil {
@@ -111,8 +113,9 @@ func (c *checks) of(url string) (found page.Checked, ok bool) {
 			return found, ok // at the first hop not as a check; later the target of a redirect that was not checked
 		}
 		e := &c.list[at]
-		found.Outcome, found.StatusCode, found.Size, found.IsImage, ok = e.outcome, int(e.status), e.size, e.isImage,
-			true
+		found = page.Checked{Outcome: e.outcome, StatusCode: int(e.status), Size: e.size, IsImage: e.isImage,
+			IsExcluded: e.isExcluded, RedirectTo: found.RedirectTo}
+		ok = true
 		to, moved := c.redirects[hash]
 		if !moved {
 			return found, true

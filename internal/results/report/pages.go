@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
@@ -84,9 +85,7 @@ type pageReader struct {
 	store   *state.Store
 	types   []string
 	hasher  weburl.Hasher
-	host    weburl.HostID
-	known   bool
-	blocked bool                  // the present host is blocked
+	host    frontier.HostFact     // of the present host
 	parents map[string]parentPage // by URL; bounded
 
 	generation uint32
@@ -124,11 +123,11 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 			}
 		}
 	} else {
-		blocked, err := p.hostBlocked(ctx, l.Key.Host)
+		host, err := p.hostFact(ctx, l.Key.Host)
 		if err != nil {
 			return nil, err
 		}
-		if blocked {
+		if host.Blocked || host.Abandoned {
 			outcome = page.HostBlocked
 		}
 	}
@@ -188,17 +187,16 @@ func sitemapLastMod(rec *state.Page) time.Time {
 	return at
 }
 
-// hostBlocked says whether a host's pending URLs wait because it is blocked or abandoned.
-func (p *pageReader) hostBlocked(ctx context.Context, id weburl.HostID) (bool, error) {
-	if p.known && p.host == id {
-		return p.blocked, nil
+// hostFact says whether a host's pending URLs wait because it is blocked or abandoned, and why.
+func (p *pageReader) hostFact(ctx context.Context, id weburl.HostID) (*frontier.HostFact, error) {
+	if p.host.Host != id {
+		fact, _, err := p.store.Host(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		p.host, p.host.Host = fact, id
 	}
-	fact, ok, err := p.store.Host(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	p.known, p.host, p.blocked = true, id, ok && (fact.Blocked || fact.Abandoned)
-	return p.blocked, nil
+	return &p.host, nil
 }
 
 // walk follows the redirects from a page on and reports whether they never end. The crawl itself does not see a loop,

@@ -375,10 +375,12 @@ func (h *hostFigures) wait(ctx context.Context, s *state.Store) error {
 		switch {
 		case w.Denied:
 			figure.Why = "the operator of the service denies requests to it"
+		case w.Away:
+			figure.Why = "it asks for no requests for longer than a run waits"
 		case w.Abandoned && !w.Blocked:
 			figure.Why = "its domain was abandoned, because too many of its URLs failed in a row"
 		}
-		if !w.Denied { // a denied host has a warning of its own
+		if !w.Denied && !w.Away { // such a host has a warning of its own
 			h.givenUp++
 			h.givenUpURLs += w.Pages
 		}

@@ -114,7 +114,7 @@ func TestMigrations(t *testing.T) {
 }
 
 // A database of version 2 keeps what its crawls and schedules were submitted with: the rows of crawls have the first
-// start URLs only, and both know their size.
+// start URLs only, and both know their size. A crawl that an admin put under a larger plan stays there.
 func TestInputOfCrawlsIsMoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,6 +149,12 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 		exec("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, "+
 			"starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
 			`VALUES (?, 'a', 'queued', 'run', 'p', 5, 'polite', '', '[]', ?, ?, '{"x":1}', '{"y":2}', '{"z":[]}', 1, 1)`, id, starts, strings.Count(starts, ".test"))
+	}
+	exec(`INSERT INTO plan (name, terms_json) VALUES ('large', '{"safe":false}'), ('quick', '{"safe":true}')`)
+	for _, plan := range []string{"large", "quick"} {
+		exec("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, "+
+			"starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
+			"VALUES (?, 'a', 'queued', 'run', ?, 5, 'polite', '', '[]', '[]', 0, '{}', '{}', '{}', 1, 1)", plan, plan)
 	}
 	exec("INSERT INTO schedule (id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, " +
 		"created_by, scopes_json, created_at) " +
@@ -186,6 +192,11 @@ func TestInputOfCrawlsIsMoved(t *testing.T) {
 	if err := d.Read().QueryRowContext(t.Context(), "SELECT input_bytes FROM schedule").Scan(&size); err != nil ||
 		size != 2 {
 		t.Errorf("the schedule has %d bytes, %v", size, err)
+	}
+	var byAdmin string
+	if err := d.Read().QueryRowContext(t.Context(),
+		"SELECT group_concat(id) FROM crawl WHERE plan_by_admin").Scan(&byAdmin); err != nil || byAdmin != "large" {
+		t.Errorf("an admin chose the plans of %s, %v", byAdmin, err)
 	}
 }
 

@@ -27,7 +27,7 @@ type reserve struct {
 func (r *reserve) fill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch info, err := os.Stat(r.path); {
+	switch info, err := os.Lstat(r.path); {
 	case err == nil && info.Size() >= reserveBytes:
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -36,7 +36,7 @@ func (r *reserve) fill() error {
 	if free, err := disk.FreeBytes(filepath.Dir(r.path)); err != nil || free < 8*reserveBytes {
 		return nil
 	}
-	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := disk.OpenRegular(r.path, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,9 @@ type deliveryStore interface {
 	// Collect makes deliveries of events that have come since the last call.
 	Collect(ctx context.Context) error
 	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
-	// webhooks given, and no more of an account than leaves places to others. Next is when a delivery of any other
-	// webhook that may be sent is due; zero if there is none.
-	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time, err error)
+	// webhooks that are busy or rest, and no more of an account than leaves places to others, of which the busy ones
+	// take some. Next is when a delivery of any other webhook that may be sent is due; zero if there is none.
+	Due(ctx context.Context, at time.Time, busy, resting []string, most int) (jobs []job, next time.Time, err error)
 	// Record stores an attempt.
 	Record(ctx context.Context, a attempt) error
 }
@@ -63,6 +63,10 @@ const (
 	maxSending = 8
 	// pollEvery bounds how long new work is not noticed if nothing calls wakeUp, such as after the clock was set.
 	pollEvery = 10 * time.Second
+	// A webhook with so many failed attempts in a row rests before each further one, at first for a second and in the
+	// end for maxRest: else a receiver that is gone would be asked for each event, up to nine times.
+	failuresBeforeRest = 5
+	maxRest            = time.Minute
 )
 
 // delays are the times between attempts: 9 attempts in about two days.
@@ -86,13 +90,64 @@ type deliverer struct {
 	sender *sender
 	wake   chan struct{} // holds one signal
 	ended  chan string   // webhooks whose attempt has ended; has room for all
+
+	mu    sync.Mutex
+	rests map[string]rest // guarded by mu; of webhooks whose last attempt has failed
+}
+
+// rest is the rest of a webhook whose attempts fail.
+type rest struct {
+	failures int // in a row
+	until    time.Time
 }
 
 // newDeliverer makes a deliverer. Nothing is opened yet.
 func newDeliverer(s deliveryStore, o Options) *deliverer {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &deliverer{Options: o, store: s, sender: newSender(o), wake: make(chan struct{}, 1),
-		ended: make(chan string, maxSending)}
+		ended: make(chan string, maxSending), rests: map[string]rest{}}
+}
+
+// forgive ends the rest of a webhook: a user has changed it, or asks for an attempt.
+func (d *deliverer) forgive(webhook string) {
+	d.mu.Lock()
+	delete(d.rests, webhook)
+	d.mu.Unlock()
+	d.wakeUp()
+}
+
+// judge notes whether the last attempt of a webhook has failed.
+func (d *deliverer) judge(webhook string, failed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !failed {
+		delete(d.rests, webhook)
+		return
+	}
+	r := d.rests[webhook]
+	r.failures, r.until = r.failures+1, time.Now()
+	if over := r.failures - failuresBeforeRest; over >= 0 {
+		r.until = r.until.Add(min(maxRest, time.Second<<min(over, 10)))
+	}
+	d.rests[webhook] = r
+}
+
+// resting returns the webhooks that rest, and when the first of them may be tried again. It forgets those that have not
+// been tried for long.
+func (d *deliverer) resting(now time.Time) (webhooks []string, first time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, r := range d.rests {
+		switch {
+		case now.Before(r.until):
+			if webhooks = append(webhooks, id); first.IsZero() || r.until.Before(first) {
+				first = r.until
+			}
+		case now.Sub(r.until) > 48*time.Hour: // longer than the longest of delays: it was deleted, perhaps
+			delete(d.rests, id)
+		}
+	}
+	return webhooks, first
 }
 
 // wakeUp says that there may be new events or deliveries. It does not block.
@@ -146,7 +201,13 @@ func (d *deliverer) due(ctx context.Context, busy map[string]bool) ([]job, time.
 	if len(busy) == maxSending {
 		return nil, time.Time{}, nil
 	}
-	return d.store.Due(ctx, time.Now(), slices.Collect(maps.Keys(busy)), maxSending-len(busy))
+	now := time.Now()
+	resting, wake := d.resting(now)
+	jobs, next, err := d.store.Due(ctx, now, slices.Collect(maps.Keys(busy)), resting, maxSending-len(busy))
+	if next.IsZero() || !wake.IsZero() && wake.Before(next) {
+		next = wake
+	}
+	return jobs, next, err
 }
 
 // attempt sends a delivery once and records it, unless ctx ended the attempt.
@@ -156,6 +217,7 @@ func (d *deliverer) attempt(ctx context.Context, j *job) {
 	if err != nil && ctx.Err() != nil {
 		return
 	}
+	d.judge(j.Webhook, err != nil)
 	a := attempt{Delivery: j.ID, At: now, Status: status}
 	if err != nil {
 		a.Error, a.NextAt = err.Error(), nextAttempt(j.Attempts+1, time.Now())

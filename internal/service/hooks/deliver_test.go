@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -31,8 +32,9 @@ func newMemoryStore(jobs ...job) *memoryStore {
 
 func (s *memoryStore) Collect(context.Context) error { return nil }
 
-func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []job, next time.Time,
-	err error) {
+func (s *memoryStore) Due(_ context.Context, at time.Time, busy, resting []string, most int) (due []job,
+	next time.Time, err error) {
+	not := slices.Concat(busy, resting)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string
@@ -119,6 +121,56 @@ func TestRetries(t *testing.T) {
 		if !last.NextAt.IsZero() || last.Status != http.StatusBadGateway || last.Error == "" || len(s.nextAt) > 0 {
 			t.Errorf("last attempt %+v, pending %v", last, s.nextAt)
 		}
+	})
+}
+
+// A receiver that is gone is asked once a minute in the end, however many events it is to be told of. When it is back,
+// or a user asks for an attempt, it is told of all at once.
+func TestReceiverThatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var jobs []job
+		for i := range 1000 {
+			jobs = append(jobs, job{ID: fmt.Sprint("d", i), Webhook: "gone", URL: "http://gone.test/",
+				Secret: newSecret()})
+		}
+		s := newMemoryStore(append(jobs, job{ID: "e", Webhook: "other", URL: "http://other.test/",
+			Secret: newSecret()})...)
+		start := time.Now()
+		asked, told, back := 0, 0, false
+		d := newDeliverer(s, Options{})
+		d.sender.guarded = &http.Client{Transport: handlerTransport{http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Host == "other.test" && time.Since(start) > 0:
+					t.Errorf("another receiver was told after %v", time.Since(start))
+				case r.URL.Host == "other.test":
+				case back:
+					told++
+				default:
+					asked++
+					w.WriteHeader(http.StatusBadGateway)
+				}
+			})}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() { d.run(ctx); close(ended) }()
+		time.Sleep(10 * time.Minute)
+		if asked < 10 || asked > failuresBeforeRest+6+10 {
+			t.Errorf("%d attempts in ten minutes", asked)
+		}
+		synctest.Wait()
+		back = true
+		d.forgive("gone")
+		synctest.Wait()
+		if told < 980 { // the others wait for their own times
+			t.Errorf("told of %d events when it was back", told)
+		}
+		if webhooks, _ := d.resting(time.Now()); len(webhooks) > 0 {
+			t.Errorf("%q rest", webhooks)
+		}
+		cancel()
+		<-ended
 	})
 }
 

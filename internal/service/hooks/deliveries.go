@@ -55,7 +55,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.wakeUp()
+	h.deliverer.forgive(id)
 	return d, nil
 }
 
@@ -88,7 +88,7 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.wakeUp()
+	h.deliverer.forgive(id)
 	return d, nil
 }
 

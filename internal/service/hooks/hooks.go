@@ -186,7 +186,7 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 	if err != nil {
 		return nil, err
 	}
-	h.deliverer.wakeUp()
+	h.deliverer.forgive(id)
 	return w, nil
 }
 

@@ -378,7 +378,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 	}
 	due := func(most int, busy ...string) (ids []string) {
 		t.Helper()
-		jobs, _, err := s.Due(t.Context(), time.Now().Add(time.Hour), busy, most)
+		jobs, _, err := s.Due(t.Context(), time.Now().Add(time.Hour), busy, nil, most)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,8 +390,8 @@ func TestAccountsTakeTurns(t *testing.T) {
 	if got := due(8); len(got) != 6 {
 		t.Errorf("of one account %d deliveries are due, want 6", len(got))
 	}
-	if jobs, next, err := s.Due(t.Context(), time.Now().Add(time.Hour), many[:6], 2); err != nil || len(jobs) > 0 ||
-		!next.IsZero() {
+	if jobs, next, err := s.Due(t.Context(), time.Now().Add(time.Hour), many[:6], nil, 2); err != nil ||
+		len(jobs) > 0 || !next.IsZero() {
 		t.Errorf("beside 6 attempts: %v, next %v, %v", jobs, next, err)
 	}
 	f.add(f.b, service.CrawlFinished)
@@ -426,16 +426,16 @@ func TestManyEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	jobs, next, err := s.Due(t.Context(), time.Now(), nil, 8)
+	jobs, next, err := s.Due(t.Context(), time.Now(), nil, nil, 8)
 	if err != nil || len(jobs) != 1 || jobs[0].Webhook != w.ID || jobs[0].Account != f.a.Account.ID ||
 		jobs[0].AllowPrivate || !next.IsZero() {
 		t.Fatalf("%+v, %v, %v", jobs, next, err)
 	}
-	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, 8); err != nil || len(jobs) != 0 ||
+	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, nil, 8); err != nil || len(jobs) != 0 ||
 		!next.IsZero() {
 		t.Errorf("of a busy webhook: %+v, %v, %v", jobs, next, err)
 	}
-	if jobs, next, err := s.Due(t.Context(), time.Now().Add(-time.Hour), nil, 8); err != nil || len(jobs) != 0 ||
+	if jobs, next, err := s.Due(t.Context(), time.Now().Add(-time.Hour), nil, nil, 8); err != nil || len(jobs) != 0 ||
 		next.IsZero() {
 		t.Errorf("before it is due: %+v, %v, %v", jobs, next, err)
 	}

@@ -184,6 +184,47 @@ func TestCertificatesOfReceivers(t *testing.T) {
 	}
 }
 
+// What a receiver sends instead of an answer is quoted in part only: the error is kept for months, and logged. An
+// address in it is not.
+func TestErrorsThatQuoteAReceiver(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"status line":    strings.Repeat("\x01", 60_000) + "\r\n\r\n",
+		"protocol":       "HTTP/9.9 " + strings.Repeat("x\xff", 30_000) + "\r\n\r\n",
+		"status":         "HTTP/1.1 " + strings.Repeat("2", 60_000) + "\r\n\r\n",
+		"header":         "HTTP/1.1 200 OK\r\n" + strings.Repeat("\x02\"<", 20_000) + "\r\n\r\n",
+		"content length": "HTTP/1.1 200 OK\r\nContent-Length: " + strings.Repeat("z", 60_000) + "\r\n\r\n",
+		"encoding":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + strings.Repeat("z", 60_000) + "\r\n\r\n",
+		"addresses":      strings.Repeat("10.1.2.3 ", 7_000) + "\r\n\r\n",
+		"one long word":  "HTTP/1.1 2" + strings.Repeat("10.1.2.3:", 7_000) + "\r\n\r\n",
+	}
+	s := newSender(Options{})
+	defer s.close()
+	for name, answer := range answers {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, answer)
+			_, _ = io.Copy(io.Discard, conn) // to its end: closed early, the rest of the answer could be lost
+		}))
+		_, err := s.send(t.Context(), &job{ID: "d1", URL: server.URL, Secret: newSecret(), AllowPrivate: true},
+			time.Now())
+		server.CloseClientConnections()
+		server.Close()
+		if err == nil || len(err.Error()) > 2000 || strings.Contains(err.Error(), "10.1.2.3 ") {
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			t.Errorf("%s: an error of %d bytes: %.200s", name, len(text), text)
+		}
+	}
+}
+
 // A receiver that sends much of TLS for a small answer is left. Many answers over one connection are no reason to.
 func TestReceiverSendsTooMuch(t *testing.T) {
 	t.Parallel()

@@ -137,8 +137,8 @@ const waitingHooks = "SELECT id, account, next FROM (SELECT webhook.id, webhook.
 // Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest
 // attempts under way is first, so that an account with many slow receivers does not delay others for longer than one
 // attempt takes.
-func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []job, next time.Time,
-	err error) {
+func (s *store) Due(ctx context.Context, at time.Time, busy, resting []string, most int) (jobs []job,
+	next time.Time, err error) {
 	q := s.service.DB().Read()
 	// the webhooks that have something to deliver, the earliest first
 	waiting, err := service.Collect(ctx, q, func(w *waitingHook) []any { return []any{&w.id, &w.account, &w.next} },
@@ -148,11 +148,11 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 	}
 	sending := map[string]int{} // attempts under way, by account
 	waiting = slices.DeleteFunc(waiting, func(w waitingHook) bool {
-		busy := slices.Contains(not, w.id)
-		if busy {
+		isBusy := slices.Contains(busy, w.id)
+		if isBusy {
 			sending[w.account]++
 		}
-		return busy
+		return isBusy || slices.Contains(resting, w.id)
 	})
 	for {
 		// An attempt may take long, so turns are not enough: an account leaves places to others.

@@ -52,9 +52,6 @@ const (
 	writeEvery = 10 * time.Second
 	// writeAtOnce is how many hosts are written in one transaction, so that other writers do not wait for long.
 	writeAtOnce = 500
-	// keepLearned is how long a pace is remembered after its last change. Later the host may have recovered without any
-	// crawl finding out.
-	keepLearned = 30 * 24 * time.Hour
 )
 
 // Hosts are the hosts of a service.
@@ -75,11 +72,13 @@ func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, err
 	type row struct {
 		pace.Learner
 		pace.Learned
+		at page.Time
 	}
-	list, err := service.Collect(ctx, s.DB().Read(), func(r *row) []any { return []any{&r.Host, &r.Account, &r.Learned} },
-		"SELECT host, account, pace FROM learned WHERE updated_at > ?", time.Now().Add(-keepLearned))
+	columns := func(r *row) []any { return []any{&r.Host, &r.Account, &r.Learned, &r.at} }
+	list, err := service.Collect(ctx, s.DB().Read(), columns,
+		"SELECT host, account, pace, updated_at FROM learned WHERE updated_at > ?", time.Now().Add(-pace.KeepLearned))
 	for _, known := range list {
-		h.shared.Pace().Remember(known.Learner, known.Learned)
+		h.shared.Pace().Remember(known.Learner, known.Learned, known.at.Time)
 	}
 	return h, errors.Join(err, h.applyDenied(ctx))
 }
@@ -133,7 +132,7 @@ func (h *Hosts) savePart(ctx context.Context) error {
 			}
 			written = append(written, by)
 		}
-		return tx.Change("DELETE FROM learned WHERE updated_at < ?", tx.Now().Add(-keepLearned))
+		return tx.Change("DELETE FROM learned WHERE updated_at < ?", tx.Now().Add(-pace.KeepLearned))
 	})
 	if err != nil {
 		return err

@@ -147,6 +147,9 @@ func (r *row) when() (when timetable, field string, err error) {
 	return when, "cron", err
 }
 
+// times is what setNext depends on.
+func (r *row) times() [4]any { return [4]any{r.Enabled, r.Cron, r.Interval, r.Zone} }
+
 // setNext sets when the schedule is due after a time.
 func (r *row) setNext(when timetable, after time.Time) {
 	r.NextAt = page.Time{}

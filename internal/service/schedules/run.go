@@ -155,7 +155,7 @@ func errUnfinished(id string, state service.State) error {
 		Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
 }
 
-// errEdited means that a schedule was deleted, or is one of another kind now. It is looked at again.
+// errEdited means that a schedule has changed since it was read. It is looked at again.
 var errEdited = errors.New("it was edited just now")
 
 // submit submits the crawl of a schedule. The idempotency key prevents a second crawl after a kill between this and the

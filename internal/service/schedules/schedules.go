@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -187,33 +188,44 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 }
 
 // Edit changes a schedule. From then on its crawls have the scopes of the caller, but for an admin who changes neither
-// the submission nor the crawl.
+// the submission nor the crawl. To judge a change takes long if there are many start URLs, so it is done before the
+// transaction, and once more if the schedule has changed or run meanwhile.
 func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in Input) (*service.Schedule, error) {
-	checked, err := get(ctx, s.service.DB().Read(), c, id)
-	if err != nil {
-		return nil, err
-	}
-	in.applyTo(checked)
-	if err := s.check(ctx, c, checked); err != nil {
-		return nil, err
-	}
-	var after *row
-	err = s.service.Add(ctx, func(tx *service.Tx) (err error) {
-		if after, err = get(ctx, tx, c, id); err != nil {
-			return err
+	for {
+		before, err := get(ctx, s.service.DB().Read(), c, id)
+		if err != nil {
+			return nil, err
 		}
-		in.applyTo(after)
+		after := *before
+		in.applyTo(&after)
+		if err := s.check(ctx, c, &after); err != nil {
+			return nil, err
+		}
+		if after.times() == before.times() && !before.NextAt.IsZero() {
+			after.NextAt = before.NextAt // a run that is due is not lost
+		}
 		if in.Submission != nil || in.Crawl != nil || !c.Has(service.ScopeAdmin) {
 			after.createdBy, after.scopes = c.Key, c.Scopes
 		}
-		after.Zone, after.NextAt = checked.Zone, checked.NextAt
-		return errors.Join(put(tx, after), tx.CheckInput(after.Account), tx.Audit(c, "schedule.edit", id, nil))
-	})
-	if err != nil {
-		return nil, err
+		err = s.service.Add(ctx, func(tx *service.Tx) error {
+			now, err := get(ctx, tx, c, id)
+			if err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(now, before) {
+				return errEdited
+			}
+			return errors.Join(put(tx, &after), tx.CheckInput(after.Account), tx.Audit(c, "schedule.edit", id, nil))
+		})
+		if errors.Is(err, errEdited) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Wake()
+		return after.shown(), nil
 	}
-	s.Wake()
-	return after.shown(), nil
 }
 
 // Delete removes a schedule. The crawls that it has started stay.

@@ -867,6 +867,106 @@ func TestPartsOfTheList(t *testing.T) {
 	}
 }
 
+// An edit that meets another one, or a run, is judged by what it meets: an enabled schedule has one time, is due at it,
+// and starts one thing.
+func TestEditMeetsAnotherChange(t *testing.T) {
+	t.Parallel()
+	at := func(day, hour int) time.Time { return time.Date(2000, 1, day, hour, 0, 0, 0, time.UTC) }
+	for name, test := range map[string]struct {
+		made, first, second Input // made has a submission
+		refused             string
+		next                time.Time // zero if the schedule is off
+	}{
+		"on, and a label": {Input{Cron: new("0 3 * * *"), Enabled: new(false)}, Input{Enabled: new(true)},
+			Input{Name: new("other")}, "", at(1, 3)},
+		"off, and another hour": {Input{Cron: new("0 3 * * *")}, Input{Enabled: new(false)},
+			Input{Cron: new("0 4 * * *")}, "", time.Time{}},
+		"another hour, and a label": {Input{Cron: new("0 3 * * *")}, Input{Cron: new("0 5 * * *")},
+			Input{Name: new("other")}, "", at(1, 5)},
+		"an expression, and none": {Input{Interval: new("6h")}, Input{Cron: new("0 5 * * *")}, Input{Cron: new("")},
+			"cron", at(1, 5)},
+		"none, and no interval": {Input{Cron: new("0 3 * * *")}, Input{Interval: new("7h")}, Input{Interval: new("")},
+			"cron", at(1, 7)},
+		"a crawl, and none": {Input{Cron: new("0 3 * * *")}, Input{}, Input{Crawl: new("")}, "submission", at(1, 3)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			if name == "a crawl, and none" {
+				test.first.Crawl = new(f.crawl(f.caller))
+			}
+			test.made.Submission = daily().Submission
+			id := f.create(test.made).ID
+			second := make(chan error, 1)
+			err := f.service.Write(t.Context(), func(tx *service.Tx) error {
+				go func() {
+					_, err := f.Edit(t.Context(), f.caller, id, test.second)
+					second <- err
+				}()
+				synctest.Wait() // it is judged, and waits for this transaction
+				r, err := get(t.Context(), tx, f.caller, id)
+				if err != nil {
+					return err
+				}
+				test.first.applyTo(r)
+				return errors.Join(f.check(t.Context(), f.caller, r), put(tx, r))
+			})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			var fields []string
+			err = <-second
+			if refusal, ok := errors.AsType[*service.Error](err); ok {
+				for _, f := range refusal.Fields {
+					fields = append(fields, f.Field)
+				}
+			}
+			if strings.Join(fields, " ") != test.refused {
+				t.Errorf("%s: %v, want a refusal of %q", name, err, test.refused)
+			}
+			got := f.get(id)
+			if got.Enabled == got.NextAt.IsZero() || !got.NextAt.Equal(test.next) ||
+				(got.Cron == "") == (got.Interval == "") || (got.Submission == nil) == (got.Crawl == "") {
+				t.Errorf("%s: %s", name, service.ToJSON(got))
+			}
+		})
+	}
+}
+
+// A run that ends while an edit is judged is not made again. One that is due when something else than its time is
+// edited is made.
+func TestEditBesideARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		id := f.create(daily()).ID
+		time.Sleep(3*time.Hour - time.Second)
+		edited := make(chan error, 1)
+		err := f.service.Write(t.Context(), func(tx *service.Tx) error {
+			go func() {
+				_, err := f.Edit(t.Context(), f.caller, id, Input{Zone: new("Atlantic/Reykjavik")})
+				edited <- err
+			}()
+			synctest.Wait() // it is judged, and due in a second
+			time.Sleep(2 * time.Second)
+			return tx.Change("UPDATE schedule SET last_at = ?, next_at = ? WHERE id = ?", time.Now(),
+				time.Now().Add(24*time.Hour-time.Second), id)
+		})
+		if err := errors.Join(err, <-edited); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.get(id); got.NextAt.Format("02 15:04") != "02 03:00" || got.LastAt.IsZero() ||
+			got.Zone != "Atlantic/Reykjavik" {
+			t.Errorf("after a run: %s", service.ToJSON(got))
+		}
+		time.Sleep(25 * time.Hour)
+		if _, err := f.Edit(t.Context(), f.caller, id, Input{Name: new("other"), Enabled: new(true)}); err != nil {
+			t.Fatal(err)
+		}
+		f.run(time.Minute)
+		wantTimes(t, f.started(), "01-02 04:00:01")
+	})
+}
+
 // While the disk is nearly full, schedules are not made or changed, but deleted; a run is skipped and says why, and the
 // next run comes when there is space.
 func TestFullDisk(t *testing.T) {

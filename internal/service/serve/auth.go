@@ -15,10 +15,11 @@ import (
 // cookieName is the name of the cookie of a session.
 const cookieName = "mapwright_session"
 
-// credential identifies the caller of a request: a key, or a session of the web pages.
+// credential identifies the caller of a request: a key, a session of the web pages, or the token of a login link.
 type credential struct {
 	secret  string
 	session bool
+	link    bool
 	csrf    string // of a session: what requests that change something carry in a header. Other sites cannot read it
 }
 
@@ -40,7 +41,10 @@ func credentialOf(r *http.Request) (credential, error) {
 
 // caller finds the account and the scopes of a credential.
 func (s *Server) caller(r *http.Request, c *credential) (*service.Caller, error) {
-	if !c.session {
+	switch {
+	case c.link:
+		return s.Service.Accounts.Login(r.Context(), c.secret)
+	case !c.session:
 		return s.Service.Accounts.Authenticate(r.Context(), c.secret)
 	}
 	session, err := s.Service.Accounts.Session(r.Context(), c.secret)
@@ -59,60 +63,54 @@ func (c *call) hasEnded() bool {
 	return ok && e.Code == service.ErrUnauthorized
 }
 
-// authenticate finds the caller of a request, within the rate limits: those of the key or, without a valid one, those
-// of the address. A valid key is not held back by others behind the same address.
-func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.Caller, credential, error) {
-	remote := s.remote(r)
-	cred, err := credentialOf(r)
-	var caller *service.Caller
-	if err == nil {
-		connectionOf(r.Context()).pause()
-		turn := s.limits.lookups.ask(clientAt(remote)...)
-		if turn != nil && connectionOf(r.Context()).wasKnown() {
-			turn.hurry() // the rate of its key bounds how often it does
-		}
-		end, ok := turn.await(r.Context())
-		if !ok {
-			return nil, cred, tooMany(w, time.Second)
-		}
-		caller, err = s.caller(r, &cred)
-		end()
+// admit finds the caller of the request by a credential, and waits for the turn of the request among those of its
+// account. Unless it returns an error, endTurn must be called. Turns bound lookups; rates and turns bound the requests
+// of a caller. Failures are not counted: people behind one address would pay for those of others.
+func (c *call) admit(cred credential) error {
+	remote, conn := c.remote(c.r), connectionOf(c.ctx)
+	conn.pause()
+	turn := c.limits.lookups.ask(clientAt(remote)...)
+	if turn != nil && conn.wasKnown() {
+		turn.hurry() // the rate of its key bounds how often it does
 	}
+	end, ok := turn.await(c.ctx)
+	if !ok {
+		return tooMany(c.w, time.Second)
+	}
+	caller, err := c.Server.caller(c.r, &cred)
+	end()
 	if err != nil {
-		if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
-			if wait, ok := s.limits.failures.take(networkOf(remote)); !ok {
-				err = tooMany(w, wait)
-			}
-		}
-		return nil, cred, err
+		return err
 	}
 	caller.Remote = remote
-	if err := s.takeRequest(w, caller); err != nil {
-		return nil, cred, err
-	}
-	connectionOf(r.Context()).know()
-	s.Service.Accounts.Touch(r.Context(), caller)
-	return caller, cred, nil
-}
-
-// takeRequest counts a request of a caller. It returns an error if there are too many.
-func (s *Server) takeRequest(w http.ResponseWriter, caller *service.Caller) error {
-	wait, ok := s.limits.keys.take(caller.Key)
+	c.caller, c.cred = caller, cred
+	wait, ok := c.limits.keys.take(caller.Key)
 	if ok {
-		wait, ok = s.limits.accounts.take(caller.Account.ID)
+		wait, ok = c.limits.accounts.take(caller.Account.ID)
 	}
 	if !ok {
-		return tooMany(w, wait)
+		return tooMany(c.w, wait)
+	}
+	conn.know()
+	c.Service.Accounts.Touch(c.ctx, caller)
+	if c.endTurn, ok = c.limits.underway.enter(c.ctx, caller.Account.ID, caller.Key); !ok {
+		return tooMany(c.w, time.Second)
 	}
 	return nil
 }
 
-// takeChange counts a request of a caller that changes something. It returns an error if there are too many.
+// takeChange counts a request of a caller that changes something. It returns an error if there are too many. Keys
+// that may only read can log in and out, which must not keep others from changes such as their revocation. They share
+// one limit: an account can make any number of such keys.
 func (s *Server) takeChange(w http.ResponseWriter, caller *service.Caller) error {
 	if caller.Has(service.ScopeAdmin) {
 		return nil
 	}
-	if wait, ok := s.limits.changes.take(caller.Account.ID); !ok {
+	name := caller.Account.ID
+	if !caller.Has(service.ScopeWrite) {
+		name += " read"
+	}
+	if wait, ok := s.limits.changes.take(name); !ok {
 		return tooMany(w, wait)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -47,12 +46,12 @@ func (s *Server) serve(route route, page bool) http.Handler {
 func (c *call) run(route route) (err error) {
 	if route.scope != public {
 		c.w.Header().Set("Cache-Control", "no-store")
-		if c.caller, c.cred, err = c.authenticate(c.w, c.r); err != nil {
-			return err
+		cred, err := credentialOf(c.r)
+		if err == nil {
+			err = c.admit(cred)
 		}
-		var ok bool
-		if c.endTurn, ok = c.limits.underway.enter(c.ctx, c.caller.Account.ID, c.caller.Key); !ok {
-			return tooMany(c.w, time.Second)
+		if err != nil {
+			return err
 		}
 		defer c.endTurn()
 		if !c.caller.Has(route.scope) {

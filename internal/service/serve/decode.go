@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -116,6 +117,9 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 		if err := json.Unmarshal(value, field.Addr().Interface()); err != nil {
 			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " +
 				kindOf(field.Type())})
+		} else if at, ok := field.Interface().(page.Time); ok && at.IsZero() { // it would count as not given
+			faults = append(faults, service.FieldError{Field: prefix + name, Code: "invalid",
+				Detail: "it is in the past"})
 		}
 	}
 	return faults

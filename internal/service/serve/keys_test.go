@@ -146,6 +146,12 @@ func TestKeysOfKeys(t *testing.T) {
 		}
 	}
 	f.want(422, "POST", "/v1/keys", short.Secret, `{"expires_at":"`+in(11)+`"}`)
+	for _, past := range []string{in(-1), "1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0001-01-01T02:00:00+02:00"} {
+		answer := f.want(422, "POST", "/v1/keys", admin, `{"expires_at":"`+past+`"}`)
+		if !strings.Contains(answer, `"expires_at"`) || !strings.Contains(answer, "it is in the past") {
+			t.Errorf("a key that ends at %s: %s", past, answer)
+		}
+	}
 	if made := make(admin, `{}`); !made.ExpiresAt.IsZero() {
 		t.Errorf("a key of one without end ends at %v", made.ExpiresAt)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
@@ -77,24 +76,14 @@ func (c *call) enter() error {
 	if err := c.origins.Check(c.r); err != nil {
 		return refuse(service.ErrForbidden, "the request comes from another site")
 	}
-	remote := c.remote(c.r)
-	if wait, ok := c.limits.failures.take(networkOf(remote)); !ok {
-		return tooMany(c.w, wait)
-	}
 	if err := c.readForm(loginBody); err != nil {
 		return refuse(service.ErrBody, "the form cannot be read")
 	}
-	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
-	connectionOf(c.ctx).pause()
-	end, ok := c.limits.logins.enter(c.ctx, clientAt(remote)...)
-	if !ok {
-		return tooMany(c.w, time.Second)
+	cred := credential{secret: c.r.PostForm.Get("token"), link: true}
+	if cred.secret == "" {
+		cred = credential{secret: strings.TrimSpace(c.r.PostForm.Get("key"))}
 	}
-	defer end()
-	if err := c.takeLogin(token, key); err != nil {
-		return err
-	}
-	secret, err := c.Service.Accounts.BeginSession(c.ctx, token, key, remote)
+	secret, err := c.beginSession(cred)
 	if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
 		return c.renderLogin(http.StatusUnauthorized, loginView{Error: e.Detail})
 	}
@@ -106,20 +95,17 @@ func (c *call) enter() error {
 	return nil
 }
 
-// takeLogin counts a login by a key as a request and a change of its account: it leaves a session and an entry in the
-// audit log. A link begins one session only, and a key that is not valid none.
-func (c *call) takeLogin(token, key string) error {
-	if token != "" {
-		return nil
+// beginSession begins a session and returns its secret. A login is a change of its account: it leaves a session and an
+// entry in the audit log.
+func (c *call) beginSession(cred credential) (secret string, err error) {
+	if err := c.admit(cred); err != nil {
+		return "", err
 	}
-	caller, err := c.Service.Accounts.Authenticate(c.ctx, key)
-	if err != nil {
-		return nil // BeginSession says it
+	defer c.endTurn()
+	if err := c.takeChange(c.w, c.caller); err != nil {
+		return "", err
 	}
-	if err := c.takeRequest(c.w, caller); err != nil {
-		return err
-	}
-	return c.takeChange(c.w, caller)
+	return c.Service.Accounts.BeginSession(c.ctx, c.caller)
 }
 
 // leave ends the session of the caller.

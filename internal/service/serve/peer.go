@@ -52,12 +52,6 @@ func clientAt(remote string) []string {
 	return clientOf(addr)
 }
 
-// networkOf is the smallest network of a client by what remote says of it.
-func networkOf(remote string) string {
-	names := clientAt(remote)
-	return names[len(names)-1]
-}
-
 func (s *Server) trusted(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	keysOfAccount     = 4  // an account has so many times the rate of a key
-	failuresPerSecond = 1  // requests without a valid key, of one address
-	failuresBurst     = 30 // of them at once
-	mostLimiters      = 20_000
+	keysOfAccount = 4 // an account has so many times the rate of a key
+	mostLimiters  = 20_000
 
 	// Requests of an account that change something, in the long run and at once. Each leaves entries in the database,
 	// such as events, deliveries and the audit log, which stay for months and do not count as disk of the account.
@@ -38,18 +36,14 @@ const (
 	// Credentials of one address that are looked up at once, and of all. Others can always read.
 	lookupsOfAddress = 2
 	mostLookups      = service.Readers / 2
-	// Logins by form, which may write. The turns of one address and of all leave room for others.
-	loginsOfAddress = 1
-	mostLogins      = 2
 )
 
-// rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address,
-// by their rate and by how many are served at once.
+// rateLimits bound the requests of each key and those of all keys of an account, by their rate and by how many are
+// served at once, and how many credentials are looked up at once.
 type rateLimits struct {
 	keys     limiters
 	accounts limiters
-	failures limiters
-	changes  limiters // of accounts; admins are not bound
+	changes  limiters // of accounts, and of their keys without the scope write; admins are not bound
 
 	// Bodies and answers are whole in memory, and some answers take long to make: without a bound, an account whose
 	// clients are slow or many could take all memory and all processors.
@@ -57,7 +51,6 @@ type rateLimits struct {
 	reading  turns // of accounts: of their event streams, while they read events
 	sending  turns // of accounts: files that are sent, at the pace of the client
 	lookups  turns // of networks
-	logins   turns // of networks
 }
 
 // newRateLimits makes the limits of a server. waiting is how many requests of an account or a network wait for turns.
@@ -75,12 +68,10 @@ func newRateLimits(perKey float64, waiting int) *rateLimits {
 	}
 	l := &rateLimits{
 		keys: of(r), changes: of(rate.Inf), accounts: of(min(rate.Inf, keysOfAccount*r)),
-		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
 		underway: turns{each: mostUnderway, within: mostUnderwayOfKey, waiting: waiting},
 		reading:  turns{each: mostReading, waiting: mostStreams},
 		sending:  turns{each: max(4, waiting/shareOfFiles)},
 		lookups:  turns{most: mostLookups, each: lookupsOfAddress, waiting: waiting},
-		logins:   turns{most: mostLogins, each: loginsOfAddress, waiting: waiting},
 	}
 	if r != rate.Inf {
 		l.changes.rate, l.changes.burst = changesPerSecond, changesBurst

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -81,9 +80,9 @@ func TestLimitersAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newRateLimits(0, 1)
 	for i := range 3 * mostLimiters {
-		l.failures.take(strconv.Itoa(i))
+		l.keys.take(strconv.Itoa(i))
 	}
-	if n := len(l.failures.all); n > mostLimiters {
+	if n := len(l.keys.all); n > mostLimiters {
 		t.Errorf("%d limiters", n)
 	}
 }
@@ -256,20 +255,21 @@ func TestRateOfChanges(t *testing.T) {
 	})
 }
 
-// Logins by a key count as changes of its account, wherever they come from. Failed ones are bounded over all addresses
-// of one network.
+// Logins by a key count as changes of its account, wherever they come from. Others behind the same address do not keep
+// anybody out by requests without a valid key, however many they make.
 func TestRateOfLogins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, newAccount := limitedServer(t)
-		account, secret := newAccount("a", service.ScopeRead)
-		login := func(address, key string) int {
+		account, secret := newAccount("a", service.ScopeWrite)
+		login := func(address, form string) int {
 			return ask(s, "POST", "/login", func(r *http.Request) {
 				r.RemoteAddr = address
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				r.Body = io.NopCloser(strings.NewReader("key=" + key))
+				r.Body = io.NopCloser(strings.NewReader(form))
 			}).Code
 		}
+		secret = "key=" + secret
 		if got := login("192.0.2.1:1", secret); got != http.StatusSeeOther {
 			t.Errorf("the first login: %d", got)
 		}
@@ -283,16 +283,87 @@ func TestRateOfLogins(t *testing.T) {
 		if got := login("192.0.2.3:1", secret); got != http.StatusSeeOther {
 			t.Errorf("a login after a second: %d", got)
 		}
-		for i := range failuresBurst {
-			if got := login(fmt.Sprintf("[2001:db8:1:2:%x::9]:1", i), "nonsense"); got != http.StatusUnauthorized {
-				t.Errorf("login %d of a network: %d", i, got)
+		token, err := s.Service.Accounts.NewLogin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const address = "192.0.2.4:1"
+		wrong := secret[:len(secret)-1] + "-"
+		for range 200 {
+			for _, form := range []string{"", wrong, "token=nonsense"} {
+				if got := login(address, form); got != http.StatusUnauthorized {
+					t.Fatalf("a login by %q: %d", form, got)
+				}
+			}
+			got := ask(s, "GET", "/", func(r *http.Request) { r.RemoteAddr = address })
+			if got.Code != http.StatusSeeOther {
+				t.Fatalf("a page without a session: %d", got.Code)
 			}
 		}
-		if got := login("[2001:db8:1:2::a]:1", "nonsense"); got != http.StatusTooManyRequests {
-			t.Errorf("another login of the network: %d", got)
+		time.Sleep(time.Second)
+		for _, form := range []string{secret, "token=" + token} {
+			if got := login(address, form); got != http.StatusSeeOther {
+				t.Errorf("a login by %q behind an address of many that are not valid: %d", form, got)
+			}
 		}
-		if got := login("[2001:db8:1:3::a]:1", "nonsense"); got != http.StatusUnauthorized {
-			t.Errorf("a login of another network: %d", got)
+		if got := login(address, "token="+token); got != http.StatusUnauthorized {
+			t.Errorf("a login by a link that is used up: %d", got)
+		}
+	})
+}
+
+// Keys that may only read log in and out as often as they may. The write key of their account still makes changes, and
+// revokes them.
+func TestReadKeysStopNoChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, newAccount := limitedServer(t)
+		const some = 3
+		s.limits.changes.burst = some
+		_, write := newAccount("a", service.ScopeWrite)
+		admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+		var readers []service.Key
+		for range 2 {
+			key, err := s.Service.Accounts.CreateKey(t.Context(), admin, service.Key{Account: "a",
+				Scopes: []service.Scope{service.ScopeRead}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			readers = append(readers, key)
+		}
+		by := func(secret, method, path string) int {
+			return ask(s, method, path, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secret) }).Code
+		}
+		login := func(secret string) int {
+			return ask(s, "POST", "/login", func(r *http.Request) {
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Body = io.NopCloser(strings.NewReader("key=" + secret))
+			}).Code
+		}
+		for i := range some {
+			if i%2 == 0 {
+				if got := login(readers[0].Secret); got != http.StatusSeeOther {
+					t.Errorf("login %d: %d", i, got)
+				}
+			} else if got := by(readers[0].Secret, "POST", "/logout"); got >= http.StatusBadRequest {
+				t.Errorf("logout %d: %d", i, got)
+			}
+		}
+		for i, key := range readers {
+			if got := login(key.Secret); got != http.StatusTooManyRequests {
+				t.Errorf("one login too many, by reader %d: %d", i, got)
+			}
+		}
+		if got := by(write, "POST", "/v1/crawls"); got != http.StatusUnsupportedMediaType {
+			t.Errorf("a change by the write key: %d", got)
+		}
+		for i, key := range readers {
+			if got := by(write, "DELETE", "/v1/keys/"+key.ID); got != http.StatusNoContent {
+				t.Errorf("the revocation of reader %d: %d", i, got)
+			}
+		}
+		if got := by(write, "POST", "/v1/crawls"); got != http.StatusTooManyRequests {
+			t.Errorf("one change too many, by the write key: %d", got)
 		}
 	})
 }

@@ -178,8 +178,12 @@ type plainError struct {
 func (e *plainError) Error() string { return e.text }
 func (e *plainError) Unwrap() error { return e.err }
 
-// WithoutAddresses wraps an error in one whose text has no addresses: not what a name resolves to, nor those of the DNS
-// server, the proxy or this machine.
+// maxText bounds the bytes of a text that may quote what a server has sent. A status line, a header or a certificate
+// has any number.
+const maxText = 500
+
+// WithoutAddresses wraps an error in one whose text is short and has no addresses: not what a name resolves to, nor
+// those of the DNS server, the proxy or this machine.
 func WithoutAddresses(err error) error {
 	cause := err
 	for op, ok := errors.AsType[*net.OpError](cause); ok; op, ok = errors.AsType[*net.OpError](cause) {
@@ -192,8 +196,11 @@ func WithoutAddresses(err error) error {
 	if _, ok := errors.AsType[*AddressError](cause); ok {
 		text = "the address is not public"
 	}
-	words := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" ,;()<>=\"", c) })
-	for _, word := range words {
+	const between = " ,;()<>=\""
+	if len(text) > maxText { // cut between two words: a part of an address would not be known as one
+		text = text[:max(0, strings.LastIndexAny(text[:maxText], between))] + "…"
+	}
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(between, c) }) {
 		word = strings.Trim(word, ":.-")
 		if _, err := netip.ParseAddrPort(word); err == nil || isAddress(word) {
 			text = strings.ReplaceAll(text, word, "(address)")

@@ -234,12 +234,14 @@ const (
 	hostBlocked   = 1
 	hostAbandoned = 2
 	hostDenied    = 4
+	hostAway      = 8
 )
 
 // appendHost appends the value of an h entry.
 func appendHost(dst []byte, h *frontier.HostFact) []byte {
 	dst = AppendString(append(dst, Version), h.Name)
-	dst = append(dst, Flag(h.Blocked, hostBlocked)|Flag(h.Abandoned, hostAbandoned)|Flag(h.Denied, hostDenied))
+	dst = append(dst, Flag(h.Blocked, hostBlocked)|Flag(h.Abandoned, hostAbandoned)|Flag(h.Denied, hostDenied)|
+		Flag(h.Away, hostAway))
 	for _, d := range []time.Duration{h.Learned.Delay, h.Learned.Floor} {
 		dst = binary.AppendUvarint(dst, zigzag(d.Milliseconds()))
 	}
@@ -286,7 +288,8 @@ func DecodeHost(h weburl.HostID, b []byte) (frontier.HostFact, error) {
 	r := ValueReader(b)
 	f := frontier.HostFact{Host: h, Name: string(r.Bytes())}
 	flags := r.U8()
-	f.Blocked, f.Abandoned, f.Denied = flags&hostBlocked != 0, flags&hostAbandoned != 0, flags&hostDenied != 0
+	f.Blocked, f.Abandoned = flags&hostBlocked != 0, flags&hostAbandoned != 0
+	f.Denied, f.Away = flags&hostDenied != 0, flags&hostAway != 0
 	f.Learned.Delay, f.Learned.Floor = r.duration(), r.duration()
 	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
 	f.Pages = unzigzag(r.Uvarint())

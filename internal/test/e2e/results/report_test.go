@@ -321,50 +321,82 @@ func TestStartForbiddenByRobots(t *testing.T) {
 	}
 }
 
-// A Retry-After of years is honoured over a resume, with a warning that says until when and what to do.
+// busySite answers for busy.test, which refuses everything but robots.txt.
+func busySite(t *testing.T, retryAfter string) (resolve string, asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	return e2e.Handlers(t, map[string]http.HandlerFunc{"busy.test": func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil // else a date is measured against it
+		if r.URL.Path != "/robots.txt" {
+			asked.Add(1)
+			w.Header().Set("Retry-After", retryAfter)
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}}), asked
+}
+
+// A Retry-After of hours is waited for, over a resume too, with a warning that says until when and what to do.
+func TestRetryAfterOfHours(t *testing.T) {
+	t.Parallel()
+	resolve, asked := busySite(t, "72000")
+	dir := filepath.Join(t.TempDir(), "data")
+	const says = "busy.test asked by Retry-After for no requests until "
+	for _, args := range [][]string{{"crawl", "-u", "http://busy.test/", "--seeding-strategy", "none", "--resolve",
+		resolve}, {"resume"}} {
+		p := e2e.Start(t, append(args, "--data-dir", dir)...)
+		p.Says(says)
+		p.Signal(syscall.SIGINT)
+		got := p.Wait()
+		rep := e2e.ReadReport(t, dir)
+		if got.Code != 130 || rep.Outcomes["pending"] != 1 || !slices.ContainsFunc(rep.Warnings, func(s string) bool {
+			return strings.Contains(s, says) && strings.Contains(s, " from now)") && strings.Contains(s, "--duration")
+		}) {
+			t.Errorf("%s: exit status %d, outcomes %v, warnings %q", args[0], got.Code, rep.Outcomes, rep.Warnings)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%s: %d requests so far, want 1", args[0], n)
+		}
+	}
+	if got := e2e.Run(t, "resume", "--data-dir", dir, "--duration", "1"); got.Code != 3 || asked.Load() != 1 {
+		t.Errorf("with a duration: exit status %d, want 3; %d requests, want 1", got.Code, asked.Load())
+	}
+}
+
+// A Retry-After of years is honoured over a resume, and no run waits for its end: each ends at once and says until when
+// the host is left alone.
 func TestRetryAfterOfYears(t *testing.T) {
 	t.Parallel()
-	date := time.Now().Add(3 * 365 * 24 * time.Hour).UTC().Format(http.TimeFormat)
-	for _, tt := range []struct{ name, value, left string }{
-		{"seconds", "94608000", "(1,095 days from now)"},
-		{"date", date, "(1,095 days from now)"},
-		{"absurd", "99999999999999999999", "(36,500 days from now)"},
+	const year, says = 365 * 24 * time.Hour, "busy.test asks by Retry-After or Crawl-delay for no requests until "
+	began := time.Now()
+	for _, tt := range []struct {
+		name, value string
+		after       time.Duration
+	}{
+		{"seconds", "94608000", 3 * year},
+		{"date", began.Add(3 * year).UTC().Format(http.TimeFormat), 3 * year},
+		{"absurd", "99999999999999999999", 100 * year},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int64
-			resolve := e2e.Handlers(t, map[string]http.HandlerFunc{"busy.test": func(w http.ResponseWriter,
-				r *http.Request) {
-				w.Header()["Date"] = nil // else a date is measured against it
-				if r.URL.Path != "/robots.txt" {
-					asked.Add(1)
-					w.Header().Set("Retry-After", tt.value)
-					w.WriteHeader(http.StatusTooManyRequests)
-				}
-			}})
+			resolve, asked := busySite(t, tt.value)
 			dir := filepath.Join(t.TempDir(), "data")
-			const says = "busy.test asked by Retry-After for no requests until "
 			for _, args := range [][]string{{"crawl", "-u", "http://busy.test/", "--seeding-strategy", "none",
 				"--resolve", resolve}, {"resume"}} {
-				p := e2e.Start(t, append(args, "--data-dir", dir)...)
-				p.Says(says)
-				p.Signal(syscall.SIGINT)
-				got := p.Wait()
+				got := e2e.Run(t, append(args, "--data-dir", dir)...)
 				rep := e2e.ReadReport(t, dir)
-				if got.Code != 130 || rep.Outcomes["pending"] != 1 ||
-					!slices.ContainsFunc(rep.Warnings, func(s string) bool {
-						return strings.Contains(s, says) && strings.Contains(s, tt.left) &&
-							strings.Contains(s, "--duration")
-					}) {
+				until, err := time.Parse(says+time.DateTime+" MST", rep.Reason)
+				late := until.Sub(began.Add(tt.after))
+				if err != nil || late < -2*time.Second || late > time.Since(began) {
+					t.Errorf("%s: reason %q", args[0], rep.Reason)
+				}
+				if got.Code != 1 || rep.Outcomes["host_blocked"] != 1 ||
+					!slices.ContainsFunc(rep.Warnings, func(s string) bool { return strings.HasPrefix(s, says) }) {
 					t.Errorf("%s: exit status %d, outcomes %v, warnings %q", args[0], got.Code, rep.Outcomes,
 						rep.Warnings)
 				}
 				if n := asked.Load(); n != 1 {
 					t.Errorf("%s: %d requests so far, want 1", args[0], n)
 				}
-			}
-			if got := e2e.Run(t, "resume", "--data-dir", dir, "--duration", "1"); got.Code != 3 || asked.Load() != 1 {
-				t.Errorf("with a duration: exit status %d, want 3; %d requests, want 1", got.Code, asked.Load())
 			}
 		})
 	}
