@@ -100,8 +100,9 @@ func TestAway(t *testing.T) {
 		requests int           // in the first run
 		waits    time.Duration // from the last of them
 	}{
-		"a year":          {always(365 * patience), 0, 1, 365 * patience},
-		"no end":          {always(1 << 62), 0, 1, 100 * 365 * patience},
+		"a week":          {always(7 * patience), 0, 1, 7 * patience},
+		"a year":          {always(365 * patience), 0, 1, pace.KeepLearned},
+		"no end":          {always(1 << 62), 0, 1, pace.KeepLearned},
 		"a day and more":  {always(patience + time.Second), 0, 1, patience + time.Second},
 		"again and again": {always(patience / 3), 0, 4, patience / 3},
 		"longer each time": {func(n int) time.Duration { return time.Duration(n) * patience / 3 }, 0, 2,

@@ -126,11 +126,18 @@ func (p Pace) Restore(c *Config, l Learned, now time.Time) Pace {
 	if !l.LastSuccess.IsZero() {
 		p.lastSuccess = l.LastSuccess.UnixNano()
 	}
-	if wait := min(l.AskedUntil.Sub(now), maxRest); wait > 0 {
-		p.askedUntil = now.Add(wait).UnixNano()
-		p.restUntil = max(p.restUntil, p.askedUntil)
-	}
+	p.askedUntil = max(p.askedUntil, l.restsUntil(now))
+	p.restUntil = max(p.restUntil, p.askedUntil)
 	return p
+}
+
+// restsUntil is the end of the last Retry-After in Unix ns if it is in force, else 0. One that ends far later than any
+// that is noted is not believed: the clock was set back since, or an earlier version noted it, which had no bound.
+func (l *Learned) restsUntil(now time.Time) int64 {
+	if wait := l.AskedUntil.Sub(now); wait <= 0 || wait > 2*maxRest {
+		return 0
+	}
+	return l.AskedUntil.UnixNano()
 }
 
 // Saved is what was last written of a pace, in less memory than a Learned. The zero Saved is that of a host of which

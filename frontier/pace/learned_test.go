@@ -70,11 +70,12 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// What a host asked for is honoured by the next crawl, however long it is.
+// What a host asked for is honoured by the next crawl, as long as a host can ask for it. It does not become more by that.
 func TestRestoreRetryAfter(t *testing.T) {
 	now := simTime(0)
 	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute,
-		1000 * time.Hour: 1000 * time.Hour, math.MaxInt64: maxRest} {
+		1000 * time.Hour: 1000 * time.Hour, maxRest + time.Hour: maxRest + time.Hour, 365 * 24 * time.Hour: 0,
+		math.MaxInt64: 0} {
 		cfg := Polite()
 		p := Pace{}.Restore(&cfg, Learned{AskedUntil: now.Add(asked)}, now)
 		got := time.Duration(0)

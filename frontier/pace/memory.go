@@ -120,10 +120,8 @@ func (m *memory) facts(by Learner, now int64) (f facts) {
 	if !l.LastSuccess.IsZero() {
 		f.lastSuccess = l.LastSuccess.UnixNano()
 	}
-	if wait := min(l.AskedUntil.Sub(time.Unix(0, now)), maxRest); wait > 0 {
-		f.askedUntil = now + int64(wait)
-		f.restUntil = f.askedUntil
-	}
+	f.askedUntil = l.restsUntil(time.Unix(0, now))
+	f.restUntil = f.askedUntil
 	return f
 }
 

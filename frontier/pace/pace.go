@@ -150,9 +150,9 @@ const (
 	LongRetryAfter = time.Hour
 	// MostPatience is how long a run waits for a host that wants to be left alone; see [Pace.IsAway].
 	MostPatience = 24 * time.Hour
-	// maxRest bounds a rest so that its end can be kept in Unix nanoseconds. A Retry-After
-	// may name any number of seconds, or the year 9999.
-	maxRest = 100 * 365 * 24 * time.Hour
+	// maxRest bounds what a host can ask for at once. A Retry-After may name any number of seconds, or the year 9999, by
+	// mistake too: then the host is asked once in this time whether it still means it.
+	maxRest = KeepLearned
 )
 
 // Delay is the effective delay between two request starts, with the largest draw

@@ -130,7 +130,7 @@ func TestPaceRefusals(t *testing.T) {
 		{"429 with an hour", ClassThrottled, time.Hour, MeaningRefused, time.Hour, time.Second},
 		{"429 with a day", ClassThrottled, 24 * time.Hour, MeaningRefused, 24 * time.Hour, time.Second},
 		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, MeaningRefused, 7 * 24 * time.Hour, 0},
-		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, MeaningRefused, 365 * 24 * time.Hour, 0},
+		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, MeaningRefused, maxRest, 0},
 		{"429 with no end", ClassThrottled, math.MaxInt64, MeaningRefused, maxRest, time.Second},
 		{"503", ClassUnavailable, 0, MeaningRefused, time.Second, 0},
 		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, MeaningRefused, 7 * time.Second, 0},

@@ -49,7 +49,9 @@ func FromJSON(text json.RawMessage, fault func(field, code, format string, args 
 		}
 		seen[key] = true
 		if gone := strings.ReplaceAll(key, "_", "-"); Removed(gone) != "" {
-			layer[gone] = Given{From: "settings." + key} // Load warns
+			if value != nil {
+				layer[gone] = Given{From: "settings." + key} // Load warns
+			}
 			continue
 		}
 		items, isList := value.([]any)

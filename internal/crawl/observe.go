@@ -49,7 +49,7 @@ func (r *run) observe(n frontier.Notice) {
 			"and resume tries it again",
 			"host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(r.o.Managed.Notify)
-		r.warnings.add("%s: its URLs are recorded as host_blocked", deniedText(n.Host))
+		r.warnings.add("%s: its URLs that no run has read are recorded as host_blocked", deniedText(n.Host))
 	case frontier.NoticeAway:
 		r.metrics.Count(metrics.Blocked, "")
 		r.log.Warn("[BLOCKED] a host asks for no requests for longer than a run waits; its URLs stay recorded, "+
@@ -57,7 +57,7 @@ func (r *run) observe(n frontier.Notice) {
 			"host", n.Host, "until", n.At, "waiting", n.Waiting)
 		text := awayText(n.Host, n.At)
 		Notice{Host: n.Host, Reason: text}.notice(r.o.Managed.Notify)
-		r.warnings.add("%s: its URLs are recorded as host_blocked", text)
+		r.warnings.add("%s: its URLs that no run has read are recorded as host_blocked", text)
 	case frontier.NoticeAbandoned:
 		r.metrics.Count(metrics.Abandoned, "")
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)

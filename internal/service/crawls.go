@@ -42,7 +42,9 @@ const (
 	maxStartLength  = 4096    // bytes
 	maxStartBytes   = 1 << 20 // of all start URLs of a crawl
 	maxLabels       = 20
-	maxFaults       = 100 // that a refusal names of one kind
+	maxFaults       = 100    // that a refusal names of one kind
+	mostQueued      = 10_000 // crawls of an account, if its plan has no limit; each step of the dispatcher reads all
+	maxKeyLength    = 255    // bytes of an idempotency key
 	keepIdempotency = 24 * time.Hour
 )
 
@@ -50,6 +52,10 @@ const (
 // idempotency key: the same submission with the same key within 24 hours has the same answer and makes no other crawl.
 // Another submission with the key is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
+	if len(key) > maxKeyLength {
+		return nil, Invalid("the request", []FieldError{{"Idempotency-Key", "too_long",
+			fmt.Sprintf("it has %d bytes, at most %d are allowed", len(key), maxKeyLength)}})
+	}
 	sum := sha256.Sum256([]byte(ToJSON(sub)))
 	hash := hex.EncodeToString(sum[:])
 	// A repeated request has its answer also if it would be refused now, because a plan or a grant has changed.
@@ -192,21 +198,22 @@ func (c *Crawls) MayQueue(ctx context.Context, caller *Caller, key string) error
 	return checkQueueLength(ctx, c.s.db.Read(), caller.Account.ID)
 }
 
-// checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
+// checkQueueLength refuses a crawl if the account has as many waiting as its plan allows, or mostQueued.
 func checkQueueLength(ctx context.Context, q Queryer, account string) error {
 	owner, err := getAccount(ctx, q, account)
 	if err != nil {
 		return err
 	}
 	plan, err := getPlan(ctx, q, owner.Plan)
-	if err != nil || plan.MaxQueued == 0 {
+	if err != nil {
 		return err
 	}
+	most := cmp.Or(plan.MaxQueued, mostQueued)
 	queued, err := Value[int](ctx, q, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account, Queued)
-	if err == nil && queued >= plan.MaxQueued {
+	if err == nil && queued >= most {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",
-				plan.Name, plan.MaxQueued)}
+				plan.Name, most)}
 	}
 	return err
 }

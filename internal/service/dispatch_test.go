@@ -722,6 +722,40 @@ func TestPlanOfARunningCrawl(t *testing.T) {
 	}
 }
 
+// Without a limit of its plan, 10,000 crawls of an account wait, whether they are submitted or resumed.
+func TestQueueHasABound(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	b := ts.addCaller("b")
+	paused := ts.submit(b, "https://a.test/").ID
+	if _, err := ts.Crawls.Command(t.Context(), b, paused, CommandPause, nil); err != nil {
+		t.Fatal(err)
+	}
+	id := ts.submit(b, "https://a.test/").ID
+	columns, err := Collect(t.Context(), ts.db.Read(), Column[string], "SELECT name FROM pragma_table_info('crawl') "+
+		"WHERE name <> 'id'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Join(columns, ", ")
+	err = ts.Write(t.Context(), func(tx *Tx) error {
+		return tx.Change("WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) INSERT INTO crawl (id, "+
+			list+") SELECT 'copy' || n, "+list+" FROM crawl, n WHERE id = ?", mostQueued-2, id)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.submit(b, "https://a.test/") // the last
+	_, submitErr := ts.Crawls.Submit(t.Context(), b, Submission{StartURLs: []string{"https://a.test/"}}, "")
+	_, resumeErr := ts.Crawls.Command(t.Context(), b, paused, CommandResume, nil)
+	for what, err := range map[string]error{"submit": submitErr, "resume": resumeErr} {
+		if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrPlanLimit {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ts.submit(ts.admin, "https://a.test/") // of another account
+}
+
 // Crawls that are resumed wait in the queue like those that are submitted: no more of them than the plan of their
 // account allows, whoever resumes them.
 func TestResumedCrawlsCount(t *testing.T) {

@@ -124,11 +124,7 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 			faults = append(faults, r.refuseSetting(name, editable))
 			continue
 		}
-		if string(value) == "null" {
-			delete(r.given, name)
-		} else {
-			r.given[name] = value
-		}
+		r.given[name] = value // null too, since load judges names; then it counts as not given
 	}
 	if _, ok := settings["only_hosts"]; ok {
 		delete(r.stored, onlyHosts) // else an edit by an admin leaves the crawl bound as it is

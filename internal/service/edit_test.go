@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -183,6 +184,32 @@ func TestRefusedSettingIsTakenAway(t *testing.T) {
 		t.Errorf("settings %v", c.Settings)
 	}
 	ts.submit(ts.admin, "https://a.test/", "max_depth", "null")
+}
+
+// Names of settings that there are not are refused with a null too, and nothing of them is kept. A null of a setting that
+// was removed takes it away.
+func TestNullOfUnknownSetting(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.submit(ts.admin, "https://a.test/", "trap_repeats", "3", "max_urls", "7").ID
+	unknown := strings.Repeat("x", 20_000)
+	for _, name := range []string{unknown, "max_url", "start_url"} {
+		_, err := ts.Crawls.Edit(t.Context(), ts.admin, id, Edit{Settings: raw("max_urls", "8", name, "null")})
+		refusedBy(t, "null of an unknown name", err, "settings."+name, "unknown_setting")
+	}
+	_, err := ts.Crawls.Edit(t.Context(), ts.admin, id, Edit{Settings: raw(strings.Repeat("<", 70_000), "null")})
+	if err == nil {
+		t.Error("a long name with null is taken")
+	}
+	edit(ts, id, Edit{Settings: raw("trap_repeats", "null", "max_depth", "null")})
+	r, err := ts.getWhole(t.Context(), "", id)
+	if got := ToJSON(r.given); err != nil || got != `{"max_urls":7}` || len(r.Warnings) > 0 {
+		t.Errorf("stored %s, warnings %q, %v", got, r.Warnings, err)
+	}
+	log, err := ts.Accounts.AuditLog(t.Context(), "", 0, 100)
+	if size := len(ToJSON(log)); err != nil || size > 10_000 {
+		t.Errorf("the audit log has %d bytes, %v", size, err)
+	}
 }
 
 // A null beside a short form counts as not given: a plan judges what takes effect, and the next edit keeps it.

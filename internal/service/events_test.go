@@ -219,7 +219,7 @@ func TestBlocksAreFewEvents(t *testing.T) {
 				return err
 			}
 			var all []crawl.Notice
-			for i := range mostBlocks - 50 {
+			for i := range mostBlocks - 5 {
 				all = append(all, crawl.Notice{Host: fmt.Sprint(run, "-", i, ".test"), Reason: "it fails"})
 			}
 			return row.recordNotices(tx, append(all, crawl.Notice{Limit: "pages", Percent: 80}))

@@ -421,7 +421,9 @@ func (r *runner) live() *monitor.Live {
 
 const (
 	maxNotices = 1000 // that wait to be recorded
-	mostBlocks = 200  // hosts of a crawl whose block is an event. Events stay for months, and count in no plan
+	// mostBlocks is how many hosts of a crawl there are whose block is an event. Events stay for months, and count in no
+	// plan, and a crawl of dead hosts costs its account nothing else.
+	mostBlocks = 20
 )
 
 // notify takes a notice of the crawl. The dispatcher records it with its next step, so that the crawl does not wait for

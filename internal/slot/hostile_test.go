@@ -61,6 +61,15 @@ func TestUnusableDirectories(t *testing.T) {
 			}
 			return dir
 		}(),
+		"many files": func() string {
+			dir := shared(t, "", "")
+			for n := range uint64(mostFiles + 1) {
+				if err := os.WriteFile(path(dir, 2*n), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return dir
+		}(),
 		"a file instead of the directory": filepath.Join(shared(t, "file", ""), "file"),
 	} {
 		var text bytes.Buffer

@@ -26,6 +26,9 @@ const (
 	gateWait = 10 * time.Second
 	// maxTicket is the highest number of a ticket. Files with higher numbers are not tickets.
 	maxTicket = 1 << 62
+	// mostFiles is how many files a directory that is used has at most. Every poll looks at all of them, and any user may
+	// make some.
+	mostFiles = 1000
 	// maxInfo bounds what is read of a ticket.
 	maxInfo = 16 << 10
 	// infoAt is where the information in a ticket begins. On Windows the lock covers the first byte, which other
@@ -273,9 +276,17 @@ func look(path string) (info Info, alive bool) {
 
 // tickets are the numbers in the directory, lowest first.
 func tickets(dir string) ([]uint64, error) {
-	entries, err := os.ReadDir(dir)
+	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(mostFiles + 1)
+	if err != nil && err != io.EOF { // which it is for an empty directory
+		return nil, err
+	}
+	if len(entries) > mostFiles {
+		return nil, fmt.Errorf("%s has more than %d files", dir, mostFiles)
 	}
 	var numbers []uint64
 	for _, e := range entries {

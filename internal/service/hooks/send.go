@@ -155,7 +155,9 @@ func (s *sender) send(ctx context.Context, j *job, now time.Time) (status int, e
 		return 0, explain(err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which does not end with ctx
+		_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	}
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return resp.StatusCode, nil

@@ -72,6 +72,15 @@ func TestSend(t *testing.T) {
 			}
 		}
 	})
+	mux.HandleFunc("/switch", func(w http.ResponseWriter, _ *http.Request) { // and then says nothing, and stays
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	})
 	mux.HandleFunc("/error",
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	server := httptest.NewServer(mux)
@@ -90,6 +99,7 @@ func TestSend(t *testing.T) {
 		{"/endless", true, 200, ""},
 		{"/error", true, 500, "answered 500"},
 		{"/none", true, 404, "answered 404"},
+		{"/switch", true, 101, "answered 101"},
 	} {
 		status, err := s.send(t.Context(), &job{ID: "d1", URL: server.URL + c.path, Secret: secret,
 			AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())

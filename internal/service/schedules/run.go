@@ -144,7 +144,7 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 		r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: time.Now().UTC()}, id, ""
 		return s.update(ctx, r, nil)
 	case ok && refused.Code != service.ErrUnavailable:
-		return s.skip(ctx, r, id, refused)
+		return s.skip(ctx, c, r, id, refused)
 	}
 	return err
 }
@@ -196,11 +196,16 @@ func (s *Schedules) mayStart(ctx context.Context, c *service.Caller, key string)
 	if err := s.service.Crawls.MayQueue(ctx, c, key); err != nil {
 		return err
 	}
-	if s.takeChange == nil || c.Has(service.ScopeAdmin) || s.takeChange(c.Account.ID) {
+	if s.mayChange(c) {
 		return nil
 	}
 	return &service.Error{Code: service.ErrRateLimit, Detail: "the account makes too many changes: keys and schedules " +
 		"together may make one per second in the long run"}
+}
+
+// mayChange counts a change of an account, and reports whether it may make one now.
+func (s *Schedules) mayChange(c *service.Caller) bool {
+	return s.takeChange == nil || c.Has(service.ScopeAdmin) || s.takeChange(c.Account.ID)
 }
 
 // recrawl starts another generation of a crawl.
@@ -232,11 +237,12 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 
 // skip notes that a run is not started. It is an event, and a line of the log, unless the run before was skipped for
 // the same reason: a schedule may be due every minute for ever. Another state of an unfinished crawl is no other
-// reason.
-func (s *Schedules) skip(ctx context.Context, r *row, crawl string, refused *service.Error) error {
+// reason. Another reason is a change of the account, since a user can make it change for many schedules at once.
+func (s *Schedules) skip(ctx context.Context, c *service.Caller, r *row, crawl string, refused *service.Error) error {
 	reason, before := refused.Error(), r.LastError
 	r.LastError = reason
-	if before != "" && strings.HasPrefix(before, strings.TrimSuffix(reason, string(refused.State))) {
+	isSame := strings.HasPrefix(before, strings.TrimSuffix(reason, string(refused.State)))
+	if before != "" && (isSame || refused.Code == service.ErrRateLimit || !s.mayChange(c)) {
 		return s.update(ctx, r, nil)
 	}
 	s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", reason)

@@ -332,6 +332,37 @@ func TestStartedOnce(t *testing.T) {
 	}
 }
 
+// Reasons that change for many schedules at once are events only as long as the account may make changes.
+func TestReasonsThatChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		left := 100
+		f.LimitBy(func(string) bool { left--; return left >= 0 })
+		crawl, other := f.crawl(f.caller), f.crawl(f.caller)
+		f.sql("UPDATE crawl SET state = 'paused' WHERE id = ?", crawl)
+		f.sql("UPDATE crawl SET state = 'queued' WHERE id = ?", other)
+		for range 20 {
+			f.create(Input{Interval: text("1m"), Crawl: &crawl})
+		}
+		const plan = "UPDATE plan SET terms_json = '{\"name\":\"default\",\"max_priority\":9,\"max_queued\":1}'"
+		f.sql(plan)
+		f.run(2 * time.Minute) // not ended: each has its first event, which needs no change
+		if got := len(f.events(service.ScheduleSkipped)); got != 20 || left != 100 {
+			t.Errorf("%d events, %d changes left, want 20 and 100", got, left)
+		}
+		for range 20 {
+			f.sql("UPDATE crawl SET state = 'complete' WHERE id = ?", crawl) // the plan allows no other waiting crawl
+			f.run(2 * time.Minute)
+			f.sql("UPDATE crawl SET state = 'paused' WHERE id = ?", crawl)
+			f.run(2 * time.Minute)
+		}
+		if got := len(f.events(service.ScheduleSkipped)); got != 120 {
+			t.Errorf("%d events, want 120", got)
+		}
+	})
+}
+
 // Runs that are skipped one after the other for the same reason are one event and one line of the log, whatever the
 // crawl does meanwhile. Another reason, and the next time after a run, are events again.
 func TestSkippedForLong(t *testing.T) {
@@ -465,7 +496,7 @@ func TestRefusedBeforeRead(t *testing.T) {
 		if _, err := f.service.Crawls.Submit(t.Context(), f.caller, *daily().Submission, ""); err != nil {
 			t.Fatal(err)
 		}
-		want("allows 1 waiting crawls", 0)
+		want("allows 1 waiting crawls", 2) // another reason
 		f.endAll()
 		left = 0
 		want("too many changes", 2)

@@ -78,13 +78,7 @@ func (c *call) submit() error {
 	if err := c.body(&s); err != nil {
 		return err
 	}
-	const most = 255
-	key := c.r.Header.Get("Idempotency-Key")
-	if len(key) > most {
-		return refuse(service.ErrInvalid, "the request has faults",
-			service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
-	}
-	return c.accepted(c.Service.Crawls.Submit(c.ctx, c.caller, s, key))
+	return c.accepted(c.Service.Crawls.Submit(c.ctx, c.caller, s, c.r.Header.Get("Idempotency-Key")))
 }
 
 // accepted answers with a crawl that a command acts on, unless there is an error.

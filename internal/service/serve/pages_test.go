@@ -39,6 +39,10 @@ func TestStory(t *testing.T) {
 			t.Errorf("the fault of %s is not beside it", name)
 		}
 	}
+	long := map[string]string{"start_urls": f.site.StartURLs()[0], "key": strings.Repeat("k", 256)}
+	if p := b.submit(again, "/new", long); p.status != http.StatusUnprocessableEntity {
+		t.Errorf("a form with a long idempotency key answers %d", p.status)
+	}
 	made := b.submit(again, "/new", map[string]string{"start_urls": f.site.StartURLs()[0], "settings.max_urls": "1000",
 		"settings.timeout": "",
 		"settings.links":   "true", "name": "My <b>site</b>", "labels": "a, b"})
