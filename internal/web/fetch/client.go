@@ -217,6 +217,10 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if byHTTP1 {
 		c.route.handedOver(call, dialAddr(r), proto)
 	}
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body.Close() // it is the connection, which ends with no context
+		res.Body = http.NoBody
+	}
 	if err == nil && res.StatusCode == http.StatusProxyAuthRequired && c.asksProxy(r.URL.Scheme()) {
 		res.Body.Close()
 		return nil, &phaseError{phaseConnect, &proxyError{Status: res.StatusCode}}

@@ -225,6 +225,28 @@ func TestProxyAuthRequired(t *testing.T) {
 	}
 }
 
+// A host that switches protocols, which nobody has asked for, and then stays and says nothing, holds no request.
+func TestSwitchingProtocols(t *testing.T) {
+	t.Parallel()
+	host := listen(t, func(_ int, c net.Conn) {
+		if readRequest(c) {
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switch\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}
+	})
+	for name, r := range map[string]Request{"page": {}, "text": {Mode: Text}, "stream": {Mode: Stream}, "head": {Mode: Head},
+		"form": {Form: url.Values{"name": {"value"}}}} {
+		proxy := &url.URL{Scheme: "http", Host: strings.TrimPrefix(host, "http://")}
+		for at, o := range map[string]Options{host: {}, "http://a.example": {Proxy: proxy, AllowHosts: []string{}}} {
+			r.URL = mustURL(t, at+"/")
+			res, err := do(t, newClient(t, o), r)
+			if err != nil || res.Status != http.StatusSwitchingProtocols || len(res.Body) > 0 {
+				t.Errorf("%s of %s: %+v, %v", name, at, res, err)
+			}
+		}
+	}
+}
+
 // newSOCKS speaks as much of SOCKS 5 as a client needs, and leads everything to one address. Who offers a password must
 // have the right one.
 func newSOCKS(t *testing.T, to string) (*url.URL, chan string) {
