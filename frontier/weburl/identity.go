@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"sync"
 
 	"golang.org/x/net/idna"
 )
@@ -18,11 +19,13 @@ const urlRules = 1
 // of the IDNA tables, and the date of the public suffix list with the beginning of the SHA-256 of its rules. Programs
 // with the same Identity compute the same keys. A program must not add to data whose keys were computed under another
 // Identity.
-func Identity() string {
+func Identity() string { return identity() }
+
+var identity = sync.OnceValue(func() string {
 	h := sha256.New()
 	for rule := range suffixRules() {
 		io.WriteString(h, rule)
 		io.WriteString(h, "\n")
 	}
 	return fmt.Sprintf("url=%d idna=%s suffixes=%s/%x", urlRules, idna.UnicodeVersion, suffixDate(), h.Sum(nil)[:4])
-}
+})
