@@ -103,8 +103,8 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 		err := tx.Change("UPDATE account SET name = ?, plan = ?, own_hosts_json = ?, disabled = ? WHERE id = ?",
 			account.Name, account.Plan, account.OwnHosts, account.Disabled, account.ID)
 		if err = orTaken(err, &account); err == nil && account.Plan != before {
-			err = tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID,
-				before)
+			err = tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ? AND plan_by_admin = 0",
+				account.Plan, account.ID, before)
 		}
 		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
 	})

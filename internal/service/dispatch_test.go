@@ -739,8 +739,8 @@ func TestQueueHasABound(t *testing.T) {
 	}
 	list := strings.Join(columns, ", ")
 	err = ts.Write(t.Context(), func(tx *Tx) error {
-		return tx.Change("WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) INSERT INTO crawl (id, "+
-			list+") SELECT 'copy' || n, "+list+" FROM crawl, n WHERE id = ?", mostQueued-2, id)
+		return tx.Change("WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) INSERT INTO "+
+			"crawl (id, "+list+") SELECT 'copy' || n, "+list+" FROM crawl, n WHERE id = ?", mostQueued-2, id)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,8 +37,9 @@ var errChanged = errors.New("the crawl has changed meanwhile")
 
 // change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
 // many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, if it is in another state, or
-// if the rights of its account have changed, it is judged again. judge may change what the crawl was submitted with;
-// record gets this with the row as it is now. write is Service.Write or Service.Add.
+// if the rights of its account have changed, it is judged again; and so it is if its plan has, which follows that of the
+// account. judge may change what the crawl was submitted with; record gets this with the row as it is now. write is
+// Service.Write or Service.Add.
 func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 	write func(context.Context, func(*Tx) error) error, judge func(*row) error,
 	record func(tx *Tx, now *row) error) error {
@@ -51,6 +52,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 		if err != nil {
 			return err
 		}
+		plan, planByAdmin := r.Plan, r.planByAdmin // judge may change them
 		if err := judge(r); err != nil {
 			return err
 		}
@@ -59,8 +61,8 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 			if err != nil {
 				return err
 			}
-			if now.edits != r.edits || now.State != r.State || now.Generation != r.Generation ||
-				now.hasStarted() != r.hasStarted() {
+			if now.Plan != plan || now.planByAdmin != planByAdmin || now.edits != r.edits || now.State != r.State ||
+				now.Generation != r.Generation || now.hasStarted() != r.hasStarted() {
 				return errChanged
 			}
 			if err := tx.checkRights(r.Account, judged); err != nil {

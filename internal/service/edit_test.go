@@ -186,8 +186,8 @@ func TestRefusedSettingIsTakenAway(t *testing.T) {
 	ts.submit(ts.admin, "https://a.test/", "max_depth", "null")
 }
 
-// Names of settings that there are not are refused with a null too, and nothing of them is kept. A null of a setting that
-// was removed takes it away.
+// Names of settings that there are not are refused with a null too, and nothing of them is kept. A null of a setting
+// that was removed takes it away.
 func TestNullOfUnknownSetting(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
@@ -209,6 +209,42 @@ func TestNullOfUnknownSetting(t *testing.T) {
 	log, err := ts.Accounts.AuditLog(t.Context(), "", 0, 100)
 	if size := len(ToJSON(log)); err != nil || size > 10_000 {
 		t.Errorf("the audit log has %d bytes, %v", size, err)
+	}
+}
+
+// A crawl whose plan has changed since its row was read is judged again, also if the rights of its account were read
+// after that. A plan that an admin chose for a crawl stays when that of the account changes.
+func TestPlanChangesWhileAnEditIsJudged(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	id := ts.submit(ts.admin, "https://a.test/").ID
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "other", MaxPriority: 9}); err != nil {
+		t.Fatal(err)
+	}
+	var judged []string
+	err := ts.Crawls.change(t.Context(), ts.admin, id, ts.Write, func(r *row) error {
+		if judged = append(judged, r.Plan); len(judged) > 1 {
+			return nil
+		}
+		return ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET plan = 'other'") })
+	}, func(_ *Tx, now *row) error {
+		if now.Plan != "other" {
+			t.Errorf("recorded with plan %s", now.Plan)
+		}
+		return nil
+	})
+	if want := []string{"default", "other"}; err != nil || !slices.Equal(judged, want) {
+		t.Errorf("judged with plans %q, want %q: %v", judged, want, err)
+	}
+	edit(ts, id, Edit{Plan: new("other")})
+	for _, plan := range []string{"other", "default"} {
+		if err := ts.editAccount(DefaultAccount, AccountEdit{Plan: &plan}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := ts.getWhole(t.Context(), "", id)
+	if err != nil || r.Plan != "other" || !r.planByAdmin {
+		t.Errorf("plan %s, by an admin %v, %v", r.Plan, r.planByAdmin, err)
 	}
 }
 

@@ -36,8 +36,9 @@ type deliveryStore interface {
 	// Collect makes deliveries of events that have come since the last call.
 	Collect(ctx context.Context) error
 	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
-	// webhooks that are busy or rest, and no more of an account than leaves places to others, of which the busy ones
-	// take some. Next is when a delivery of any other webhook that may be sent is due; zero if there is none.
+	// webhooks that are busy, or that rest themselves or by their account, and no more of an account than leaves places
+	// to others, of which the busy ones take some. Next is when a delivery of any other webhook that may be sent is due;
+	// zero if there is none.
 	Due(ctx context.Context, at time.Time, busy, resting []string, most int) (jobs []job, next time.Time, err error)
 	// Record stores an attempt.
 	Record(ctx context.Context, a attempt) error
@@ -67,6 +68,10 @@ const (
 	// end for maxRest: else a receiver that is gone would be asked for each event, up to nine times.
 	failuresBeforeRest = 5
 	maxRest            = time.Minute
+	// An account makes one attempt each attemptGap in the long run, and manyAttempts at once: an event is told to all its
+	// webhooks, whose receivers need not be its own.
+	attemptGap   = 100 * time.Millisecond
+	manyAttempts = 100
 )
 
 // delays are the times between attempts: 9 attempts in about two days.
@@ -93,6 +98,8 @@ type deliverer struct {
 
 	mu    sync.Mutex
 	rests map[string]rest // guarded by mu; of webhooks whose last attempt has failed
+	// paces are when accounts would have made their attempts one attemptGap after the other; guarded by mu
+	paces map[string]time.Time
 }
 
 // rest is the rest of a webhook whose attempts fail.
@@ -105,7 +112,8 @@ type rest struct {
 func newDeliverer(s deliveryStore, o Options) *deliverer {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &deliverer{Options: o, store: s, sender: newSender(o), wake: make(chan struct{}, 1),
-		ended: make(chan string, maxSending), rests: map[string]rest{}}
+		ended: make(chan string, maxSending), rests: map[string]rest{},
+		paces: map[string]time.Time{}}
 }
 
 // forgive ends the rest of a webhook: a user has changed it, or asks for an attempt.
@@ -114,6 +122,16 @@ func (d *deliverer) forgive(webhook string) {
 	delete(d.rests, webhook)
 	d.mu.Unlock()
 	d.wakeUp()
+}
+
+// began notes that an account makes an attempt.
+func (d *deliverer) began(account string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if at := d.paces[account]; at.After(now) {
+		now = at
+	}
+	d.paces[account] = now.Add(attemptGap)
 }
 
 // judge notes whether the last attempt of a webhook has failed.
@@ -132,22 +150,33 @@ func (d *deliverer) judge(webhook string, failed bool) {
 	d.rests[webhook] = r
 }
 
-// resting returns the webhooks that rest, and when the first of them may be tried again. It forgets those that have not
-// been tried for long.
-func (d *deliverer) resting(now time.Time) (webhooks []string, first time.Time) {
+// resting returns the webhooks and accounts that rest, and when the first of them may make an attempt again. It forgets
+// those that have made none for long.
+func (d *deliverer) resting(now time.Time) (ids []string, first time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	rests := func(id string, until time.Time) {
+		if ids = append(ids, id); first.IsZero() || until.Before(first) {
+			first = until
+		}
+	}
+	for account, at := range d.paces {
+		switch until := at.Add(-manyAttempts * attemptGap); {
+		case now.Before(until):
+			rests(account, until)
+		case now.After(at):
+			delete(d.paces, account)
+		}
+	}
 	for id, r := range d.rests {
 		switch {
 		case now.Before(r.until):
-			if webhooks = append(webhooks, id); first.IsZero() || r.until.Before(first) {
-				first = r.until
-			}
+			rests(id, r.until)
 		case now.Sub(r.until) > 48*time.Hour: // longer than the longest of delays: it was deleted, perhaps
 			delete(d.rests, id)
 		}
 	}
-	return webhooks, first
+	return ids, first
 }
 
 // wakeUp says that there may be new events or deliveries. It does not block.
@@ -181,6 +210,7 @@ func (d *deliverer) run(ctx context.Context) {
 		}
 		for _, j := range jobs {
 			busy[j.Webhook] = true
+			d.began(j.Account, time.Now())
 			sending.Go(func() {
 				d.attempt(ctx, &j)
 				d.ended <- j.Webhook

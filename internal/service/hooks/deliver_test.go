@@ -45,7 +45,7 @@ func (s *memoryStore) Due(_ context.Context, at time.Time, busy, resting []strin
 	for _, id := range ids {
 		j, when := s.jobs[id], s.nextAt[id]
 		switch {
-		case slices.Contains(not, j.Webhook):
+		case slices.Contains(not, j.Webhook), slices.Contains(not, j.Account):
 		case !when.After(at) && len(due) < most:
 			due = append(due, j)
 			not = append(not, j.Webhook)
@@ -162,6 +162,7 @@ func TestReceiverThatIsGone(t *testing.T) {
 		synctest.Wait()
 		back = true
 		d.forgive("gone")
+		time.Sleep(1000 * attemptGap)
 		synctest.Wait()
 		if told < 980 { // the others wait for their own times
 			t.Errorf("told of %d events when it was back", told)
@@ -171,6 +172,33 @@ func TestReceiverThatIsGone(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// An account with many webhooks and events makes a bounded number of attempts, and delays no other account.
+func TestPaceOfAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var jobs []job
+		for i := range 3000 {
+			jobs = append(jobs, job{ID: fmt.Sprint("d", i), Webhook: fmt.Sprint("w", i%50), Account: "a",
+				URL: "http://a.test/", Secret: newSecret()})
+		}
+		s := newMemoryStore(append(jobs, job{ID: "z", Webhook: "b", Account: "b", URL: "http://b.test/",
+			Secret: newSecret()})...)
+		start, asked := time.Now(), map[string]int{}
+		var mu sync.Mutex
+		deliverFor(t, s, 20*time.Second, func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked[r.URL.Host]++; r.URL.Host == "b.test" && time.Since(start) > 0 {
+				t.Errorf("another account was told after %v", time.Since(start))
+			}
+		})
+		want := manyAttempts + int(20*time.Second/attemptGap)
+		if got := asked["a.test"]; got < want-10 || got > want+10 || asked["b.test"] != 1 {
+			t.Errorf("%d attempts in 20 s, want about %d; %d of another account", got, want, asked["b.test"])
+		}
 	})
 }
 

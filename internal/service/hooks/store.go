@@ -152,7 +152,7 @@ func (s *store) Due(ctx context.Context, at time.Time, busy, resting []string, m
 		if isBusy {
 			sending[w.account]++
 		}
-		return isBusy || slices.Contains(resting, w.id)
+		return isBusy || slices.Contains(resting, w.id) || slices.Contains(resting, w.account)
 	})
 	for {
 		// An attempt may take long, so turns are not enough: an account leaves places to others.

@@ -57,8 +57,19 @@ func (in *Input) applyTo(r *row) {
 // maxName bounds the name of a schedule, in bytes.
 const maxName = 200
 
-// check names every fault of a schedule. It sets the zone, if there is none, and when the schedule is due.
-func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error {
+// starts reports whether a change says what the schedule starts.
+func (in *Input) starts() bool { return in.Submission != nil || in.Crawl != nil || in.Recrawl != nil }
+
+// check names every fault of a schedule. It sets the zone, if there is none, and when the schedule is due. What the
+// schedule starts is judged only if starts is set, for the account of the schedule: one that is disabled may have what
+// is not allowed any more.
+func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row, starts bool) error {
+	account, err := s.service.Accounts.Get(ctx, r.Account)
+	if err != nil {
+		return err
+	}
+	owner := *c
+	owner.Account = account
 	var faults []service.FieldError
 	fault := func(field, code, detail string) {
 		faults = append(faults, service.FieldError{Field: field, Code: code, Detail: detail})
@@ -83,8 +94,9 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 		fault("crawl", "invalid", "give either submission or crawl")
 	case r.Submission != nil && r.Recrawl != nil:
 		fault("recrawl", "invalid", "it belongs to a schedule with crawl")
+	case !starts:
 	case r.Submission != nil:
-		if err := addFaults(&faults, "submission.", s.service.Crawls.Check(ctx, c, *r.Submission)); err != nil {
+		if err := addFaults(&faults, "submission.", s.service.Crawls.Check(ctx, &owner, *r.Submission)); err != nil {
 			return err
 		}
 	default:

@@ -166,7 +166,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 		createdBy: c.Key, scopes: c.Scopes,
 	}
 	in.applyTo(r)
-	if err := s.check(ctx, c, r); err != nil {
+	if err := s.check(ctx, c, r, true); err != nil {
 		return nil, err
 	}
 	err := s.service.Add(ctx, func(tx *service.Tx) error {
@@ -198,7 +198,7 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 		}
 		after := *before
 		in.applyTo(&after)
-		if err := s.check(ctx, c, &after); err != nil {
+		if err := s.check(ctx, c, &after, in.starts() || after.Enabled); err != nil {
 			return nil, err
 		}
 		if after.times() == before.times() && !before.NextAt.IsZero() {

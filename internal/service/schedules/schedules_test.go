@@ -332,6 +332,35 @@ func TestStartedOnce(t *testing.T) {
 	}
 }
 
+// A schedule whose crawl the plan does not allow any more, or that is gone, can be disabled, and not enabled. An admin
+// is judged by the plan of the schedule's account.
+func TestEditOfARefusedSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		crawl := f.crawl(f.caller)
+		start, visit := f.create(daily()), f.create(Input{Cron: text("0 3 * * *"), Crawl: &crawl})
+		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"refused_settings\":[\"max_urls\"]}'")
+		f.sql("DELETE FROM crawl")
+		other := *asAdmin(f.caller)
+		other.Account.ID, other.Account.Plan = "none", "none" // it must not matter
+		for _, c := range []*service.Caller{f.caller, &other} {
+			for what, s := range map[string]*service.Schedule{"submission": start, "crawl": visit} {
+				for _, in := range []Input{{Enabled: new(false), Name: text("off")}, {Interval: text("2h")}} {
+					if _, err := f.Edit(t.Context(), c, s.ID, in); err != nil {
+						t.Errorf("%s: %+v: %v", what, in, err)
+					}
+				}
+				_, err := f.Edit(t.Context(), c, s.ID, Input{Enabled: new(true)})
+				if refusal, ok := errors.AsType[*service.Error](err); !ok || len(refusal.Fields) != 1 ||
+					!strings.HasPrefix(refusal.Fields[0].Field, what) {
+					t.Errorf("%s: enabled: %v", what, err)
+				}
+			}
+		}
+	})
+}
+
 // Reasons that change for many schedules at once are events only as long as the account may make changes.
 func TestReasonsThatChange(t *testing.T) {
 	t.Parallel()
@@ -939,7 +968,7 @@ func TestEditMeetsAnotherChange(t *testing.T) {
 					return err
 				}
 				test.first.applyTo(r)
-				return errors.Join(f.check(t.Context(), f.caller, r), put(tx, r))
+				return errors.Join(f.check(t.Context(), f.caller, r, true), put(tx, r))
 			})
 			if err != nil {
 				t.Fatal(name, err)
