@@ -79,7 +79,7 @@ func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 }
 
 // edit changes a row as an edit asks, or names every fault of it. It returns what the crawl is submitted with if the
-// edit changes that.
+// edit changes that or its size with the texts of the row.
 func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*encodedInput, error) {
 	if r.State == Deleting {
 		return nil, &Error{Code: ErrState, Detail: "the crawl is being deleted", State: r.State,
@@ -132,8 +132,7 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 		delete(r.stored, onlyHosts) // else an edit by an admin leaves the crawl bound as it is
 	}
 	faults = append(faults, r.refuseRedirection(e.StartURLs != nil, settings)...)
-	changesInput := len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil
-	if changesInput {
+	if e.changesInput() {
 		warnings, asked := r.Warnings, settings
 		if e.Plan != nil {
 			asked = r.given
@@ -143,11 +142,14 @@ func (c *Crawls) edit(ctx context.Context, caller *Caller, r *row, e *Edit) (*en
 			r.Warnings = warnings // new ones are about settings that were judged before
 		}
 	}
-	if err := Invalid("the change", faults); err != nil || !changesInput {
+	if err := Invalid("the change", faults); err != nil || !e.changesInput() && e.Name == nil && e.Labels == nil {
 		return nil, err
 	}
 	return r.encodeInput(), nil
 }
+
+// changesInput reports whether an edit changes what is judged: settings, start URLs or the plan.
+func (e *Edit) changesInput() bool { return len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil }
 
 // refuseRedirection names the credentials that an edit would send to other origins than before. No key can read them,
 // so a key that did not give them must not have them sent to its own host. Edited are the settings of the edit.
@@ -172,6 +174,9 @@ func (r *row) putEdit(tx *Tx, caller *Caller, e *Edit, input *encodedInput) erro
 		r.Name, r.Labels, r.Plan, r.planByAdmin, r.Priority, r.Profile, r.StartURLs, len(r.starts), r.ID)
 	if input != nil {
 		err = errors.Join(err, r.putInput(tx, input))
+	}
+	if e.changesInput() { // another name is small, and allowed where the disk is used up
+		err = errors.Join(err, tx.CheckInput(r.Account))
 	}
 	if input != nil && !r.hasStarted() { // the result is what the settings are warned of
 		err = errors.Join(err, tx.Change("UPDATE crawl SET result_json = ? WHERE id = ?", r.Result, r.ID))

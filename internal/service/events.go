@@ -167,11 +167,18 @@ func (a *Accounts) AuditLog(ctx context.Context, account string, before int64, l
 	}, query+" ORDER BY id DESC LIMIT ?", append(args, cmp.Or(limit, 100))...)
 }
 
+// mostAudited bounds what an entry of the audit log says of what a user did who is no admin. Entries stay for years, and
+// count for no plan.
+const mostAudited = 4 << 10
+
 // Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets. A caller whose key
 // or session has ended is refused.
 func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
 	if err := tx.checkCaller(c); err != nil {
 		return err
+	}
+	if n := len(ToJSON(data)); n > mostAudited && !c.Has(ScopeAdmin) {
+		data = map[string]int{"bytes_left_out": n}
 	}
 	return tx.Insert("audit", "at, account, actor_key, actor_system, remote, action, object, data_json",
 		tx.now, c.Account.ID, c.Key, c.System, c.Remote, action, object, strings.TrimPrefix(ToJSON(data), "null"))

@@ -216,6 +216,43 @@ func TestTextsOfReportsAreBounded(t *testing.T) {
 	}
 }
 
+// Names and labels of a crawl count as disk, also after a change. What the audit log keeps of a tenant's change is small.
+func TestWordsCountAsDisk(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	used := func() int64 {
+		t.Helper()
+		u, err := ts.Accounts.Usage(t.Context(), DefaultAccount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Disk.Used
+	}
+	labels := slices.Repeat([]string{strings.Repeat("<", maxName)}, maxLabels) // each is stored in six bytes
+	want := int64(6 * maxName * maxLabels)
+	id := ts.submit(ts.admin, "https://a.test/").ID
+	before := used()
+	edit(ts, id, Edit{Labels: &labels, Name: new(strings.Repeat("n", maxName))})
+	if got := used() - before; got < want+maxName || got > 2*want {
+		t.Errorf("labels and a name of %d bytes count as %d", want+maxName, got)
+	}
+	edit(ts, id, Edit{Labels: &[]string{}, Name: new("")})
+	if got := used(); got != before {
+		t.Errorf("without them %d bytes are used, before they were given %d", got, before)
+	}
+	tenant := &Caller{Account: ts.admin.Account, System: "test", Scopes: []Scope{ScopeWrite}}
+	err := ts.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.Audit(tenant, "test", id, labels), tx.Audit(ts.admin, "test", id, labels))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := ts.Accounts.AuditLog(t.Context(), "", 0, 2)
+	if err != nil || int64(len(log[0].Data)) < want || len(log[1].Data) > mostAudited {
+		t.Errorf("audited %d bytes of an admin and %d of a tenant, %v", len(log[0].Data), len(log[1].Data), err)
+	}
+}
+
 // What is submitted counts as disk of the account, and cannot exceed what its plan allows.
 func TestInputCountsAsDisk(t *testing.T) {
 	t.Parallel()

@@ -154,7 +154,7 @@ func (r *row) insert(tx *Tx, input *encodedInput) error {
 		"name, labels_json, schedule, first_starts_json, start_count, created_at, queued_at", r.ID, r.Account, r.State,
 		r.Desired, r.Plan, r.planByAdmin, r.Priority, r.Profile, r.Name, r.Labels, r.Schedule, r.StartURLs,
 		len(r.starts), tx.now, tx.now),
-		r.putInput(tx, input))
+		r.putInput(tx, input), tx.CheckInput(r.Account))
 }
 
 // encodedInput is what a crawl was submitted with, as it is stored. It is made before the transaction.
@@ -164,14 +164,13 @@ func (r *row) encodeInput() *encodedInput {
 	return &encodedInput{ToJSON(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored)}
 }
 
-// putInput stores what the crawl was submitted with. It is refused if the database would hold more of the account than
-// its plan allows.
+// putInput stores what the crawl was submitted with, and how much that and the texts of the row are.
 func (r *row) putInput(tx *Tx, in *encodedInput) error {
 	return errors.Join(
 		tx.Put("crawl_input", "crawl", "crawl, "+inputColumns, r.ID, in.starts, in.given, in.shown, in.stored),
 		tx.Change("UPDATE crawl SET input_bytes = ? WHERE id = ?",
-			len(in.starts)+len(in.given)+len(in.shown)+len(in.stored), r.ID),
-		tx.CheckInput(r.Account))
+			len(in.starts)+len(in.given)+len(in.shown)+len(in.stored)+
+				len(r.Name)+len(ToJSON(r.Labels))+len(ToJSON(r.StartURLs)), r.ID))
 }
 
 // putBound stores the effective settings alone, after the crawl was bound to fewer hosts.
