@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -174,7 +175,13 @@ func printProblems(t table, all []problems.Problem) {
 		return // the report of an earlier version
 	}
 	totals, worst := problems.TotalsOf(all), problems.Worst(all)
-	if len(worst) == 0 {
+	isChecked := func(p problems.Problem) bool { return p.Result != problems.NotChecked }
+	switch {
+	case len(worst) > 0:
+	case !slices.ContainsFunc(all, isChecked):
+		t.row("Problems", "not looked for: %s", all[0].Why)
+		return
+	default:
 		t.row("Problems", "none found")
 		return
 	}

@@ -23,6 +23,7 @@ type Room struct {
 	Allowed func() int64
 
 	written int64   // bytes of all files that were not left out
+	scratch int64   // bytes of temporary files
 	since   int64   // bytes that were written since it last looked
 	may     []*File // that may still be left out
 	leftOut []LeftOut
@@ -117,6 +118,43 @@ func (r *Room) wrote(w *File, n int) error {
 	for most := r.Allowed(); r.written > most && r.leaveOut(false) > 0; {
 	}
 	return nil
+}
+
+// A NoRoomError means that there is no room for temporary files.
+type NoRoomError struct {
+	DiskFull bool // because of Room.Space, else of Room.Allowed
+}
+
+func (e *NoRoomError) Error() string { return "there is no room for temporary files" }
+
+// Scratch counts so many bytes of temporary files in dir; a negative number means that they are removed. They may take
+// as much as all files together. The error is a *NoRoomError if they would take more.
+func (r *Room) Scratch(dir string, bytes int64) error {
+	if r == nil {
+		return nil
+	}
+	if bytes < 0 {
+		r.scratch += bytes
+		return nil
+	}
+	lack, err := r.Space.Lack(dir, bytes)
+	switch {
+	case err != nil:
+		return err
+	case lack > 0:
+		return &NoRoomError{DiskFull: true}
+	case r.Allowed != nil && r.scratch+bytes > max(lookEvery, r.Allowed()):
+		return &NoRoomError{}
+	}
+	r.scratch += bytes
+	return nil
+}
+
+// LeaveOut notes that files are not even begun, because of an error of Scratch.
+func (r *Room) LeaveOut(why *NoRoomError, names ...string) {
+	for _, name := range names {
+		r.leftOut = append(r.leftOut, LeftOut{Name: name, DiskFull: why.DiskFull})
+	}
 }
 
 // leaveOut leaves out the largest file that may be, and returns its size; 0 if there is none.

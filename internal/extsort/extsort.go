@@ -23,6 +23,10 @@ type Space struct {
 	Dir     string // of the temporary files
 	Pattern string // of their names, as in os.CreateTemp
 	Bytes   int    // of memory that records may take
+
+	// Bound, when not nil, is asked before so many bytes are written to temporary files, and told of those that are
+	// removed by a negative number. Add fails with its error.
+	Bound func(bytes int64) error
 }
 
 // Part returns a Space with an nth of the memory.
@@ -83,6 +87,11 @@ func (s *Sorter[T]) Add(v T) error {
 
 // spill adds the chunk, sorted, to the temporary file as a run.
 func (s *Sorter[T]) spill() error {
+	if s.space.Bound != nil {
+		if err := s.space.Bound(s.chunk.stores()); err != nil {
+			return err
+		}
+	}
 	if s.file == nil {
 		f, err := s.space.TempFile()
 		if err != nil {
@@ -165,6 +174,9 @@ func (s *Sorter[T]) empty() {
 		_ = s.file.Close()
 		_ = os.Remove(s.file.Name())
 	}
+	if s.space.Bound != nil && len(s.ends) > 0 {
+		_ = s.space.Bound(-s.ends[len(s.ends)-1])
+	}
 	s.chunk.reset()
 	s.file, s.ends, s.n = nil, nil, 0
 }
@@ -202,6 +214,14 @@ func (c *chunk) add(record []byte) {
 	before := len(*block)
 	*block = append(binary.AppendUvarint(*block, uint64(len(record))), record...)
 	c.size += len(*block) - before + refSize
+}
+
+// stores is how many bytes spill writes.
+func (c *chunk) stores() (bytes int64) {
+	for _, b := range c.blocks[:c.used] {
+		bytes += int64(len(b))
+	}
+	return bytes
 }
 
 func (c *chunk) reset() {

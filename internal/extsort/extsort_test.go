@@ -232,3 +232,35 @@ func TestLargeRecords(t *testing.T) {
 		}
 	}
 }
+
+// Bound is told of all that temporary files hold, and Add fails with its error.
+func TestBound(t *testing.T) {
+	held, most, refused := int64(0), int64(5000), errors.New("refused")
+	s := New(Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: 500, Bound: func(bytes int64) error {
+		if held+bytes > most {
+			return refused
+		}
+		held += bytes
+		return nil
+	}}, func(v *value, r *Record) { r.Uint32(&v.number).Text(&v.text) })
+	n := 0
+	add := func() (err error) {
+		for n = 0; err == nil; n++ {
+			err = s.Add(value{number: uint32(n), text: "text"})
+		}
+		return err
+	}
+	if err := add(); !errors.Is(err, refused) || n < 300 {
+		t.Errorf("%d values were taken: %v", n, err)
+	}
+	if info, err := s.file.Stat(); err != nil || info.Size() != held {
+		t.Errorf("the file has %d bytes, and %d were told of: %v", info.Size(), held, err)
+	}
+	if s.Close(); held != 0 {
+		t.Errorf("%d bytes are held when it is closed", held)
+	}
+	if err := add(); !errors.Is(err, refused) || n < 300 {
+		t.Errorf("%d values were taken after Close: %v", n, err)
+	}
+	s.Close()
+}

@@ -18,6 +18,8 @@ import (
 // Options are what a Finder knows of a crawl beside its pages.
 type Options struct {
 	Sorts extsort.Space // for all sorts together
+	// NoRoom says of an error of Sorts.Bound why problems cannot be looked for, empty if it means something else.
+	NoRoom func(error) string
 
 	Links          bool // pages have their links
 	FollowNofollow bool // links with nofollow count as followed
@@ -46,6 +48,8 @@ type Finder struct {
 	o    Options
 	line int64 // number of pages seen
 	err  error // the first; See returns it
+	// gaveUp is the error of Sorts.Bound after which no problem is looked for any more; nil before
+	gaveUp error
 
 	found      *extsort.Sorter[finding]
 	subjects   *extsort.Sorter[subject]
@@ -91,6 +95,29 @@ func (f *Finder) Close() {
 	f.near.close()
 }
 
+// GaveUp returns the error of Options.Sorts for which the Finder has given up, nil if it has not. What it has found is
+// dropped then, and every problem is not checked.
+func (f *Finder) GaveUp() error { return f.gaveUp }
+
+// failed returns the first error, unless it is one for which the Finder gives up.
+func (f *Finder) failed() error {
+	if f.err == nil || f.gaveUp != nil || f.o.NoRoom == nil {
+		return f.err
+	}
+	why := f.o.NoRoom(f.err)
+	if why == "" {
+		return f.err
+	}
+	f.gaveUp, f.err = f.err, nil
+	f.Close()
+	f.o.NotChecked = map[Code]string{}
+	for _, d := range Table() {
+		f.o.NotChecked[d.Code] = why
+	}
+	f.broken, f.moved = nil, nil
+	return nil
+}
+
 // looks reports whether a problem is looked for.
 func (f *Finder) looks(c Code) bool { return f.o.NotChecked[c] == "" }
 
@@ -109,8 +136,8 @@ func (f *Finder) Skip() { f.line++ }
 func (f *Finder) See(l *page.Line) error {
 	line := f.line
 	f.line++
-	if f.err != nil {
-		return f.err
+	if f.err != nil || f.gaveUp != nil {
+		return f.failed()
 	}
 	if origin := l.URL.Origin(); origin != f.origin && f.o.Host != nil {
 		f.host, f.err = f.o.Host(l.URL)
@@ -131,7 +158,7 @@ func (f *Finder) See(l *page.Line) error {
 		f.texts(&v, add)
 	}
 	f.relate(&v)
-	return f.err
+	return f.failed()
 }
 
 // view is a page with what See derives from it.
@@ -311,6 +338,9 @@ func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // Join finds the problems that need more than one page. It follows the last call of See.
 func (f *Finder) Join(ctx context.Context) error {
+	if f.gaveUp != nil {
+		return nil
+	}
 	if f.err == nil {
 		f.err = f.joinGroups(ctx)
 	}
@@ -320,7 +350,7 @@ func (f *Finder) Join(ctx context.Context) error {
 	if f.err == nil && f.looks(DuplicateNear) {
 		f.err = f.near.join(ctx, f.add)
 	}
-	return f.err
+	return f.failed()
 }
 
 // hashOf identifies a URL in joins. The chance that two of ten million URLs have the same is 3 in a million.

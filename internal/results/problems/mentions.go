@@ -390,5 +390,5 @@ func (f *Finder) SeeLinks(l *page.Line) error {
 		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{url},
 			Texts: []string{link.Text}})
 	}
-	return f.err
+	return f.failed()
 }

@@ -75,7 +75,9 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	if f.err != nil {
 		return nil, f.err
 	}
-	r := &Result{marks: extsort.New(f.o.Sorts, (*mark).fields), same: f.same}
+	unbounded := f.o.Sorts
+	unbounded.Bound = nil // marks are small, and it is too late to give up
+	r := &Result{marks: extsort.New(unbounded, (*mark).fields), same: f.same}
 	problems := make([]Problem, numCodes)
 	w := items{r: r, problems: problems, each: each}
 	for _, d := range Table() {

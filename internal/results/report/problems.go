@@ -37,8 +37,9 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 			not[code] = cmp.Or(not[code], "nothing was checked, because only some hosts may be asked (--only-hosts)")
 		}
 	}
+	sorts.Bound = func(bytes int64) error { return c.Room.Scratch(c.Store.Dir(), bytes) }
 	return problems.New(problems.Options{
-		Sorts: sorts, Links: c.Settings.RecordsLinks(),
+		Sorts: sorts, NoRoom: whyNoRoom, Links: c.Settings.RecordsLinks(),
 		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
 		NotChecked: not, Notes: notes, Checked: checked,
 		Host: func(u weburl.URL) (h problems.Host, err error) {
@@ -49,6 +50,17 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 			return h, err
 		},
 	}), nil
+}
+
+// whyNoRoom says why problems are not looked for after an error of Room.Scratch.
+func whyNoRoom(err error) string {
+	switch e, ok := errors.AsType[*datadir.NoRoomError](err); {
+	case !ok:
+		return ""
+	case e.DiskFull:
+		return "the disk is nearly full"
+	}
+	return "that would take more disk than the plan of the account leaves"
 }
 
 // judgedInflight is how many requests of one host may be under way at once, while its response times still say
@@ -217,8 +229,14 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 		return err
 	}
 	var err error
+	why, gaveUp := errors.AsType[*datadir.NoRoomError](finder.GaveUp())
 	switch {
 	case dryRun:
+		err = write(io.Discard)
+	case gaveUp:
+		if c.Room.LeaveOut(why, datadir.ProblemsName); c.Settings.Parquet {
+			c.Room.LeaveOut(why, datadir.ProblemsParquetName)
+		}
 		err = write(io.Discard)
 	case c.Settings.Parquet:
 		path := filepath.Join(string(c.Dir), datadir.ProblemsParquetName)
