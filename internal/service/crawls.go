@@ -209,7 +209,7 @@ func checkQueueLength(ctx context.Context, q Queryer, account string) error {
 		return err
 	}
 	most := cmp.Or(plan.MaxQueued, mostQueued)
-	queued, err := Value[int](ctx, q, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account, Queued)
+	queued, err := Value[int](ctx, q, "SELECT queued FROM account WHERE id = ?", account)
 	if err == nil && queued >= most {
 		return &Error{Code: ErrPlanLimit,
 			Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun",

@@ -253,6 +253,65 @@ func TestWordsCountAsDisk(t *testing.T) {
 	}
 }
 
+// The sums of an account are those of its crawls and schedules, whatever happens to these.
+func TestSumsOfAccounts(t *testing.T) {
+	t.Parallel()
+	ts := openService(t, Options{RecordsOnly: true})
+	b := ts.addCaller("b")
+	sql := func(text string, args ...any) {
+		t.Helper()
+		if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change(text, args...) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type sums struct{ disk, input, queued int64 }
+	want := func(what string, of *Caller, queued int64) {
+		t.Helper()
+		read := func(text string) (s sums) {
+			s, err := One(t.Context(), ts.db.Read(), func(s *sums) []any { return []any{&s.disk, &s.input, &s.queued} }, text,
+				of.Account.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		got := read("SELECT disk_bytes, input_bytes, queued FROM account WHERE id = ?")
+		counted := read("SELECT (SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE account = a.id), " +
+			"(SELECT COALESCE(SUM(input_bytes), 0) FROM crawl WHERE account = a.id) + " +
+			"(SELECT COALESCE(SUM(input_bytes), 0) FROM schedule WHERE account = a.id), " +
+			"(SELECT COUNT(*) FROM crawl WHERE account = a.id AND state = 'queued') FROM account AS a WHERE id = ?")
+		if got != counted || got.queued != queued {
+			t.Errorf("%s: %+v, want %+v and %d queued", what, got, counted, queued)
+		}
+	}
+	var ids []string
+	for range 3 {
+		ids = append(ids, ts.submit(ts.admin, "https://a.test/").ID)
+		ts.submit(b, "https://b.test/")
+	}
+	want("submitted", ts.admin, 3)
+	ts.do(ids[0], CommandPause)
+	sql("UPDATE crawl SET disk_bytes = 7000 WHERE id = ?", ids[1])
+	edit(ts, ids[2], Edit{Settings: raw("exclude", `["/x/"]`), Labels: &[]string{"label"}})
+	want("paused, run and edited", ts.admin, 2)
+	const schedule = "INSERT INTO schedule (id, account, name, cron, every, zone, enabled, submission_json, crawl, " +
+		"recrawl_json, created_by, scopes_json, created_at, input_bytes) VALUES (?, ?, '', '', '', '', 0, '', '', '', '', " +
+		"'', 0, ?) ON CONFLICT (id) DO UPDATE SET input_bytes = excluded.input_bytes"
+	for _, id := range []string{"s", "s", "t"} {
+		sql(schedule, id, ts.admin.Account.ID, 300+len(id))
+		sql(schedule, id, ts.admin.Account.ID, 500)
+	}
+	want("with schedules", ts.admin, 2)
+	sql("DELETE FROM schedule WHERE id = 's'")
+	sql("DELETE FROM crawl_input WHERE crawl IN (?, ?)", ids[1], ids[2])
+	sql("DELETE FROM event")
+	sql("DELETE FROM crawl WHERE id IN (?, ?)", ids[1], ids[2])
+	want("deleted", ts.admin, 0)
+	ts.do(ids[0], CommandResume)
+	want("resumed", ts.admin, 1)
+	want("of another account", b, 3)
+}
+
 // What is submitted counts as disk of the account, and cannot exceed what its plan allows.
 func TestInputCountsAsDisk(t *testing.T) {
 	t.Parallel()

@@ -45,11 +45,13 @@ func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 		return []any{&e.id, &e.account, &e.plan, &e.planByAdmin, &e.profile, &e.state, &e.desired, &e.priority,
 			&e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
 	}, "SELECT id, account, plan, plan_by_admin, profile, state, desired, priority, generation, queued_at, "+
-		"resume_first, trial, wait_code, disk_bytes FROM crawl WHERE state IN ('queued', 'running', 'pausing', "+
-		"'finishing', 'deleting') OR "+
-		"state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
-		"ORDER BY queued_at, id")
+		"resume_first, trial, wait_code, disk_bytes FROM "+dueCrawls+" ORDER BY queued_at, id")
 }
+
+// dueCrawls are the crawls that the dispatcher has to do with, by an index of just these: an account may have any number
+// of others, and each step reads them.
+const dueCrawls = "crawl INDEXED BY crawl_due WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') " +
+	"OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery'))"
 
 // terms are what limits the crawls of an account now.
 type terms struct {
@@ -69,9 +71,9 @@ func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms
 		return []any{&t.account, &t.disabled, &t.plan, &t.pages.Used, &t.pages.Granted, &t.disk}
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
 		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = "+
-		"?), (SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
-		diskUse+" FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM "+
-		"crawl WHERE state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
+		"?), (SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ? AND "+
+		"granted > 0), "+diskUse+" FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN "+
+		"(SELECT account FROM "+dueCrawls+")", month, month)
 	all := map[string]*terms{}
 	for i := range list {
 		all[list[i].account] = &list[i]

@@ -98,8 +98,8 @@ func (tx *Tx) left(owner string) (int64, error) {
 func pageUse(ctx context.Context, q Queryer, owner, month string) (PageUse, error) {
 	return One(ctx, q, func(use *PageUse) []any { return []any{&use.Used, &use.Granted} },
 		"SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
-			"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner,
-		month)
+			"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ? AND granted > 0)",
+		owner, month, owner, month)
 }
 
 // grants reserves pages for one running crawl. It implements crawl.Quota.
@@ -155,13 +155,9 @@ func (tx *Tx) quotaReached(r *row) error {
 	return r.record(tx, QuotaReached, Actor{System: "quota"}, map[string]string{"period": month})
 }
 
-// inputBytes is the sum of what the database holds of an account's submissions, and diskUse that and what its crawls
-// have on disk. Both are expressions for queries that name account.id.
-const (
-	inputBytes = "(SELECT COALESCE(SUM(input_bytes), 0) FROM crawl WHERE crawl.account = account.id) + (SELECT " +
-		"COALESCE(SUM(input_bytes), 0) FROM schedule WHERE schedule.account = account.id)"
-	diskUse = "(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) + " + inputBytes
-)
+// diskUse is what an account's crawls have on disk and what the database holds of its submissions, for queries that read
+// its row. Triggers keep both sums.
+const diskUse = "account.disk_bytes + account.input_bytes"
 
 // CheckInput refuses a transaction after which the submissions of an account alone would take the disk that its plan
 // allows. Crawls wait when the account's disk is used up; their rows would grow without bound.
@@ -170,7 +166,7 @@ func (tx *Tx) CheckInput(owner string) error {
 	if err != nil || plan.DiskBytes == 0 {
 		return err
 	}
-	bytes, err := Value[int64](tx.ctx, tx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?", owner)
+	bytes, err := Value[int64](tx.ctx, tx, "SELECT input_bytes FROM account WHERE id = ?", owner)
 	if err != nil || bytes <= plan.DiskBytes {
 		return err
 	}
@@ -204,9 +200,8 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	}
 	u, err := One(ctx, a.s.db.Read(), func(u *Usage) []any {
 		return []any{&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used}
-	}, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing') THEN 1 ELSE 0 END), 0), "+
-		"COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), (SELECT "+diskUse+
-		" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID, account.ID)
+	}, "SELECT (SELECT COUNT(*) FROM crawl WHERE state IN ('running', 'pausing') AND crawl.account = account.id), queued, "+
+		diskUse+" FROM account WHERE id = ?", account.ID)
 	u.Crawls.Running += len(finishing)
 	u.Account, u.Plan, u.Period, u.ResetsAt = account.ID, account.Plan, monthOf(now), page.Time{Time: nextMonth(now)}
 	pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes

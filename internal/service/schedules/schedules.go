@@ -215,7 +215,11 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 			if !reflect.DeepEqual(now, before) {
 				return errEdited
 			}
-			return errors.Join(put(tx, &after), tx.CheckInput(after.Account), tx.Audit(c, "schedule.edit", id, nil))
+			err = errors.Join(put(tx, &after), tx.Audit(c, "schedule.edit", id, nil))
+			if in.starts() { // else it is no larger, and must be disabled where the disk is used up
+				err = errors.Join(err, tx.CheckInput(after.Account))
+			}
+			return err
 		})
 		if errors.Is(err, errEdited) {
 			continue
