@@ -54,8 +54,11 @@ func (in *Input) applyTo(r *row) {
 	}
 }
 
-// maxName bounds the name of a schedule, in bytes.
-const maxName = 200
+// Bounds of the texts of a schedule, in bytes. Names of zones are found with any number of slashes.
+const (
+	maxName = 200
+	maxZone = 64
+)
 
 // starts reports whether a change says what the schedule starts.
 func (in *Input) starts() bool { return in.Submission != nil || in.Crawl != nil || in.Recrawl != nil }
@@ -78,6 +81,10 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row, starts
 		fault("name", "invalid", "it is longer than 200 bytes")
 	}
 	r.Zone = cmp.Or(r.Zone, "UTC")
+	if len(r.Zone) > maxZone {
+		fault("zone", "invalid", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(r.Zone), maxZone))
+		r.Zone = "UTC"
+	}
 	if _, err := parseCron("@daily", r.Zone); err != nil {
 		fault("zone", "invalid", err.Error())
 		r.Zone = "UTC" // so that the rest can be judged

@@ -697,6 +697,7 @@ func TestFaults(t *testing.T) {
 		"both crawls":    {Input{Cron: text("@daily"), Submission: good, Crawl: text(mine)}, []string{"crawl"}},
 		"bad expression": {Input{Cron: text("0 25 * * *"), Submission: good}, []string{"cron"}},
 		"bad zone":       {Input{Cron: text("@daily"), Zone: text("Nowhere"), Submission: good}, []string{"zone"}},
+		"long zone":      {Input{Cron: text("@daily"), Zone: text("Europe" + strings.Repeat("/", 100) + "Berlin"), Submission: good}, []string{"zone"}},
 		"short interval": {Input{Interval: text("10s"), Submission: good}, []string{"interval"}},
 		"bad submission": {Input{Interval: text("1d"), Submission: bad},
 			[]string{"submission.settings.shards", "submission.start_urls[0]"}},
