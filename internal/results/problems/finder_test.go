@@ -308,3 +308,25 @@ func TestCollapse(t *testing.T) {
 		}
 	}
 }
+
+// Simhashes that differ in few bits only, as those of pages of one template, are compared a few times.
+func TestNearDuplicatesOfOneTemplate(t *testing.T) {
+	const values = 1 << 11
+	for _, shift := range []int{0, 20, 53} {
+		n := newNearness(&Options{Sorts: extsort.Space{Dir: t.TempDir(), Pattern: "near-*", Bytes: 8 << 20}})
+		d := newDivision(n, ^uint64(0))
+		for i := range uint64(values) {
+			if err := d.add(likeness{Sim: 0x5a5a5a5a5a5a5a5a ^ i<<shift, Text: i, Line: int64(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.search(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.pairs.Len(); got < values || got > 20*values {
+			t.Errorf("bits from %d: %d pairs of %d values", shift, got, values)
+		}
+		d.close()
+		n.close()
+	}
+}

@@ -146,10 +146,12 @@ type division struct {
 	mask  uint64
 	parts [4]uint64 // the mask in parts
 	sorts [4]*extsort.Sorter[likeness]
+	// the bits that are set in some and in all of the values
+	some, all uint64
 }
 
 func newDivision(n *nearness, mask uint64) *division {
-	d := &division{n: n, mask: mask}
+	d := &division{n: n, mask: mask, all: ^uint64(0)}
 	left, size := mask, bits.OnesCount64(mask)
 	for i := range d.parts {
 		for range (size + i) / 4 {
@@ -171,6 +173,7 @@ func (d *division) close() {
 }
 
 func (d *division) add(l likeness) error {
+	d.some, d.all = d.some|l.Sim, d.all&l.Sim
 	for _, s := range d.sorts {
 		if err := s.Add(l); err != nil {
 			return err
@@ -181,6 +184,9 @@ func (d *division) add(l likeness) error {
 
 // search notes the pairs among the values.
 func (d *division) search(ctx context.Context) error {
+	if differ := d.mask & d.some &^ d.all; differ != d.mask && d.sorts[0].Len() > maxCompared {
+		return d.narrow(ctx, differ)
+	}
 	for i, s := range d.sorts {
 		part := d.parts[i]
 		var alike []likeness  // values that have the part in common
@@ -224,6 +230,23 @@ func (d *division) search(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// narrow searches the values again with a mask of the bits in which they differ. All values would have each part of the
+// others in common, and be divided anew for each.
+func (d *division) narrow(ctx context.Context, mask uint64) error {
+	further := newDivision(d.n, mask)
+	defer further.close()
+	for l, err := range d.sorts[0].Sorted(ctx) {
+		if err == nil {
+			err = further.add(l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d.close()
+	return further.search(ctx)
 }
 
 // compare notes which of the values are near each other.
