@@ -34,6 +34,9 @@ type dispatcher struct {
 	pruneAt time.Time // when old events are looked for again
 	started []string  // accounts in the order of their last starts; kept when their crawls are deleted
 	barred  []string  // crawls whose stores were barred for their starts, and were not closed yet in the last step
+	// how many removals have begun, and how many had with the last one of each account
+	removals int
+	removed  map[string]int
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
@@ -49,8 +52,8 @@ type dispatcher struct {
 
 func newDispatcher(s *Service) *dispatcher {
 	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{},
-		removing: map[string]bool{},
-		retries:  retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}},
+		removing: map[string]bool{}, removed: map[string]int{},
+		retries: retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}},
 		resting: newRestingStores(), mostHosts: int(s.o.MemoryLimit / int64(s.o.MaxCrawls) / 1024)}
 }
 
@@ -162,11 +165,11 @@ func (d *dispatcher) tidy(ctx context.Context, now time.Time) error {
 
 // moveAll brings all crawls one step further.
 func (d *dispatcher) moveAll(ctx context.Context, now time.Time) error {
-	entries, err := loadEntries(ctx, d.s.db.Read())
+	entries, err := loadEntries(ctx, d.s.db.Read(), d.running())
 	if err != nil {
 		return err
 	}
-	accounts, err := loadTerms(ctx, d.s.db.Read(), now)
+	accounts, err := loadTerms(ctx, d.s.db.Read(), entries, now)
 	if err != nil {
 		return err
 	}
@@ -195,7 +198,7 @@ func (d *dispatcher) moveAll(ctx context.Context, now time.Time) error {
 // advance moves every crawl towards what is desired.
 func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map[string]*terms, now time.Time) error {
 	var errs []error
-	var resting, queued []*entry
+	var resting, queued, deleting []*entry
 	for _, e := range entries {
 		r := d.runner(e.id)
 		if r == nil {
@@ -213,7 +216,7 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 	for _, e := range resting {
 		switch {
 		case e.state == Deleting:
-			d.remove(e.id, now)
+			deleting = append(deleting, e)
 		case e.mustFinish():
 			queued = append(queued, e)
 		case e.state == Pausing, e.state == Running && e.desired == DesiredPause:
@@ -233,6 +236,7 @@ func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map
 			kept++
 		}
 	}
+	d.removeInTurns(deleting, now)
 	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, kept, now))...)
 }
 
@@ -534,15 +538,25 @@ func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	before := now.Add(-d.s.o.Retention)
-	const ended = "state IN ('complete', 'partial', 'failed', 'cancelled') AND ended_at > 0 AND ended_at <= ?"
-	n, err := Value[int](ctx, d.s.db.Read(), "SELECT COUNT(*) FROM crawl WHERE "+ended, before)
-	if err != nil || n == 0 {
+	const most = 1000 // at once; the next step takes more
+	const ended = "SELECT id FROM crawl INDEXED BY crawl_ended WHERE state IN ('complete', 'partial', 'failed', " +
+		"'cancelled') AND ended_at > 0 AND ended_at <= ? ORDER BY ended_at LIMIT ?"
+	ids, err := Collect(ctx, d.s.db.Read(), Column[string], ended, before, most)
+	if err != nil || len(ids) == 0 {
 		return err
 	}
 	return d.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(tx.Change("UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE "+ended, before),
-			tx.Audit(&Caller{System: "retention"}, "crawl.delete", "", map[string]any{"crawls": n}))
+		return errors.Join(
+			tx.Change("UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id IN ("+ended+")", before, most),
+			tx.Audit(&Caller{System: "retention"}, "crawl.delete", "", map[string]any{"crawls": len(ids)}))
 	})
+}
+
+// running are the ids of the running crawls.
+func (d *dispatcher) running() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.AppendSeq([]string{}, maps.Keys(d.runners))
 }
 
 // all are the running crawls.

@@ -722,6 +722,56 @@ func TestPlanOfARunningCrawl(t *testing.T) {
 	}
 }
 
+// copyCrawl makes rows that are like that of a crawl.
+func (ts *testService) copyCrawl(id string, copies int) {
+	ts.t.Helper()
+	columns, err := Collect(ts.t.Context(), ts.db.Read(), Column[string], "SELECT name FROM pragma_table_info('crawl') "+
+		"WHERE name <> 'id'")
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	list := strings.Join(columns, ", ")
+	err = ts.Write(ts.t.Context(), func(tx *Tx) error {
+		return tx.Change("WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) INSERT INTO "+
+			"crawl (id, "+list+") SELECT ? || n, "+list+" FROM crawl, n WHERE id = ?", copies, id, id)
+	})
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+}
+
+// An account that deletes many crawls does not delay the deletions of others, nor do those that are not kept any longer.
+func TestRemovalsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const many = 1200
+	ts := openService(t, Options{Retention: time.Hour})
+	b := ts.addCaller("b")
+	first := ts.submit(ts.admin, "https://a.test/").ID
+	ts.copyCrawl(first, many-1)
+	last := ts.submit(b, "https://b.test/").ID
+	for _, state := range []State{Deleting, Cancelled} { // those that have ended are deleted by retention
+		err := ts.Write(t.Context(), func(tx *Tx) error {
+			return tx.Change("UPDATE crawl SET state = ?, desired = 'delete', ended_at = 1000 WHERE id <> ? AND rowid % 2 = ?",
+				state, last, map[State]int{Deleting: 0, Cancelled: 1}[state])
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ts.do(last, CommandDelete)
+	ts.run()
+	awaitGone(ts, last)
+	events, err := ts.Events.Since(t.Context(), EventFilter{Limit: 2 * many})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events = slices.DeleteFunc(events, func(e Event) bool { return e.Type != CrawlDeleted })
+	at := slices.IndexFunc(events, func(e Event) bool { return e.Crawl == last })
+	if at < 0 || at > 3*mostRemovals {
+		t.Errorf("the crawl of the other account is deleted as number %d", at+1)
+	}
+}
+
 // Without a limit of its plan, 10,000 crawls of an account wait, whether they are submitted or resumed.
 func TestQueueHasABound(t *testing.T) {
 	t.Parallel()
@@ -732,19 +782,7 @@ func TestQueueHasABound(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := ts.submit(b, "https://a.test/").ID
-	columns, err := Collect(t.Context(), ts.db.Read(), Column[string], "SELECT name FROM pragma_table_info('crawl') "+
-		"WHERE name <> 'id'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := strings.Join(columns, ", ")
-	err = ts.Write(t.Context(), func(tx *Tx) error {
-		return tx.Change("WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) INSERT INTO "+
-			"crawl (id, "+list+") SELECT 'copy' || n, "+list+" FROM crawl, n WHERE id = ?", mostQueued-2, id)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ts.copyCrawl(id, mostQueued-2)
 	ts.submit(b, "https://a.test/") // the last
 	_, submitErr := ts.Crawls.Submit(t.Context(), b, Submission{StartURLs: []string{"https://a.test/"}}, "")
 	_, resumeErr := ts.Crawls.Command(t.Context(), b, paused, CommandResume, nil)

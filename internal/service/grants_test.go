@@ -127,7 +127,7 @@ func TestChosenPlanIsNoLongerSafe(t *testing.T) {
 	}
 	own.Safe = true
 	put(own)
-	entries, err := loadEntries(t.Context(), ts.db.Read())
+	entries, err := loadEntries(t.Context(), ts.db.Read(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,21 +38,26 @@ func (e *entry) needsSafeSlot() bool { return e.isSafe() && !e.mustFinish() }
 // mustFinish says whether only the outputs of a crawl that does not run are left to write.
 func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == DesiredCancel }
 
-// loadEntries reads the crawls that the dispatcher has to do with.
-func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
+// loadEntries reads the crawls that the dispatcher has to do with, those to be deleted last: of these the ones in running,
+// and of each account the first that do not run. They are found by indexes of just these, since an account may have any
+// number of crawls that rest or are to be deleted, and each step reads them.
+func loadEntries(ctx context.Context, q Queryer, running []string) ([]*entry, error) {
+	const first = 4 * mostRemovals // of an account; some cannot be deleted now
+	running = append([]string{}, running...)
 	return Collect(ctx, q, func(to **entry) []any {
 		e := &entry{}
 		*to = e
 		return []any{&e.id, &e.account, &e.plan, &e.planByAdmin, &e.profile, &e.state, &e.desired, &e.priority,
 			&e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
 	}, "SELECT id, account, plan, plan_by_admin, profile, state, desired, priority, generation, queued_at, "+
-		"resume_first, trial, wait_code, disk_bytes FROM "+dueCrawls+" ORDER BY queued_at, id")
+		"resume_first, trial, wait_code, disk_bytes FROM (SELECT * FROM crawl INDEXED BY crawl_due WHERE state IN "+
+		"('queued', 'running', 'pausing', 'finishing') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN "+
+		"('account', 'disk', 'plan', 'quota', 'recovery')) UNION ALL SELECT * FROM crawl WHERE state = 'deleting' AND "+
+		"id IN (SELECT value FROM json_each(?)) UNION ALL SELECT crawl.* FROM account JOIN crawl ON crawl.id IN "+
+		"(SELECT id FROM crawl AS c INDEXED BY crawl_deleting WHERE c.account = account.id AND c.state = 'deleting' "+
+		"AND c.id NOT IN (SELECT value FROM json_each(?)) ORDER BY queued_at, id LIMIT ?)) "+
+		"ORDER BY state = 'deleting', queued_at, id", running, running, first)
 }
-
-// dueCrawls are the crawls that the dispatcher has to do with, by an index of just these: an account may have any number
-// of others, and each step reads them.
-const dueCrawls = "crawl INDEXED BY crawl_due WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') " +
-	"OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery'))"
 
 // terms are what limits the crawls of an account now.
 type terms struct {
@@ -64,16 +70,20 @@ type terms struct {
 	turn     int   // set by the dispatcher; the later the account's last start, the higher; 0: it has started none
 }
 
-// loadTerms reads the terms of the accounts with crawls that wait or run.
-func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms, error) {
+// loadTerms reads the terms of the accounts of entries.
+func loadTerms(ctx context.Context, q Queryer, entries []*entry, now time.Time) (map[string]*terms, error) {
 	month := monthOf(now)
+	owners := map[string]bool{}
+	for _, e := range entries {
+		owners[e.account] = true
+	}
 	list, err := Collect(ctx, q, func(t *terms) []any {
 		return []any{&t.account, &t.disabled, &t.plan, &t.pages.Used, &t.pages.Granted, &t.disk}
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
 		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = "+
 		"?), (SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ? AND "+
 		"granted > 0), "+diskUse+" FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN "+
-		"(SELECT account FROM "+dueCrawls+")", month, month)
+		"(SELECT value FROM json_each(?))", month, month, slices.Collect(maps.Keys(owners)))
 	all := map[string]*terms{}
 	for i := range list {
 		all[list[i].account] = &list[i]

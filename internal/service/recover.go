@@ -276,14 +276,33 @@ func (s *Service) strays(ctx context.Context) ([]string, error) {
 // mostRemovals is how many crawls are deleted at once: each opens its store, which takes memory and disk.
 const mostRemovals = 4
 
-// remove deletes a crawl, in a goroutine, unless as many are being deleted as may be. A kill at any point leaves the
-// row with the state deleting, and the removal begins again.
-func (d *dispatcher) remove(id string, now time.Time) {
+// removeInTurns deletes crawls, as many as may be deleted at once: one of each account, then a second one, first of the
+// account whose last removal began longest ago.
+func (d *dispatcher) removeInTurns(deleting []*entry, now time.Time) {
+	turn, count := map[*entry]int{}, map[string]int{}
+	for _, e := range deleting {
+		turn[e] = count[e.account]
+		count[e.account]++
+	}
+	slices.SortStableFunc(deleting, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(turn[a], turn[b]), cmp.Compare(d.removed[a.account], d.removed[b.account]))
+	})
+	for _, e := range deleting {
+		if d.remove(e.id, now) {
+			d.removals++
+			d.removed[e.account] = d.removals
+		}
+	}
+}
+
+// remove deletes a crawl, in a goroutine, unless as many are being deleted as may be. It reports whether it does. A kill
+// at any point leaves the row with the state deleting, and the removal begins again.
+func (d *dispatcher) remove(id string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.removing[id] || len(d.removing) >= mostRemovals || !d.retries.isDue(id, now) ||
 		!d.resting.bar(id, &d.jobs, d.wake) {
-		return
+		return false
 	}
 	d.removing[id] = true
 	d.jobs.Go(func() {
@@ -301,6 +320,7 @@ func (d *dispatcher) remove(id string, now time.Time) {
 		delete(d.removing, id)
 		d.wake() // others may wait
 	})
+	return true
 }
 
 // removeCrawl adds what the crawl has counted to what is used, renames its directory, removes it, and then its row.

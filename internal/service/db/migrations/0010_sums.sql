@@ -11,4 +11,6 @@ CREATE TRIGGER schedule_update AFTER UPDATE OF input_bytes ON schedule BEGIN UPD
 CREATE TRIGGER schedule_delete AFTER DELETE ON schedule BEGIN UPDATE account SET input_bytes = input_bytes - old.input_bytes WHERE id = old.account; END;
 DROP INDEX crawl_usage;
 CREATE INDEX crawl_granted ON crawl (account, grant_month, granted) WHERE granted > 0;
-CREATE INDEX crawl_due ON crawl (queued_at, id, account) WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery'));
+CREATE INDEX crawl_deleting ON crawl (account, queued_at, id) WHERE state = 'deleting';
+CREATE INDEX crawl_ended ON crawl (ended_at) WHERE state IN ('complete', 'partial', 'failed', 'cancelled');
+CREATE INDEX crawl_due ON crawl (queued_at, id) WHERE state IN ('queued', 'running', 'pausing', 'finishing') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery'));
