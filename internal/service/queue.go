@@ -83,7 +83,7 @@ func loadTerms(ctx context.Context, q Queryer, entries []*entry, now time.Time) 
 		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = "+
 		"?), (SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ? AND "+
 		"granted > 0), "+diskUse+" FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN "+
-		"(SELECT value FROM json_each(?))", month, month, slices.Collect(maps.Keys(owners)))
+		"(SELECT value FROM json_each(?))", month, month, slices.AppendSeq([]string{}, maps.Keys(owners)))
 	all := map[string]*terms{}
 	for i := range list {
 		all[list[i].account] = &list[i]
