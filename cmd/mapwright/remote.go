@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/client"
 )
@@ -51,6 +52,7 @@ func newRemote(root *command) *cobra.Command {
 		Args: oneOfTheCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	})}
+	r.err = page.EscapingWriter{Writer: r.err} // the server gives a part, and sites that it crawls
 	flags := r.PersistentFlags()
 	flags.StringVar(&r.server, "server", cmp.Or(lookup(r.environ, serverVariable), defaultServer),
 		"`URL` of the server, with its base path")

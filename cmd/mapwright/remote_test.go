@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -99,6 +100,33 @@ func TestRemoteHealth(t *testing.T) {
 		}
 		if !well && (code != exitFailed || !strings.Contains(errs.String(), "status 503: the disk is full")) {
 			t.Errorf("exit status %d, %q", code, errs.String())
+		}
+	}
+}
+
+// What a server sends does not reach the terminal as control sequences.
+func TestRemoteEscapesWhatItShows(t *testing.T) {
+	const title = "\x1b]0;title\x07"
+	crawl := map[string]any{"id": "c" + title, "state": "failed", "errors": []string{"x509: " + title}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "id: 1\nevent: crawl.finished\ndata: {\"id\":1,\"type\":\"crawl.finished\",\"crawl\":\"c\"}\n\n")
+		case r.Method == http.MethodGet && r.URL.Path == "/v1/crawls":
+			json.NewEncoder(w).Encode(map[string]any{"items": []any{crawl}, "next_cursor": title})
+		default:
+			w.WriteHeader(map[string]int{http.MethodGet: 200, http.MethodPost: 202}[r.Method])
+			json.NewEncoder(w).Encode(crawl)
+		}
+	}))
+	defer server.Close()
+	for _, args := range [][]string{{"list"}, {"watch", "c"}, {"submit", "http://a.test/", "--watch"}} {
+		var out, errs bytes.Buffer
+		run(t.Context(), append(append([]string{"remote"}, args...), "--key", "k", "--server", server.URL), nil,
+			stdio{&bytes.Buffer{}, &out, &errs})
+		if text := out.String() + errs.String(); strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "title") {
+			t.Errorf("%v: %q, %q", args, out.String(), errs.String())
 		}
 	}
 }
