@@ -335,10 +335,10 @@ func (r *runner) run() {
 	if ended := r.current(); ended.Reclaim() != nil {
 		r.d.unclosed.add(r.id, ended)
 	}
+	r.d.resting.allow(r.id) // before the runner is gone, which is what readers look at
 	r.d.mu.Lock()
 	delete(r.d.runners, r.id)
 	r.d.mu.Unlock()
-	r.d.resting.allow(r.id)
 	r.d.wake()
 }
 
