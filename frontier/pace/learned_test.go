@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// What a host asked for is honoured by the next crawl, as long as a host can ask for it. It does not become more by that.
+// What a host asked for is honoured by the next crawl, unless it is longer than a host can ask for.
 func TestRestoreRetryAfter(t *testing.T) {
 	now := simTime(0)
 	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute,

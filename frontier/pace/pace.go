@@ -150,8 +150,8 @@ const (
 	LongRetryAfter = time.Hour
 	// MostPatience is how long a run waits for a host that wants to be left alone; see [Pace.IsAway].
 	MostPatience = 24 * time.Hour
-	// maxRest bounds what a host can ask for at once. A Retry-After may name any number of seconds, or the year 9999, by
-	// mistake too: then the host is asked once in this time whether it still means it.
+	// maxRest bounds what a host can ask for at once. A Retry-After may name any number of seconds, or the year 9999,
+	// perhaps by mistake. After this time the host is asked again.
 	maxRest = KeepLearned
 )
 

@@ -740,7 +740,7 @@ func (ts *testService) copyCrawl(id string, copies int) {
 	}
 }
 
-// An account that deletes many crawls does not delay the deletions of others, nor do those that are not kept any longer.
+// An account that deletes many crawls does not delay the deletions of others, nor does retention.
 func TestRemovalsTakeTurns(t *testing.T) {
 	t.Parallel()
 	const many = 1200
@@ -751,8 +751,8 @@ func TestRemovalsTakeTurns(t *testing.T) {
 	last := ts.submit(b, "https://b.test/").ID
 	for _, state := range []State{Deleting, Cancelled} { // those that have ended are deleted by retention
 		err := ts.Write(t.Context(), func(tx *Tx) error {
-			return tx.Change("UPDATE crawl SET state = ?, desired = 'delete', ended_at = 1000 WHERE id <> ? AND rowid % 2 = ?",
-				state, last, map[State]int{Deleting: 0, Cancelled: 1}[state])
+			return tx.Change("UPDATE crawl SET state = ?, desired = 'delete', ended_at = 1000 WHERE id <> ? AND "+
+				"rowid % 2 = ?", state, last, map[State]int{Deleting: 0, Cancelled: 1}[state])
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -37,9 +37,8 @@ var errChanged = errors.New("the crawl has changed meanwhile")
 
 // change judges a crawl by its whole row, and then records a change in a transaction. To judge takes long if there are
 // many start URLs, so it is done before the transaction. If the crawl was edited meanwhile, if it is in another state, or
-// if the rights of its account have changed, it is judged again; and so it is if its plan has, which follows that of the
-// account. judge may change what the crawl was submitted with; record gets this with the row as it is now. write is
-// Service.Write or Service.Add.
+// if its plan or the rights of its account have changed, it is judged again. judge may change what the crawl was
+// submitted with; record gets this with the row as it is now. write is Service.Write or Service.Add.
 func (c *Crawls) change(ctx context.Context, caller *Caller, id string,
 	write func(context.Context, func(*Tx) error) error, judge func(*row) error,
 	record func(tx *Tx, now *row) error) error {

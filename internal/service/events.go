@@ -167,8 +167,8 @@ func (a *Accounts) AuditLog(ctx context.Context, account string, before int64, l
 	}, query+" ORDER BY id DESC LIMIT ?", append(args, cmp.Or(limit, 100))...)
 }
 
-// mostAudited bounds what an entry of the audit log says of what a user did who is no admin. Entries stay for years, and
-// count for no plan.
+// mostAudited bounds, in bytes, what an entry of the audit log says beside action and object, unless an admin acts.
+// Entries stay for years, and count for no plan.
 const mostAudited = 4 << 10
 
 // Audit adds an entry to the audit log in the transaction. Data may be nil; it must not hold secrets. A caller whose key

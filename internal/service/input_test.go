@@ -216,7 +216,7 @@ func TestTextsOfReportsAreBounded(t *testing.T) {
 	}
 }
 
-// Names and labels of a crawl count as disk, also after a change. What the audit log keeps of a tenant's change is small.
+// Names and labels of a crawl count as disk, also after a change. What is audited of a tenant's change is small.
 func TestWordsCountAsDisk(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})

@@ -39,8 +39,8 @@ func (e *entry) needsSafeSlot() bool { return e.isSafe() && !e.mustFinish() }
 func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == DesiredCancel }
 
 // loadEntries reads the crawls that the dispatcher has to do with, in the order of their age. Of those that are to be
-// deleted it reads the ones in running, and of each account the first that do not run. They are found by indexes of just these, since an account may have any
-// number of crawls that rest or are to be deleted, and each step reads them.
+// deleted it reads the ones in running, and of each account the first that do not run. Each step reads them, so they
+// are found by indexes that have no others: an account may have any number of crawls that rest or are to be deleted.
 func loadEntries(ctx context.Context, q Queryer, running []string) ([]*entry, error) {
 	const first = 4 * mostRemovals // of an account; some cannot be deleted now
 	const columns = "id, account, plan, plan_by_admin, profile, state, desired, priority, generation, queued_at, " +
@@ -51,9 +51,9 @@ func loadEntries(ctx context.Context, q Queryer, running []string) ([]*entry, er
 		*to = e
 		return []any{&e.id, &e.account, &e.plan, &e.planByAdmin, &e.profile, &e.state, &e.desired, &e.priority,
 			&e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk}
-	}, "SELECT "+columns+" FROM crawl INDEXED BY crawl_due WHERE state IN ('queued', 'running', 'pausing', 'finishing') "+
-		"OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
-		"UNION ALL SELECT "+columns+" FROM crawl WHERE state = 'deleting' AND id IN (SELECT value FROM json_each(?)) "+
+	}, "SELECT "+columns+" FROM crawl INDEXED BY crawl_due WHERE state IN ('queued', 'running', 'pausing', "+
+		"'finishing') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', "+
+		"'recovery')) UNION ALL SELECT "+columns+" FROM crawl WHERE state = 'deleting' AND id IN (SELECT value FROM json_each(?)) "+
 		"UNION ALL SELECT "+columns+" FROM crawl WHERE id IN (SELECT c.id FROM account JOIN crawl AS c ON c.id IN "+
 		"(SELECT d.id FROM crawl AS d INDEXED BY crawl_deleting WHERE d.account = account.id AND d.state = 'deleting' "+
 		"AND d.id NOT IN (SELECT value FROM json_each(?)) ORDER BY d.queued_at, d.id LIMIT ?)) "+

@@ -155,8 +155,8 @@ func (tx *Tx) quotaReached(r *row) error {
 	return r.record(tx, QuotaReached, Actor{System: "quota"}, map[string]string{"period": month})
 }
 
-// diskUse is what an account's crawls have on disk and what the database holds of its submissions, for queries that read
-// its row. Triggers keep both sums.
+// diskUse is what an account's crawls have on disk and what the database holds of its submissions, for queries that
+// read its row. Triggers keep both sums.
 const diskUse = "account.disk_bytes + account.input_bytes"
 
 // CheckInput refuses a transaction after which the submissions of an account alone would take the disk that its plan
@@ -200,8 +200,8 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	}
 	u, err := One(ctx, a.s.db.Read(), func(u *Usage) []any {
 		return []any{&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used}
-	}, "SELECT (SELECT COUNT(*) FROM crawl WHERE state IN ('running', 'pausing') AND crawl.account = account.id), queued, "+
-		diskUse+" FROM account WHERE id = ?", account.ID)
+	}, "SELECT (SELECT COUNT(*) FROM crawl WHERE state IN ('running', 'pausing') AND crawl.account = account.id), "+
+		"queued, "+diskUse+" FROM account WHERE id = ?", account.ID)
 	u.Crawls.Running += len(finishing)
 	u.Account, u.Plan, u.Period, u.ResetsAt = account.ID, account.Plan, monthOf(now), page.Time{Time: nextMonth(now)}
 	pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes

@@ -295,8 +295,8 @@ func (d *dispatcher) removeInTurns(deleting []*entry, now time.Time) {
 	}
 }
 
-// remove deletes a crawl, in a goroutine, unless as many are being deleted as may be. It reports whether it does. A kill
-// at any point leaves the row with the state deleting, and the removal begins again.
+// remove deletes a crawl, in a goroutine, unless as many are being deleted as may be. It reports whether it does. A
+// kill at any point leaves the row with the state deleting, and the removal begins again.
 func (d *dispatcher) remove(id string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -421,8 +421,8 @@ func (r *runner) live() *monitor.Live {
 
 const (
 	maxNotices = 1000 // that wait to be recorded
-	// mostBlocks is how many hosts of a crawl there are whose block is an event. Events stay for months, and count in no
-	// plan, and a crawl of dead hosts costs its account nothing else.
+	// mostBlocks is how many blocked hosts of a crawl have an event. Events stay for months and count in no plan, and a
+	// crawl of dead hosts costs its account nothing else.
 	mostBlocks = 20
 )
 

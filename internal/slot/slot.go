@@ -26,8 +26,8 @@ const (
 	gateWait = 10 * time.Second
 	// maxTicket is the highest number of a ticket. Files with higher numbers are not tickets.
 	maxTicket = 1 << 62
-	// mostFiles is how many files a directory that is used has at most. Every poll looks at all of them, and any user may
-	// make some.
+	// mostFiles is how many files a directory may have, else it is not used. Every poll looks at all of them, and any
+	// user may make some.
 	mostFiles = 1000
 	// maxInfo bounds what is read of a ticket.
 	maxInfo = 16 << 10

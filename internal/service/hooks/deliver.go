@@ -37,8 +37,8 @@ type deliveryStore interface {
 	Collect(ctx context.Context) error
 	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the
 	// webhooks that are busy, or that rest themselves or by their account, and no more of an account than leaves places
-	// to others, of which the busy ones take some. Next is when a delivery of any other webhook that may be sent is due;
-	// zero if there is none.
+	// to others, of which the busy ones take some. Next is when a delivery of any other webhook that may be sent is
+	// due; zero if there is none.
 	Due(ctx context.Context, at time.Time, busy, resting []string, most int) (jobs []job, next time.Time, err error)
 	// Record stores an attempt.
 	Record(ctx context.Context, a attempt) error
@@ -68,8 +68,8 @@ const (
 	// end for maxRest: else a receiver that is gone would be asked for each event, up to nine times.
 	failuresBeforeRest = 5
 	maxRest            = time.Minute
-	// An account makes one attempt each attemptGap in the long run, and manyAttempts at once: an event is told to all its
-	// webhooks, whose receivers need not be its own.
+	// An account makes one attempt each attemptGap in the long run, and manyAttempts at once: all its webhooks are told
+	// of an event, and their receivers need not be its own.
 	attemptGap   = 100 * time.Millisecond
 	manyAttempts = 100
 )

@@ -225,7 +225,7 @@ func TestProxyAuthRequired(t *testing.T) {
 	}
 }
 
-// A host that switches protocols, which nobody has asked for, and then stays and says nothing, holds no request.
+// A host that switches protocols without being asked, and then sends nothing, holds no request.
 func TestSwitchingProtocols(t *testing.T) {
 	t.Parallel()
 	host := listen(t, func(_ int, c net.Conn) {
@@ -234,8 +234,8 @@ func TestSwitchingProtocols(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	})
-	for name, r := range map[string]Request{"page": {}, "text": {Mode: Text}, "stream": {Mode: Stream}, "head": {Mode: Head},
-		"form": {Form: url.Values{"name": {"value"}}}} {
+	for name, r := range map[string]Request{"page": {}, "text": {Mode: Text}, "stream": {Mode: Stream},
+		"head": {Mode: Head}, "form": {Form: url.Values{"name": {"value"}}}} {
 		proxy := &url.URL{Scheme: "http", Host: strings.TrimPrefix(host, "http://")}
 		for at, o := range map[string]Options{host: {}, "http://a.example": {Proxy: proxy, AllowHosts: []string{}}} {
 			r.URL = mustURL(t, at+"/")
