@@ -156,10 +156,10 @@ func TestReceiverThatIsGone(t *testing.T) {
 		ended := make(chan bool)
 		go func() { d.run(ctx); close(ended) }()
 		time.Sleep(10 * time.Minute)
+		synctest.Wait() // also for an attempt of this very moment
 		if asked < 10 || asked > failuresBeforeRest+6+10 {
 			t.Errorf("%d attempts in ten minutes", asked)
 		}
-		synctest.Wait()
 		back = true
 		d.forgive("gone")
 		time.Sleep(1000 * attemptGap)
