@@ -48,7 +48,7 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	if ev.Low {
 		m.Believe()
 	}
-	if !m.IsNamed() {
+	if !m.IsNamed() || w.sitemaps.IsOver() {
 		return w.giveUpSitemap(l, m, page.Excluded, nil)
 	}
 	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may

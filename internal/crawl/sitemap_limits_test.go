@@ -95,3 +95,51 @@ func TestForeignSitemapsLimit(t *testing.T) {
 		t.Errorf("%d warnings name the limit: %q", n, rep.Warnings)
 	}
 }
+
+// Sitemaps that bring nothing are read no further at some point, whatever makes them large; those that list pages are.
+func TestSitemapsThatBringNothing(t *testing.T) {
+	t.Parallel()
+	const sitemaps, size, limit = 40, 100 << 10, 1 << 20
+	for what, text := range map[string]func(i int) string{
+		"pages of others": func(int) string { return strings.Repeat("<url><loc>http://b.test/p</loc></url>", size/37) },
+		"the same page":   func(int) string { return strings.Repeat("<url><loc>http://a.test/1</loc></url>", size/37) },
+		"blanks":          func(int) string { return strings.Repeat(" ", size) },
+		"pages": func(i int) string {
+			entry := strings.Repeat("<xhtml:link rel='alternate' href='http://a.test/other'/>", 200)
+			list := ""
+			for n := range size / len(entry) {
+				list += fmt.Sprintf("<url><loc>http://a.test/%d-%d</loc>%s</url>", i, n, entry)
+			}
+			return list
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			site := map[string]any{"a.test/": plainPage}
+			robots := "User-agent: *\nDisallow: /*-\n"
+			for i := range sitemaps {
+				robots += fmt.Sprintf("Sitemap: http://a.test/map%d.xml\n", i)
+				site[fmt.Sprintf("a.test/map%d.xml", i)] = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" ` +
+					`xmlns:xhtml="http://www.w3.org/1999/xhtml">` + text(i) + "</urlset>"
+			}
+			site["a.test/robots.txt"] = robots
+			s := newHandSite(t, site)
+			rep, _ := s.run(Options{Settings: s.settings(nil), Dir: newDir(t), Log: slog.New(slog.DiscardHandler),
+				Sitemaps: seeding.Limits{Bytes: limit}, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}})
+			asked := 0
+			for r := range s.requests() {
+				if strings.Contains(r, "/map") {
+					asked++
+				}
+			}
+			warned := strings.Contains(strings.Join(rep.Warnings, "\n"), "too large for the URLs")
+			if brings := what == "pages"; warned == brings || brings && asked < sitemaps || asked < limit/size ||
+				!brings && asked > sitemaps/2 { // some are read at once
+				t.Errorf("%d of %d sitemaps were requested, warnings %q", asked, sitemaps, rep.Warnings)
+			}
+			if rep.Status != page.Complete {
+				t.Errorf("the crawl is %s: %s", rep.Status, rep.Reason)
+			}
+		})
+	}
+}

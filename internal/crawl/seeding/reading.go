@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -202,6 +203,47 @@ func (m *Reading) checkSize() error {
 	return nil
 }
 
+// ErrTooMuchText ends the reading of sitemaps that are much larger than what they bring.
+var ErrTooMuchText = errors.New("read no further, like all other sitemaps: those of this crawl are too large for the " +
+	"URLs that it has")
+
+// A textLimit bounds how much text of sitemaps a run reads.
+type textLimit struct {
+	read atomic.Int64 // bytes
+	most atomic.Int64 // of read; as it was when it was last reached
+	over atomic.Bool  // no more is read
+}
+
+// textPerURL is how much of sitemaps may be read for each URL of the crawl: an entry with forty translations has 10 KiB.
+const textPerURL = 16 << 10
+
+// countText counts bytes that were read. The error is ErrTooMuchText if there are too many.
+func (m *Reading) countText(ctx context.Context, bytes int) error {
+	o, t := &m.s.o, &m.s.text
+	read := t.read.Add(int64(bytes))
+	if read <= max(o.Limits.Bytes, t.most.Load()) {
+		return nil
+	}
+	if t.over.Load() {
+		return ErrTooMuchText
+	}
+	defer m.waits()()
+	if err := o.Store.Flush(ctx); err != nil { // it counts the URLs that it has applied
+		return fmt.Errorf("%w: %w", ErrNotAdded, err)
+	}
+	counters := o.Store.Counters()
+	most := o.Limits.Bytes + textPerURL*int64(counters.Discovered)
+	t.most.Store(most)
+	if read <= most {
+		return nil
+	}
+	t.over.Store(true)
+	return ErrTooMuchText
+}
+
+// IsOver reports whether no further sitemaps are read in this run.
+func (s *Sitemaps) IsOver() bool { return s.text.over.Load() }
+
 // warnLarge says, once in a run, that a sitemap is larger than the protocol allows.
 func (s *Sitemaps) warnLarge(l *frontier.Link) {
 	s.mu.Lock()
@@ -218,7 +260,8 @@ func (s *Sitemaps) warnLarge(l *frontier.Link) {
 func (m *Reading) Read(ctx context.Context, body io.Reader, waits func() (goOn func())) error {
 	m.waits = waits
 	at, now := m.link.URL, time.Now()
-	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
+	count := func(bytes int) error { return m.countText(ctx, bytes) }
+	_, err := sitemap.Read(body, count, func(e *sitemap.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err // Add does not see entries that are left out
 		}

@@ -58,12 +58,15 @@ type Limits struct {
 	PerHost  int // sitemaps of one host; default 100,000
 	Foreign  int // sitemaps of one host that is not in scope; default 1,000
 	Total    int // sitemaps of the crawl; default 1,000,000
+	// Bytes is how much text of sitemaps a run reads beside 16 KiB for each URL of the crawl; default 16 GiB. It ends
+	// sitemaps that list nothing for the crawl, which no limit of pages does.
+	Bytes int64
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Depth: cmp.Or(l.Depth, 5), Children: cmp.Or(l.Children, 50_000), PerHost: cmp.Or(l.PerHost, 100_000),
-		Foreign: cmp.Or(l.Foreign, 1000), Total: cmp.Or(l.Total, 1_000_000),
+		Foreign: cmp.Or(l.Foreign, 1000), Total: cmp.Or(l.Total, 1_000_000), Bytes: cmp.Or(l.Bytes, 16<<30),
 	}
 }
 
@@ -84,6 +87,7 @@ type Sitemaps struct {
 	hosts   map[weburl.HostID]*hostCount // guarded by mu; of sitemaps requested
 	total   int                          // guarded by mu; sitemaps requested in all runs of the crawl
 	warned  bool                         // guarded by mu; a warning said that total reached its limit
+	text    textLimit
 	// guarded by mu; a warning said that a sitemap has all the vouchers that it may have
 	crowded bool
 	// guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows

@@ -17,7 +17,7 @@ import (
 func SitemapFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
-	_, err := sitemap.Read(Open(t, dir, "sitemap.xml"), func(e *sitemap.Entry) error {
+	_, err := sitemap.Read(Open(t, dir, "sitemap.xml"), nil, func(e *sitemap.Entry) error {
 		if e.Kind == sitemap.Child {
 			names = append(names, e.Loc[strings.LastIndexByte(e.Loc, '/')+1:])
 		}

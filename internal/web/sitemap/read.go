@@ -47,9 +47,11 @@ type source interface {
 }
 
 // Read calls fn for each entry of r, in order. It stops at the first error of fn, and returns it. When the file breaks
-// off or is broken, the entries before the break have been delivered, and the error says what was wrong.
-func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
-	in, err := open(r)
+// off or is broken, the entries before the break have been delivered, and the error says what was wrong. Count, unless
+// it is nil, is called with the number of bytes that have come, as they are without compression; reading stops at its
+// first error too.
+func Read(r io.Reader, count func(bytes int) error, fn func(*Entry) error) (Format, error) {
+	in, err := open(r, count)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +69,7 @@ func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
 }
 
 // open undoes compression, byte order marks and leading white space.
-func open(r io.Reader) (*bufio.Reader, error) {
+func open(r io.Reader, count func(bytes int) error) (*bufio.Reader, error) {
 	file := &countedReader{r: r}
 	in := bufio.NewReaderSize(file, 32<<10)
 	for layer := 0; ; layer++ {
@@ -86,6 +88,9 @@ func open(r io.Reader) (*bufio.Reader, error) {
 	}
 	if enc := wideEncoding(in); enc != nil {
 		in = bufio.NewReaderSize(transform.NewReader(in, enc.NewDecoder()), 32<<10)
+	}
+	if count != nil {
+		in = bufio.NewReaderSize(&meteredReader{r: in, count: count}, 32<<10)
 	}
 	for {
 		// programs that join files write several
@@ -138,6 +143,20 @@ func (c *countedReader) came() (int64, error) {
 func (c *countedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
+	return n, err
+}
+
+// meteredReader says how much is read.
+type meteredReader struct {
+	r     io.Reader
+	count func(bytes int) error
+}
+
+func (m *meteredReader) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if why := m.count(n); why != nil {
+		return 0, why
+	}
 	return n, err
 }
 

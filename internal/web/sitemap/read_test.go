@@ -16,7 +16,7 @@ import (
 
 func readAll(in io.Reader) (Format, []Entry, error) {
 	var out []Entry
-	f, err := Read(in, func(e *Entry) error { out = append(out, *e); return nil })
+	f, err := Read(in, nil, func(e *Entry) error { out = append(out, *e); return nil })
 	return f, out, err
 }
 
@@ -313,7 +313,7 @@ func (e *endlessReader) Read(p []byte) (int, error) {
 
 func TestReadStopsWhenToldTo(t *testing.T) {
 	stop := errors.New("stop")
-	if _, err := Read(strings.NewReader("http://a.test/\nhttp://b.test/"),
+	if _, err := Read(strings.NewReader("http://a.test/\nhttp://b.test/"), nil,
 		func(*Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
@@ -331,7 +331,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		format, err := Read(bytes.NewReader(b), func(e *Entry) error {
+		format, err := Read(bytes.NewReader(b), nil, func(e *Entry) error {
 			if n++; e.Loc == "" || e.Priority > 1 {
 				return fmt.Errorf("a bad entry: %+v", e)
 			}
@@ -356,7 +356,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(text.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Read(strings.NewReader(text.String()), func(*Entry) error { return nil }); err != nil {
+		if _, err := Read(strings.NewReader(text.String()), nil, func(*Entry) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

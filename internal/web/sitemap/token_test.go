@@ -68,7 +68,7 @@ func TestReadHoldsLittle(t *testing.T) {
 			held.Add(1)
 			in := &heldReader{strings.NewReader(c.text), sync.OnceFunc(held.Done), release}
 			ended.Go(func() {
-				_, err := Read(in, func(*Entry) error { return nil })
+				_, err := Read(in, nil, func(*Entry) error { return nil })
 				select {
 				case <-release:
 				default:

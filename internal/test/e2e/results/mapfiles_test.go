@@ -60,7 +60,7 @@ func listed(t *testing.T, out, name string) []string {
 	}
 	defer file.Close()
 	var urls []string
-	_, err = sitemap.Read(file, func(e *sitemap.Entry) error {
+	_, err = sitemap.Read(file, nil, func(e *sitemap.Entry) error {
 		if e.Kind == sitemap.Child {
 			urls = append(urls, listed(t, out, e.Loc[strings.LastIndexByte(e.Loc, '/')+1:])...)
 		} else {
