@@ -18,8 +18,11 @@ var (
 	// ErrExists is returned by Open in mode CreateOnly if there is a store.
 	ErrExists = errors.New("directory already holds a crawl")
 
-	// ErrNotExist is returned by Open in mode ExistingOnly if there is none.
+	// ErrNotExist is returned by Open in the modes ExistingOnly and ReadOnly if there is none.
 	ErrNotExist = errors.New("directory holds no crawl")
+
+	// ErrReadOnly is returned by Commit of a store that was opened in mode ReadOnly.
+	ErrReadOnly = errors.New("store was opened to read it")
 
 	// errView is returned by Open for the view of a crawl of several machines, which only
 	// they can use.

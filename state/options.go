@@ -21,6 +21,9 @@ const (
 	CreateOnly
 	// ExistingOnly refuses a directory that holds none with ErrNotExist.
 	ExistingOnly
+	// ReadOnly does so too, and begins no run: nothing can be committed, and however often the store is opened, it takes
+	// no more of the disk.
+	ReadOnly
 )
 
 // Off is the value that switches off a field in which zero means a default.
@@ -145,7 +148,7 @@ func (o Options) validate() (Options, error) {
 	if o.view() != nil && o.Mode != CreateOnly {
 		faults = append(faults, errors.New("the view of a shared journal is made anew"))
 	}
-	if o.Mode > ExistingOnly {
+	if o.Mode > ReadOnly {
 		faults = append(faults, fmt.Errorf("mode %d is unknown", o.Mode))
 	}
 	if o.Logger == nil {

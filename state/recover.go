@@ -121,7 +121,7 @@ func (s *Store) checkFound(exists bool, f format) error {
 	switch {
 	case exists && s.opts.Mode == CreateOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrExists)
-	case !exists && s.opts.Mode == ExistingOnly:
+	case !exists && s.opts.Mode >= ExistingOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrNotExist)
 	case exists && f.crawl != [16]byte{}:
 		return fmt.Errorf("%s: %w", s.dir, errView)
@@ -153,10 +153,14 @@ func (s *Store) create() error {
 const OpenBytes = wal.DefaultSegmentSize
 
 // checkSpace refuses a disk on which MinFree would not be left after the log has
-// allocated a segment. Opening a store writes to files that Badger maps, and a
+// allocated a segment, which no reader does. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
 func (s *Store) checkSpace() error {
-	return s.opts.space().Check(s.dir, cmp.Or(s.opts.Log.SegmentSize, OpenBytes))
+	takes := cmp.Or(s.opts.Log.SegmentSize, OpenBytes)
+	if s.opts.Mode == ReadOnly {
+		takes = 0
+	}
+	return s.opts.space().Check(s.dir, takes)
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is
@@ -324,7 +328,7 @@ func (s *Store) lostRecords(applied, end frontier.Position) error {
 }
 
 // beginRun writes the entry that begins this run and, if the run before ended
-// uncleanly, says which pages it had in flight.
+// uncleanly, says which pages it had in flight. A reader begins none: the next run finds out how the one before ended.
 func (s *Store) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
@@ -338,6 +342,14 @@ func (s *Store) beginRun() error {
 		for k, alone := range p.inflight {
 			crashed[k] = s.view.crashes[k].Another(alone)
 		}
+	}
+	if s.opts.Mode == ReadOnly {
+		s.queue.begin(p.position + 1)
+		s.queue.end(ErrReadOnly, nil)
+		s.setDurable(p.position)
+		s.setApplied(p.position, 0)
+		s.view.newest.renew(s.view.db)
+		return s.failed()
 	}
 	if s.opts.Workers > 0 {
 		var err error

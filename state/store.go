@@ -274,7 +274,7 @@ func (s *Store) closeAll() error {
 	// The end of the run goes to the journal even if Badger has failed: the pages in flight are not the cause of this
 	// end.
 	var last []byte
-	if s.opts.view() == nil {
+	if s.opts.view() == nil && s.opts.Mode != ReadOnly {
 		last = record.AppendClosed(nil, s.run, s.parts.opened(), nil)
 	}
 	s.queue.end(ErrClosed, last)

@@ -112,7 +112,7 @@ func (c *command) listChanges(dir datadir.Dir, s *state.Store, from since) error
 // eachChange calls do with the changes of one kind, or of all kinds if kind is NoChange.
 func eachChange(ctx context.Context, s *state.Store, from since, kind page.Change,
 	do func(*recrawl.Line) error) error {
-	for l, err := range report.Changes(ctx, s, from.generation, kind) {
+	for l, err := range report.Changes(ctx, s, nil, from.generation, kind) {
 		if err == nil && from.includes(l.CheckedAt.Time) {
 			err = do(l)
 		}

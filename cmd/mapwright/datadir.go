@@ -56,7 +56,7 @@ func refusal(err error) error { return &exitError{exitUsage, err} }
 // running crawl answered; it becomes part of the error if another process holds the lock. With checkAll it looks for
 // damage in all pages before it changes the state; callers that read every page set it.
 func (c *command) openStored(dir datadir.Dir, checkAll bool, asked error) (*state.Store, error) {
-	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ReadOnly, CheckValues: checkAll})
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
 		// The process is starting or ending, or it is another export, or its control socket cannot be used.
 		return nil, refusal(fmt.Errorf("data directory %s is in use by process %d, which cannot be asked (%w): try "+

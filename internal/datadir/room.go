@@ -150,6 +150,18 @@ func (r *Room) Scratch(dir string, bytes int64) error {
 	return nil
 }
 
+// sortMargin is what sorts that must be made leave to others: they give all back when they end or fail.
+const sortMargin = 64 << 20
+
+// Spill is Scratch for sorts without which there is no map. They may take what the disk has: about what the state of
+// the crawl takes. The error is disk.ErrFull.
+func (r *Room) Spill(dir string, bytes int64) error {
+	if r == nil || bytes <= 0 {
+		return nil
+	}
+	return r.Space.Check(dir, bytes+sortMargin)
+}
+
 // LeaveOut notes that files are not even begun, because of an error of Scratch.
 func (r *Room) LeaveOut(why *NoRoomError, names ...string) {
 	for _, name := range names {

@@ -35,6 +35,14 @@ func (s Space) Part(n int) Space {
 	return s
 }
 
+// Reserve asks Bound for so many bytes of a temporary file, or gives them back.
+func (s Space) Reserve(bytes int64) error {
+	if s.Bound == nil || bytes == 0 {
+		return nil
+	}
+	return s.Bound(bytes)
+}
+
 // TempFile makes a temporary file. It is removed at once, so that a kill leaves nothing behind. Where an open file
 // cannot be removed, its user must remove it after Close.
 func (s Space) TempFile() (*os.File, error) {
@@ -87,10 +95,8 @@ func (s *Sorter[T]) Add(v T) error {
 
 // spill adds the chunk, sorted, to the temporary file as a run.
 func (s *Sorter[T]) spill() error {
-	if s.space.Bound != nil {
-		if err := s.space.Bound(s.chunk.stores()); err != nil {
-			return err
-		}
+	if err := s.space.Reserve(s.chunk.stores()); err != nil {
+		return err
 	}
 	if s.file == nil {
 		f, err := s.space.TempFile()
@@ -174,8 +180,8 @@ func (s *Sorter[T]) empty() {
 		_ = s.file.Close()
 		_ = os.Remove(s.file.Name())
 	}
-	if s.space.Bound != nil && len(s.ends) > 0 {
-		_ = s.space.Bound(-s.ends[len(s.ends)-1])
+	if len(s.ends) > 0 {
+		_ = s.space.Reserve(-s.ends[len(s.ends)-1])
 	}
 	s.chunk.reset()
 	s.file, s.ends, s.n = nil, nil, 0

@@ -236,7 +236,7 @@ func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 
 // countersIn reads the counters of the crawl in a directory. Counted is 0 if they are of another generation.
 func countersIn(dir datadir.Dir, generation uint32) (state.Counters, error) {
-	store, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	store, err := state.Open(dir.State(), state.Options{Mode: state.ReadOnly})
 	if err != nil {
 		return state.Counters{}, err
 	}

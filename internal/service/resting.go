@@ -204,7 +204,7 @@ func (r *restingStores) openStore(one *restingStore, dir string) error {
 	if err := r.makeRoom(one); err != nil {
 		return err
 	}
-	store, err := state.Open(dir, state.Options{Mode: state.ExistingOnly, GCInterval: state.Off})
+	store, err := state.Open(dir, state.Options{Mode: state.ReadOnly, GCInterval: state.Off})
 	if err == nil {
 		one.store = store
 		one.last.Store(time.Now().UnixMilli())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
@@ -21,7 +22,7 @@ func Export(ctx context.Context, s *state.Store, types []string, o export.Option
 	}
 	if generation > 0 {
 		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
-			return Changes(ctx, s, generation, page.NoChange)
+			return Changes(ctx, s, o.Room, generation, page.NoChange)
 		}
 	}
 	checks, err := readChecks(ctx, s)
@@ -29,14 +30,15 @@ func Export(ctx context.Context, s *state.Store, types []string, o export.Option
 		return nil, err
 	}
 	o.Checked = checks.of
-	return export.Write(ctx, Pages(s, types), o)
+	return export.Write(ctx, Pages(s, types, o.Room), o)
 }
 
 // Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first.
 // Only those of one kind are read unless it is NoChange.
-func Changes(ctx context.Context, s *state.Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
+func Changes(ctx context.Context, s *state.Store, room *datadir.Room, since uint32,
+	kind page.Change) iter.Seq2[*recrawl.Line, error] {
 	return func(yield func(*recrawl.Line, error) bool) {
-		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), sortSpace(s).Part(4)) {
+		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), sortSpace(s, room).Part(4)) {
 			var l *recrawl.Line
 			if err == nil {
 				generation, change := binary.BigEndian.Uint32(e.value), page.Change(e.value[4])

@@ -98,6 +98,19 @@ func (s *site) visit(path string, now recrawl.Answer, links ...string) {
 	s.commit(r)
 }
 
+// add records a start page and the first visit of it, without waiting for the store.
+func (s *site) add(path string, now recrawl.Answer) {
+	s.t.Helper()
+	u := s.url(path)
+	key := s.store.Hasher().Key(u)
+	now.At = s.at
+	v := recrawl.Verdict{Outcome: now.Outcome, Status: now.Status, Facts: &now.Facts}
+	f := v.Record(&now)
+	f.Key, f.Visit, f.Attempts, f.Counted = key, 1, 1, true
+	s.commit(frontier.Record{Finish: f, Links: []frontier.Link{{Key: key, URL: u, Source: page.SourceStart,
+		Discovered: s.at}}})
+}
+
 // link adds a link to a record: as a new one, or as one that is named again.
 func (s *site) link(from weburl.URL, to string, r *frontier.Record) {
 	s.t.Helper()
@@ -283,13 +296,13 @@ func TestRecrawlOutputs(t *testing.T) {
 
 	// Changes of both recrawls, and of one kind.
 	var all, gone []string
-	for l, err := range Changes(t.Context(), s.store, 1, page.NoChange) {
+	for l, err := range Changes(t.Context(), s.store, nil, 1, page.NoChange) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, strings.TrimPrefix(l.URL, "https://x.test/"))
 	}
-	for l, err := range Changes(t.Context(), s.store, 1, page.Gone) {
+	for l, err := range Changes(t.Context(), s.store, nil, 1, page.Gone) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func (g *clickGraph) adjacency(ctx context.Context) (a *adjacency, err error) {
 		return nil, err
 	}
 	g.Close() // so that their memory is free
-	w, err := newAdjacency(g.sorts, g.n)
+	w, err := newAdjacency(g.sorts, g.n, edges.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +182,17 @@ func (g *clickGraph) join(ctx context.Context, yield func(edge) error) error {
 	return err
 }
 
+// What the files of an adjacency have for each page and for each link.
+const (
+	endBytes    = 8
+	targetBytes = 4
+)
+
 // adjacency is the targets of each page in two files: the targets, and where those of each page end.
 type adjacency struct {
 	n           uint32
+	files       extsort.Space
+	size        int64 // bytes of both files, once there is room for them
 	list, ends  *os.File
 	lists, tail *bufio.Writer
 	from        uint32 // the page whose targets are being written
@@ -193,8 +201,14 @@ type adjacency struct {
 	result      []uint32
 }
 
-func newAdjacency(files extsort.Space, n uint32) (*adjacency, error) {
-	a := &adjacency{n: n}
+// newAdjacency begins the files for n pages and so many links.
+func newAdjacency(files extsort.Space, n uint32, links int) (*adjacency, error) {
+	a := &adjacency{n: n, files: files}
+	size := endBytes*int64(n) + targetBytes*int64(links)
+	if err := files.Reserve(size); err != nil {
+		return nil, err
+	}
+	a.size = size
 	for _, f := range []**os.File{&a.list, &a.ends} {
 		var err error
 		if *f, err = files.TempFile(); err != nil {
@@ -257,7 +271,7 @@ func (a *adjacency) targets(id uint32) ([]uint32, error) {
 }
 
 func (a *adjacency) close() error {
-	var errs []error
+	errs := []error{a.files.Reserve(-a.size)}
 	for _, f := range []*os.File{a.list, a.ends} {
 		if f != nil {
 			errs = append(errs, f.Close())

@@ -34,10 +34,10 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	// The sort of pages has a quarter of the space, redirects and click depths have a sixth each, and problems the
 	// rest.
-	sorts := sortSpace(c.Store)
+	sorts := sortSpace(c.Store, c.Room)
 	sixth, rest := sorts.Part(6), sorts
 	rest.Bytes -= sorts.Part(4).Bytes + 2*sixth.Bytes
-	sum := newSummary(sixth)
+	sum := newSummary(c.optional(sixth))
 	defer sum.redirects.close()
 	sum.changes.generation = generation
 	bare := map[string]bool{} // start URLs that were bare domains
@@ -61,7 +61,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	defer finder.Close()
 	figures := newFigures(generation)
 	if c.Settings.RecordsLinks() {
-		figures.graph = newClickGraph(sixth)
+		figures.graph = newClickGraph(c.optional(sixth))
 	}
 	defer figures.close()
 	index := pageindex.NewBuilder(string(c.Dir))
@@ -80,12 +80,12 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	if generation > 0 {
 		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
-			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
+			return sum.changes.tally(Changes(ctx, c.Store, c.Room, generation, page.NoChange))
 		}
 		// A recrawl that failed replaces no output.
 		o.DryRun = rep.Status == page.Failed
 	}
-	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
+	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes, c.Room), o)
 	if err != nil {
 		return err
 	}

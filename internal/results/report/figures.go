@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
@@ -82,11 +83,18 @@ func (f *figures) all() Figures {
 func (f *figures) fill(ctx context.Context, r *Report) error {
 	r.Figures = f.all()
 	r.ClickDepths = &ClickDepths{Why: "links were not recorded: a crawl with --links knows them"}
-	if f.graph == nil || f.failed != nil {
-		return f.failed
+	if f.graph == nil {
+		return nil
 	}
-	var err error
-	if f.depths, err = f.graph.Depths(ctx); err == nil {
+	err := f.failed
+	if err == nil {
+		f.depths, err = f.graph.Depths(ctx)
+	}
+	if why := whyNoRoom(err); why != "" {
+		r.ClickDepths.Why = "they were not computed: " + why
+		return nil
+	}
+	if err == nil {
 		r.ClickDepths = countDepths(f.depths)
 	}
 	return err
@@ -113,7 +121,15 @@ func countDepths(depths []uint16) *ClickDepths {
 	return c
 }
 
-// sortSpace is the room that all sorts of one pass over the pages share: 96 MiB of memory.
-func sortSpace(s *state.Store) extsort.Space {
-	return extsort.Space{Dir: s.Dir(), Pattern: state.TempPattern, Bytes: 96 << 20}
+// sortSpace is the room that all sorts of one pass over the pages share: 96 MiB of memory, and what a full disk leaves.
+func sortSpace(s *state.Store, room *datadir.Room) extsort.Space {
+	return extsort.Space{Dir: s.Dir(), Pattern: state.TempPattern, Bytes: 96 << 20,
+		Bound: func(bytes int64) error { return room.Spill(s.Dir(), bytes) }}
+}
+
+// optional is a part of the room for sorts that a crawl can do without: they also keep to the plan of the account, and
+// fail with a *datadir.NoRoomError.
+func (c *Crawl) optional(sorts extsort.Space) extsort.Space {
+	sorts.Bound = func(bytes int64) error { return c.Room.Scratch(sorts.Dir, bytes) }
+	return sorts
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
@@ -16,10 +17,10 @@ import (
 
 // Pages reads a store in the order of an export: by partition, host name and URL, independent of the seed of the crawl.
 // It settles outcomes that only the whole crawl can tell, such as redirect loops.
-func Pages(s *state.Store, types []string) export.Source {
+func Pages(s *state.Store, types []string, room *datadir.Room) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {
-			read := func(ctx context.Context) iter.Seq2[readLine, error] { return readPages(ctx, s, types) }
+			read := func(ctx context.Context) iter.Seq2[readLine, error] { return readPages(ctx, s, types, room) }
 			for l, err := range ahead(ctx, func(l readLine) int { return l.bytes }, read) {
 				if !yield(l.line, err) || err != nil {
 					return
@@ -35,7 +36,8 @@ type readLine struct {
 	bytes int
 }
 
-func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[readLine, error] {
+func readPages(ctx context.Context, s *state.Store, types []string,
+	room *datadir.Room) iter.Seq2[readLine, error] {
 	return func(yield func(readLine, error) bool) {
 		var err error
 		p := newPageReader(s, types)
@@ -45,7 +47,7 @@ func readPages(ctx context.Context, s *state.Store, types []string) iter.Seq2[re
 		}
 		before := s.Counters()
 		var found, finished uint64
-		for rec, err := range sortPages(ctx, s.RawPages(ctx), sortSpace(s).Part(4)) {
+		for rec, err := range sortPages(ctx, s, sortSpace(s, room).Part(4)) {
 			var out readLine
 			if err == nil {
 				out.line, err = p.read(ctx, &rec)

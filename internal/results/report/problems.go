@@ -37,9 +37,8 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32, sorts extsort.
 			not[code] = cmp.Or(not[code], "nothing was checked, because only some hosts may be asked (--only-hosts)")
 		}
 	}
-	sorts.Bound = func(bytes int64) error { return c.Room.Scratch(c.Store.Dir(), bytes) }
 	return problems.New(problems.Options{
-		Sorts: sorts, NoRoom: whyNoRoom, Links: c.Settings.RecordsLinks(),
+		Sorts: c.optional(sorts), NoRoom: whyNoRoom, Links: c.Settings.RecordsLinks(),
 		FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
 		NotChecked: not, Notes: notes, Checked: checked,
 		Host: func(u weburl.URL) (h problems.Host, err error) {
@@ -320,7 +319,7 @@ func (c *Crawl) readLinks(ctx context.Context, finder *problems.Finder) error {
 	if finder.Targets() == 0 {
 		return nil
 	}
-	for p, err := range Pages(c.Store, c.Settings.XMLTypes)(ctx) {
+	for p, err := range Pages(c.Store, c.Settings.XMLTypes, c.Room)(ctx) {
 		if err == nil {
 			err = finder.SeeLinks(p)
 		}

@@ -281,6 +281,10 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
 	r.Redirects, r.Loops, err = s.redirects.lists(ctx)
+	if why := whyNoRoom(err); why != "" {
+		r.Warnings = append(r.Warnings, "redirects are not listed: "+why)
+		return nil
+	}
 	return err
 }
 

@@ -58,14 +58,24 @@ func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], space extso
 	}
 }
 
+// mostSorted is the size of the largest page that is sorted with all that is recorded of it. A page may have 15 MiB:
+// each run of a sort would hold as much in memory when the runs are merged, and all of them would be on the disk twice.
+// What is larger is read again from the store when its turn comes.
+const mostSorted = 64 << 10
+
 // sortPages sorts the pages of a store by partition, host name and URL.
-func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error],
-	space extsort.Space) iter.Seq2[state.Page, error] {
+func sortPages(ctx context.Context, s *state.Store, space extsort.Space) iter.Seq2[state.Page, error] {
+	hasher := s.Hasher()
 	return func(yield func(state.Page, error) bool) {
-		for e, err := range sortByURL(ctx, pageEntries(pages), space) {
+		for e, err := range sortByURL(ctx, pageEntries(s.RawPages(ctx)), space) {
 			var p state.Page
 			if err == nil {
-				if p, err = state.RawPage(e.value).Decode(); err != nil {
+				if len(e.value) > 0 {
+					p, err = state.RawPage(e.value).Decode()
+				} else {
+					p, _, err = s.Page(ctx, hasher.Key(e.url))
+				}
+				if err != nil {
 					err = fmt.Errorf("read pages: %w", err)
 				}
 			}
@@ -83,6 +93,8 @@ func pageEntries(pages iter.Seq2[state.RawPage, error]) iter.Seq2[entry, error] 
 			if err == nil {
 				if e.url, err = p.URL(); err != nil {
 					err = fmt.Errorf("read pages: %w", err)
+				} else if len(p) > mostSorted && !e.url.IsZero() {
+					e.value = nil
 				}
 			}
 			if !yield(e, err) || err != nil {

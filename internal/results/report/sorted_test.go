@@ -1,11 +1,14 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
@@ -40,6 +43,9 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			if i%4 != 0 {
 				r.Finish = &frontier.Finish{Key: r.Links[0].Key, Status: uint16(200 + i%3), CheckedAt: now,
 					Facts: []byte{byte(i), 1}}
+				if i%30 == 1 { // these are not sorted as a whole
+					r.Finish.Facts = bytes.Repeat(r.Finish.Facts, mostSorted)
+				}
 			}
 			if _, err := s.Commit(r); err != nil {
 				t.Fatal(err)
@@ -52,14 +58,21 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 	}
 	read := func(s *state.Store, limit int) (urls []string) {
 		t.Helper()
-		for p, err := range sortPages(t.Context(), s.RawPages(t.Context()),
-			extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: limit}) {
+		var most, files int64
+		defer func() {
+			if most > 600*1000 || files != 0 {
+				t.Errorf("limit %d: up to %d bytes of temporary files, %d in the end", limit, most, files)
+			}
+		}()
+		for p, err := range sortPages(t.Context(), s, extsort.Space{Dir: dir, Pattern: state.TempPattern, Bytes: limit,
+			Bound: func(bytes int64) error { files += bytes; most = max(most, files); return nil }}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			text := fmt.Sprint(p.Link.URL, p.Link.Depth, p.Link.Discovered.UnixMilli(), p.Finish != nil)
 			if p.Finish != nil {
-				text += fmt.Sprint(p.Finish.Status, p.Finish.CheckedAt.UnixMilli(), p.Finish.Facts)
+				text += fmt.Sprint(p.Finish.Status, p.Finish.CheckedAt.UnixMilli(), len(p.Finish.Facts),
+					xxhash.Sum64(p.Finish.Facts))
 			}
 			urls = append(urls, text)
 		}
