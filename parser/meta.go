@@ -61,7 +61,9 @@ func (w *walker) property(name []byte) {
 	case equalFold(name, "article:published_time"):
 		if f.published.IsZero() && f.dates < maxDates {
 			f.dates++
-			f.published, _ = parseTime(w.value(attrContent))
+			if t, ok := parseTime(w.value(attrContent)); ok {
+				f.published = t
+			}
 		}
 	case hasPrefixFold(name, "og:"):
 		switch {

@@ -89,6 +89,7 @@ func TestFacts(t *testing.T) {
 			"[{de https://example.com/de}]"},
 
 		{published, "<meta property=article:published_time content=2024-02-03T04:05:06+01:00>", "2024-02-03T03:05:06Z"},
+		{published, "<meta property=article:published_time content=9999-12-31T23:59:59-23:59>", none},
 		{published, "<meta name=article:published_time content=never><meta name=article:published_time " +
 			"content=2024-02-03><meta name=article:published_time content=2025-02-03>", "2024-02-03T00:00:00Z"},
 		{published, "<meta property=article:modified_time content=2024-02-03>", none},

@@ -149,7 +149,7 @@ func (r *run) holdSlot(ctx context.Context, start weburl.URL, dir datadir.Dir) (
 			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at",
 			w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	}
-	held, err := slot.Acquire(waiting, "", info, r.log, onWait)
+	held, err := (&slot.Queue{Log: r.log}).Acquire(waiting, info, onWait)
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
 			r.endings.set(ending{status: page.Cancelled,

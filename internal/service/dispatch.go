@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/slot"
 )
 
 // dispatcher moves crawls towards what is desired. The goroutine of Run takes all decisions. Each running crawl has a
@@ -54,7 +55,8 @@ func newDispatcher(s *Service) *dispatcher {
 	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{},
 		removing: map[string]bool{}, removed: map[string]int{},
 		retries: retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}},
-		resting: newRestingStores(), mostHosts: int(s.o.MemoryLimit / int64(s.o.MaxCrawls) / 1024)}
+		slot: safeSlot{queue: slot.Queue{Dir: s.o.SlotDir, Log: s.o.Log}}, resting: newRestingStores(),
+		mostHosts: int(s.o.MemoryLimit / int64(s.o.MaxCrawls) / 1024)}
 }
 
 // stepEvery is how often the dispatcher looks at what it is not told of: free disk, retention, crawls of other

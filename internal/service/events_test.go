@@ -233,14 +233,16 @@ func TestBlocksAreFewEvents(t *testing.T) {
 	}
 }
 
-// Old answers to submissions are found by an index: all who write wait for the transaction.
-func TestOldAnswersAreFoundByAnIndex(t *testing.T) {
+// Old answers to submissions, and the events of blocked hosts among all others of a crawl, are found by an index of
+// their own: all who write wait for the transactions.
+func TestQueriesOfTransactionsUseAnIndex(t *testing.T) {
 	t.Parallel()
 	ts := openService(t, Options{RecordsOnly: true})
-	plan, err := Collect(t.Context(), ts.db.Read(),
-		func(text *string) []any { return []any{new(int), new(int), new(int), text} },
-		"EXPLAIN QUERY PLAN "+deleteOldAnswers, 1)
-	if err != nil || len(plan) != 1 || !strings.Contains(plan[0], "USING INDEX") {
-		t.Errorf("%q, %v", plan, err)
+	for query, index := range map[string]string{deleteOldAnswers: "INDEX", countBlocks: "INDEX event_blocked"} {
+		plan, err := Collect(t.Context(), ts.db.Read(),
+			func(text *string) []any { return []any{new(int), new(int), new(int), text} }, "EXPLAIN QUERY PLAN "+query, 1)
+		if err != nil || len(plan) != 1 || !strings.Contains(plan[0], index) {
+			t.Errorf("%s: %q, %v", query, plan, err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -198,7 +197,7 @@ func TestSafeSlotGoesToTheNext(t *testing.T) {
 		ts := openService(t, Options{SlotDir: dir, Base: base, Fetcher: client, MaxCrawls: 4})
 		ts.setPlan(Plan{MaxCrawls: 1})
 		other := ts.addCaller("other")
-		held, err := slot.Acquire(t.Context(), dir, slot.Info{}, slog.New(slog.DiscardHandler), nil)
+		held, err := (&slot.Queue{Dir: dir}).Acquire(t.Context(), slot.Info{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

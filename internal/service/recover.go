@@ -227,7 +227,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 // how far the crawl is, because the row may be ten seconds old.
 func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	r.counted = max(r.counted, int64(counters.Counted))
-	r.PagesCounted = max(r.PagesCounted, r.counted)
+	r.PagesCounted = r.counted // not more than is booked: what was under way counts when it is requested again
 	r.Found, r.Done, r.Pending = int64(counters.Discovered), int64(counters.Done()), int64(counters.Pending())
 	r.Bytes = int64(counters.Bytes)
 	r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(counters, 0), monitor.ClassCounts(counters)

@@ -477,6 +477,9 @@ func (c *Crawls) BlockedOn(ctx context.Context, caller *Caller, host string) ([]
 	return list, nil
 }
 
+// countBlocks must count them by an index: a crawl may have very many other events, and all who write wait.
+const countBlocks = "SELECT count(*) FROM event WHERE crawl = ? AND type = 'host.blocked'"
+
 // recordNotices records notices of a crawl as events.
 func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 	blocks := int64(-1) // not counted yet
@@ -487,7 +490,7 @@ func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 			if blocks < 0 {
 				var err error
 				if blocks, err = One(tx.ctx, tx, Column[int64],
-					"SELECT count(*) FROM event WHERE crawl = ? AND type = ?", r.ID, HostBlocked); err != nil {
+					countBlocks, r.ID); err != nil {
 					return err
 				}
 			}

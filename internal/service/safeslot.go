@@ -14,6 +14,7 @@ import (
 // safeSlot is the machine's slot of safe crawls, for one crawl of this service: the one that runs with it, or else the
 // first in the order of the queue that may start. The crawl that waits for it holds no crawl slot.
 type safeSlot struct {
+	queue  slot.Queue
 	mu     sync.Mutex
 	owner  string             // guarded by mu; the crawl for which the slot is waited for or held; empty if none
 	held   *slot.Slot         // guarded by mu; nil while it is waited for
@@ -77,7 +78,7 @@ func (s *safeSlot) wait(ctx context.Context, d *dispatcher) {
 // try waits for the slot once. It returns false if the slot cannot be had now.
 func (s *safeSlot) try(ctx context.Context, d *dispatcher) bool {
 	info := slot.Info{PID: os.Getpid(), StartURL: "a crawl of mapwright serve", DataDir: d.s.o.Dir, Since: time.Now()}
-	held, err := slot.Acquire(ctx, d.s.o.SlotDir, info, d.s.o.Log, func(w slot.Waiting) {
+	held, err := s.queue.Acquire(ctx, info, func(w slot.Waiting) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() != nil {

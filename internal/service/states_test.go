@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -826,7 +825,8 @@ func TestCountsAfterAKill(t *testing.T) {
 			again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
 			const peak = 1 << 40 // what was stored while it ran
 			if err := again.Write(t.Context(), func(tx *Tx) error {
-				return tx.Change("UPDATE crawl SET disk_bytes = ? WHERE id = ?", int64(peak), id)
+				return tx.Change("UPDATE crawl SET disk_bytes = ?, progress_json = json_set(progress_json, "+
+					"'$.pages_counted', ?) WHERE id = ?", int64(peak), peak, id)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -841,6 +841,9 @@ func TestCountsAfterAKill(t *testing.T) {
 			if c.Done < 25 || c.PagesCounted < 25 || c.Found != c.Done+c.Pending || c.Outcomes["ok"] != c.Done {
 				t.Errorf("%s: %d of %d done, %d pending, %d counted, %v", c.State, c.Done, c.Found, c.Pending,
 					c.PagesCounted, c.Outcomes)
+			}
+			if used, _ := again.used(); used != c.PagesCounted {
+				t.Errorf("%d pages are used, the crawl has counted %d", used, c.PagesCounted)
 			}
 			if waits := c.State == Paused && c.Waiting.Code == WaitRecovery; waits != (ends == uncleanEnds) {
 				t.Errorf("after %d ends it is %s, waiting %+v", ends, c.State, c.Waiting)
@@ -881,7 +884,7 @@ func TestTrialsComeFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	ts.end()
-	taken, err := slot.Acquire(t.Context(), slots, slot.Info{PID: os.Getpid()}, slog.New(slog.DiscardHandler), nil)
+	taken, err := (&slot.Queue{Dir: slots}).Acquire(t.Context(), slot.Info{PID: os.Getpid()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,5 +5,6 @@
 // of a process that ends in any way, so the next waiter passes over the ticket of a dead process and removes it.
 //
 // All users of a machine share the directory, so every file in it may be another user's: only regular files are opened,
-// nothing is followed or waited for, and what a ticket says is bounded and only shown.
+// nothing is followed or waited for, and what a ticket says is bounded and only shown. A ticket that is the first for
+// longer than any safe crawl takes is not waited for.
 package slot

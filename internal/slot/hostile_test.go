@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // shared makes a slot's directory with a file of another user in it.
@@ -74,7 +76,8 @@ func TestUnusableDirectories(t *testing.T) {
 	} {
 		var text bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&text, nil))
-		first, err := Acquire(t.Context(), dir, Info{StartURL: "u0"}, log, noWait(t))
+		q := &Queue{Dir: dir, Log: log}
+		first, err := q.Acquire(t.Context(), Info{StartURL: "u0"}, noWait(t))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -82,7 +85,7 @@ func TestUnusableDirectories(t *testing.T) {
 			t.Errorf("%s: %d warnings: %s", name, n, &text)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		second, err := Acquire(ctx, dir, Info{}, log, func(w Waiting) {
+		second, err := q.Acquire(ctx, Info{}, func(w Waiting) {
 			if w.Ahead != 1 || w.Owner.StartURL != "u0" {
 				t.Errorf("%s: is told %+v", name, w)
 			}
@@ -114,4 +117,52 @@ func TestLongTicket(t *testing.T) {
 	if err := s.Release(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A ticket that is held for longer than any safe crawl takes stops nobody for ever, and the next crawls of the process
+// not even once more. Tickets that give way are waited for, however many they are.
+func TestTicketThatIsNotGivenBack(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", home)
+	dir := shared(t, "", "")
+	synctest.Test(t, func(t *testing.T) {
+		var before []*Slot
+		for range 5 {
+			s, _, err := takeTicket(t.Context(), dir, Info{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before = append(before, s)
+		}
+		go func() { // all but the last
+			for _, s := range before[:4] {
+				time.Sleep(mostHeld - time.Minute)
+				if err := s.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		var text bytes.Buffer
+		q := &Queue{Dir: dir, Log: slog.New(slog.NewTextHandler(&text, nil))}
+		for i, want := range []time.Duration{4*(mostHeld-time.Minute) + mostHeld, 0} {
+			start := time.Now()
+			s, err := q.Acquire(t.Context(), Info{}, func(Waiting) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < want || took > want+time.Second {
+				t.Errorf("crawl %d has waited for %v, want %v", i, took, want)
+			}
+			if n := strings.Count(text.String(), "level=WARN"); n != i+1 {
+				t.Errorf("crawl %d: %d warnings: %s", i, n, &text)
+			}
+			if err := s.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := before[4].Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }

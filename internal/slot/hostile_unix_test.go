@@ -26,7 +26,7 @@ func TestPipesAndLinksAreNotOpened(t *testing.T) {
 		if err := make(filepath.Join(dir, "gate")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := acquireIn(t.Context(), dir, Info{}, noWait(t)); err == nil {
+		if _, err := acquireIn(t.Context(), dir, nil, Info{}, noWait(t)); err == nil {
 			t.Errorf("%s as the gate is taken", name)
 		}
 	}

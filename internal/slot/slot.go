@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -24,6 +25,8 @@ const (
 	pollEvery = 100 * time.Millisecond
 	// gateWait bounds the wait for the gate, which is held only while a ticket is made.
 	gateWait = 10 * time.Second
+	// mostHeld is how long one ticket can be the first. A safe crawl takes a minute, and its files some seconds.
+	mostHeld = 10 * time.Minute
 	// maxTicket is the highest number of a ticket. Files with higher numbers are not tickets.
 	maxTicket = 1 << 62
 	// mostFiles is how many files a directory may have, else it is not used. Every poll looks at all of them, and any
@@ -66,13 +69,40 @@ func ownDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// Acquire waits until this process owns the slot of dir, which is made if it is not there. An empty dir is the one that
-// all crawls of the machine share. If that cannot be used, as any other user can bring about, the log gets a warning,
-// and the wait is for the crawls of this user alone. onWait is called when a wait begins and whenever what it would be
-// told has changed.
-func Acquire(ctx context.Context, dir string, info Info, log *slog.Logger, onWait func(Waiting)) (*Slot, error) {
-	dir = cmp.Or(dir, filepath.Join(os.TempDir(), "mapwright-safe-slot"))
-	s, err := acquireIn(ctx, dir, info, onWait)
+// Queue is where crawls of this process wait for the slot.
+type Queue struct {
+	Dir string // made if it is not there; empty is the one that all crawls of the machine share
+	Log *slog.Logger
+
+	first first
+}
+
+// first is the ticket that was the first when a waiter last looked.
+type first struct {
+	mu     sync.Mutex
+	number uint64    // guarded by mu
+	since  time.Time // guarded by mu; when it was first seen there
+}
+
+// isStuck takes the number of the first ticket, and reports whether no safe crawl can have been the first for so long.
+func (f *first) isStuck(number uint64) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.number != number {
+		f.number, f.since = number, time.Now()
+	}
+	return time.Since(f.since) > mostHeld
+}
+
+// Acquire waits until this process owns the slot. If the directory cannot be used, as any other user can bring about,
+// the log gets a warning, and the wait is for the crawls of this user alone. onWait is called when a wait begins and
+// whenever what it would be told has changed.
+func (q *Queue) Acquire(ctx context.Context, info Info, onWait func(Waiting)) (*Slot, error) {
+	dir := cmp.Or(q.Dir, filepath.Join(os.TempDir(), "mapwright-safe-slot"))
+	s, err := acquireIn(ctx, dir, &q.first, info, onWait)
 	if err == nil || ctx.Err() != nil {
 		return s, err
 	}
@@ -80,14 +110,14 @@ func Acquire(ctx context.Context, dir string, info Info, log *slog.Logger, onWai
 	if ownErr != nil {
 		return nil, errors.Join(err, ownErr)
 	}
-	log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; "+
+	q.Log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; "+
 		"this one waits only for those of its own user",
 		"directory", dir, "error", err)
-	return acquireIn(ctx, own, info, onWait)
+	return acquireIn(ctx, own, nil, info, onWait)
 }
 
-// acquireIn is Acquire for one directory.
-func acquireIn(ctx context.Context, dir string, info Info, onWait func(Waiting)) (*Slot, error) {
+// acquireIn is Acquire for one directory. It fails if a ticket is the first for too long, unless f is nil.
+func acquireIn(ctx context.Context, dir string, f *first, info Info, onWait func(Waiting)) (*Slot, error) {
 	if err := makeShared(dir); err != nil {
 		return nil, err
 	}
@@ -105,7 +135,10 @@ func acquireIn(ctx context.Context, dir string, info Info, onWait func(Waiting))
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		now, err := ahead(dir, number)
+		now, first, err := ahead(dir, number)
+		if err == nil && now.Ahead > 0 && f.isStuck(first) {
+			err = fmt.Errorf("%s is the first for more than %v, longer than any safe crawl", path(dir, first), mostHeld)
+		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("look at the slot's tickets: %w", err), s.Release())
 		}
@@ -225,12 +258,11 @@ func checkRegular(path string) error {
 	return err
 }
 
-// ahead finds the tickets before number, and removes those of dead processes on the way.
-func ahead(dir string, number uint64) (Waiting, error) {
-	var w Waiting
+// ahead finds the tickets before number, of which it returns the first, and removes those of dead processes on the way.
+func ahead(dir string, number uint64) (w Waiting, first uint64, err error) {
 	numbers, err := tickets(dir)
 	if err != nil {
-		return w, err
+		return w, 0, err
 	}
 	for _, n := range numbers {
 		if n >= number {
@@ -241,11 +273,11 @@ func ahead(dir string, number uint64) (Waiting, error) {
 			continue
 		}
 		if w.Ahead == 0 {
-			w.Owner = info
+			w.Owner, first = info, n
 		}
 		w.Ahead++
 	}
-	return w, nil
+	return w, first, nil
 }
 
 // look reports whether the process that made a ticket still runs. The ticket of one that has ended is removed. A file

@@ -14,7 +14,7 @@ import (
 
 func acquire(t *testing.T, ctx context.Context, dir, url string, onWait func(Waiting)) *Slot {
 	t.Helper()
-	s, err := acquireIn(ctx, dir, Info{PID: os.Getpid(), StartURL: url}, onWait)
+	s, err := acquireIn(ctx, dir, nil, Info{PID: os.Getpid(), StartURL: url}, onWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	for i := range n {
 		waiting := make(chan Waiting, 2*n)
 		waiters.Go(func() {
-			s, err := acquireIn(ctx, dir, Info{StartURL: "later"}, func(w Waiting) { waiting <- w })
+			s, err := acquireIn(ctx, dir, nil, Info{StartURL: "later"}, func(w Waiting) { waiting <- w })
 			if err != nil {
 				t.Error(err)
 				order <- -1
@@ -66,7 +66,7 @@ func TestInterruptedWaiterLeavesTheQueue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "slot")
 	first := acquire(t, t.Context(), dir, "u0", noWait(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := acquireIn(ctx, dir, Info{}, func(Waiting) { cancel() })
+	_, err := acquireIn(ctx, dir, nil, Info{}, func(Waiting) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}

@@ -168,6 +168,19 @@ type view struct {
 	number      int64  // its number in sitemap.jsonl, from 0
 	isPage      bool   // outcome ok, status 200, HTML, read
 	isIndexable bool   // a page that is indexable
+
+	assets map[string]bool // the files that it uses, once isAsset was called
+}
+
+// isAsset reports whether the page uses a URL as a file.
+func (v *view) isAsset(url string) bool {
+	if v.assets == nil {
+		v.assets = make(map[string]bool, len(v.Assets))
+		for _, a := range v.Assets {
+			v.assets[a] = true
+		}
+	}
+	return v.assets[url]
 }
 
 func isPage(l *page.Line) bool {

@@ -146,7 +146,7 @@ func (f *Finder) judgeOutside(v *view, to, text string) {
 	default:
 		return
 	}
-	if !f.looks(code) || slices.Contains(v.Assets, to) {
+	if !f.looks(code) || v.isAsset(to) {
 		return // a file is judged as such
 	}
 	hash := hashOf(to)

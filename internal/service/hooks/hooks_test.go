@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -549,6 +550,22 @@ func TestDeliveriesAreBounded(t *testing.T) {
 	}
 	if n := number("delivery WHERE webhook = ?", other.ID); n != 3 {
 		t.Errorf("another webhook has %d deliveries, want 3", n)
+	}
+	// many webhooks of an account have no more, and one that has few keeps them
+	for i := range 19 {
+		create(t, h, admin(f.a), fmt.Sprintf("http://receiver%d.example/", i))
+	}
+	collect(f.a, pruneAfter)
+	all, least := number("delivery WHERE webhook <> ?", other.ID), mostKept
+	hooks, err := h.List(t.Context(), f.a.Account.ID)
+	if err != nil || len(hooks) != 20 {
+		t.Fatalf("%d webhooks, %v", len(hooks), err)
+	}
+	for _, w := range hooks {
+		least = min(least, number("delivery WHERE webhook = ?", w.ID))
+	}
+	if all > mostKept+pruneAfter || least < mostKept*9/10/20 {
+		t.Errorf("%d deliveries of 20 webhooks are kept, and %d of one", all, least)
 	}
 }
 

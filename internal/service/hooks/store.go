@@ -17,8 +17,9 @@ const (
 	reader = "webhooks"
 	// keepLog is how long a delivery stays in the log after its end.
 	keepLog = 30 * 24 * time.Hour
-	// mostKept bounds the deliveries of a webhook, in any state. If there are more, a tenth is removed: those that have
-	// ended before those that wait, and the oldest first.
+	// mostKept bounds the deliveries of an account, in any state: they count in no plan, and one change may be told to
+	// fifty webhooks. If there are more, each webhook keeps an equal part of nine tenths at most. Those that have ended
+	// are removed before those that wait, and the oldest first.
 	mostKept = 10_000
 	// pruneAfter is how many deliveries are made before webhooks are checked again for too many.
 	pruneAfter = 1000
@@ -95,17 +96,26 @@ func (s *store) prune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type fullHook struct {
+	type hook struct {
 		id, account string
 		deliveries  int
 	}
-	full, err := service.Collect(ctx, s.service.DB().Read(), func(w *fullHook) []any {
+	all, err := service.Collect(ctx, s.service.DB().Read(), func(w *hook) []any {
 		return []any{&w.id, &w.account, &w.deliveries}
 	}, "SELECT webhook.id, account, number FROM (SELECT webhook AS hook, COUNT(*) AS number FROM delivery GROUP BY "+
-		"webhook) AS counted JOIN webhook ON webhook.id = hook WHERE number > ?", mostKept)
-	for _, w := range full {
+		"webhook) AS counted JOIN webhook ON webhook.id = hook")
+	deliveries, hooks := map[string]int{}, map[string]int{} // by account
+	for _, w := range all {
+		deliveries[w.account] += w.deliveries
+		hooks[w.account]++
+	}
+	for _, w := range all {
+		share := mostKept * 9 / 10 / hooks[w.account]
+		if deliveries[w.account] <= mostKept || w.deliveries <= share {
+			continue
+		}
 		err = errors.Join(err, s.service.Write(ctx, func(tx *service.Tx) error {
-			return giveUp(ctx, tx, w.id, w.account, w.deliveries-mostKept+mostKept/10)
+			return giveUp(ctx, tx, w.id, w.account, w.deliveries-share)
 		}))
 	}
 	return err
