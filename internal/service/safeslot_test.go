@@ -48,7 +48,7 @@ func TestSafeCrawlsWithoutASharedSlot(t *testing.T) {
 	dir, _ := unusableSlot(t)
 	synctest.Test(t, func(t *testing.T) {
 		web, base, client := startWebInBubble(t, testweb.Config{Hosts: 1, Pages: 3})
-		held, err := (&slot.Queue{Dir: dir}).Acquire(t.Context(), slot.Info{}, nil)
+		held, err := (&slot.Queue{Dir: dir, Log: slog.New(slog.DiscardHandler)}).Acquire(t.Context(), slot.Info{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
