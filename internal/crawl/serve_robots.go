@@ -264,7 +264,7 @@ func (w *run) robotsEvidence(ctx context.Context, u weburl.URL) (page.Robots, er
 }
 
 // originRobots returns what the robots.txt of its origin says of a URL, also if the crawl ignores those of its own
-// hosts.
+// hosts. The caller has no place.
 func (w *run) originRobots(ctx context.Context, u weburl.URL) (page.Robots, error) {
 	a, err := w.robots.Lookup(ctx, u.Origin())
 	if err != nil {
@@ -275,7 +275,13 @@ func (w *run) originRobots(ctx context.Context, u weburl.URL) (page.Robots, erro
 		// without one.
 		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
 	}
-	return a.Check(u), nil
+	m, quick := a.MatchQuickly(u)
+	if !quick {
+		done := w.compute(ctx)
+		m = a.Match(u)
+		done()
+	}
+	return a.Evidence(m), nil
 }
 
 // requestSitemaps requests the sitemaps of an origin by what is known of its robots.txt. A crawl that ignores

@@ -40,9 +40,14 @@ func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if known := r.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
+	known := r.robots.Cached(l.URL.Origin(), now)
+	if known == nil {
+		return e
+	}
+	// A page can have very many links, and no place is held now. What is not decided is, when the link is leased.
+	if m, quick := known.MatchQuickly(l.URL); quick && !m.Allowed {
 		f := &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now()}
-		f.Facts.Robots = known.Check(l.URL)
+		f.Facts.Robots = known.Evidence(m)
 		verdict := r.visits.First().Judge(f)
 		l.Finish = verdict.Record(f)
 	}

@@ -189,29 +189,24 @@ func (k *Known) Keep(why string) *Verdict {
 	return &v
 }
 
-// judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say
-// something new.
+// judgeNotModified is for a 304 to a request with conditions. What is known stays as it was read: pages to which this
+// one linked then count as named until it is read again. So it is read again if the 304 says anything else.
 func judgeNotModified(known *Known, now *Answer) Verdict {
-	if rulesDiffer(known.Facts.HeaderRules, now.Header) || dateMoved(known.Facts, now.Header) {
+	facts := known.Facts
+	if rulesDiffer(facts.HeaderRules, now.Header) || dateMoved(facts, now.Header) || facts.SmallChanges != nil ||
+		isDateBelieved(facts, now) {
 		return Verdict{ReadAgain: ReadPage}
 	}
 	v := known.kept()
 	v.NotModified, v.Change, v.Failures = true, page.Unchanged, 0
-	facts := known.Facts
-	tag, lastMod := facts.ETag, facts.LastModified.Time
-	if given := page.BoundValidator(now.Header.Get("Etag")); given != "" && !sameTag(given, tag) {
-		tag = given
-	}
-	if !facts.NotLastMod && lastMod.IsZero() {
-		// The date was too close to the time of the first answer to be believed. It has not moved since.
-		lastMod = lastModified(facts.LastModifiedHeader, now.Header, now.At)
-	}
-	if tag != facts.ETag || !lastMod.Equal(facts.LastModified.Time) || facts.SmallChanges != nil {
-		again := *facts
-		again.ETag, again.LastModified.Time, again.SmallChanges = tag, lastMod, nil
-		v.KeepFacts, v.Facts = false, &again
-	}
 	return v
+}
+
+// isDateBelieved reports whether the date of last modification, which was too close to the time of the first answer,
+// can be believed now that it has not moved.
+func isDateBelieved(facts *page.Facts, now *Answer) bool {
+	return !facts.NotLastMod && facts.LastModified.IsZero() &&
+		!lastModified(facts.LastModifiedHeader, now.Header, now.At).IsZero()
 }
 
 // judgeFailure is for a failure that may pass: what is known stays, with a count of failures. If the request was made

@@ -206,31 +206,28 @@ func TestJudgeNotModified(t *testing.T) {
 		change func(*page.Facts) // of what is known
 		header http.Header
 		again  Reading
-		want   func(*page.Facts) // what is written; nil if the facts are kept
 	}{
-		"plain":      {nil, http.Header{"Etag": {`"v1"`}}, ReadNothing, nil},
-		"no headers": {nil, http.Header{}, ReadNothing, nil},
+		"plain":      {nil, http.Header{"Etag": {`"v1"`}}, ReadNothing},
+		"no headers": {nil, http.Header{}, ReadNothing},
 		"the same rules": {func(f *page.Facts) { f.HeaderRules = rules },
 			http.Header{"X-Robots-Tag": {"noarchive"},
-				"Link": {"</a,b.css>; rel=preload, <https://x.test/>; rel=canonical"}}, ReadNothing, nil},
-		"rules are not repeated": {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadPage, nil},
+				"Link": {"</a,b.css>; rel=preload, <https://x.test/>; rel=canonical"}}, ReadNothing},
+		"rules are not repeated": {func(f *page.Facts) { f.HeaderRules = rules }, http.Header{}, ReadPage},
 		"another X-Robots-Tag": {func(f *page.Facts) { f.HeaderRules = rules },
-			http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
-		"a new X-Robots-Tag": {nil, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage, nil},
+			http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage},
+		"a new X-Robots-Tag": {nil, http.Header{"X-Robots-Tag": {"noindex"}}, ReadPage},
 		"another canonical link": {func(f *page.Facts) { f.HeaderRules = rules },
-			http.Header{"Link": {"<https://x.test/b>; rel=canonical"}}, ReadPage, nil},
-		"a link that is not canonical": {nil, http.Header{"Link": {"</b.css>; rel=preload"}}, ReadNothing, nil},
-		"another tag": {nil, http.Header{"Etag": {`"v2"`}}, ReadNothing,
-			func(f *page.Facts) { f.ETag = `"v2"` }},
-		"the tag of the compressed page": {nil, http.Header{"Etag": {`"v1-gzip"`}}, ReadNothing, nil},
+			http.Header{"Link": {"<https://x.test/b>; rel=canonical"}}, ReadPage},
+		"a link that is not canonical":   {nil, http.Header{"Link": {"</b.css>; rel=preload"}}, ReadNothing},
+		"another tag":                    {nil, http.Header{"Etag": {`"v2"`}}, ReadNothing},
+		"the tag of the compressed page": {nil, http.Header{"Etag": {`"v1-gzip"`}}, ReadNothing},
 		"a date that moved": {nil, http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}},
-			ReadPage, nil},
+			ReadPage},
 		"a date that is not believed": {func(f *page.Facts) { f.NotLastMod, f.LastModified = true, page.Time{} },
-			http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}}, ReadNothing, nil},
+			http.Header{"Last-Modified": {"Mon, 02 Mar 2026 10:00:00 GMT"}}, ReadNothing},
 		"a date that was new at its time": {func(f *page.Facts) { f.LastModified = page.Time{} }, http.Header{},
-			ReadNothing, func(f *page.Facts) {}},
-		"an end of small changes": {func(f *page.Facts) { f.SmallChanges = new(2) }, http.Header{}, ReadNothing,
-			func(f *page.Facts) {}},
+			ReadPage},
+		"an end of small changes": {func(f *page.Facts) { f.SmallChanges = new(2) }, http.Header{}, ReadPage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			known := ok(read(1))
@@ -249,15 +246,8 @@ func TestJudgeNotModified(t *testing.T) {
 				v.Failures != 0 || !v.ChangedAt.Equal(earlier) || v.Changes != 1 {
 				t.Errorf("%+v", v)
 			}
-			if c.want == nil {
-				if !v.KeepFacts || v.Facts != nil {
-					t.Errorf("writes %+v", v.Facts)
-				}
-				return
-			}
-			want := read(1, c.want)
-			if v.KeepFacts || !reflect.DeepEqual(v.Facts, want) {
-				t.Errorf("writes %+v, want %+v", v.Facts, want)
+			if !v.KeepFacts || v.Facts != nil { // else it would count as read in this generation
+				t.Errorf("writes %+v", v.Facts)
 			}
 		})
 	}

@@ -61,8 +61,10 @@ func (a *Answer) Assumption() string {
 }
 
 // Check is the evidence for one URL of the origin.
-func (a *Answer) Check(u weburl.URL) page.Robots {
-	m := a.Match(u)
+func (a *Answer) Check(u weburl.URL) page.Robots { return a.Evidence(a.Match(u)) }
+
+// Evidence is that of a match of this moment.
+func (a *Answer) Evidence(m robots.Match) page.Robots {
 	return page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown,
 		CheckedAt: time.Now(), CrawlDelay: a.CrawlDelay()}
 }
@@ -76,6 +78,14 @@ func (a *Answer) Match(u weburl.URL) robots.Match {
 		return a.Rules.Match(u.RequestURI())
 	}
 	return robots.Match{Allowed: !a.Deny}
+}
+
+// MatchQuickly is Match if that takes some ten microseconds at most. Otherwise quick is false.
+func (a *Answer) MatchQuickly(u weburl.URL) (m robots.Match, quick bool) {
+	if a.Rules != nil {
+		return a.Rules.MatchQuickly(u.RequestURI())
+	}
+	return robots.Match{Allowed: !a.Deny}, true
 }
 
 // CrawlDelay is the pause that robots.txt asks for, or zero.

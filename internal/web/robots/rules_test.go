@@ -207,4 +207,14 @@ func TestTooCostly(t *testing.T) {
 	if got := r.Match("/plain/page.html"); !got.Allowed || got.Rule != "" {
 		t.Errorf("%+v, want it allowed", got)
 	}
+	if got, quick := r.MatchQuickly("/plain/page.html"); !quick || !got.Allowed {
+		t.Errorf("%+v, %v, want it allowed at once", got, quick)
+	}
+	few := Parse([]byte("User-agent: *\n" + strings.Repeat("Disallow: /*a*ac\n", 200))).Agent("a")
+	for path, isQuick := range map[string]bool{"/ac" + strings.Repeat("a", 2000): false, "/ac": true, "/short/aac": true} {
+		got, quick := few.MatchQuickly(path)
+		if whole := few.Match(path); quick != isQuick || quick && got != whole || whole.Allowed == (path == "/short/aac") {
+			t.Errorf("%.20s: %+v, quick %v; %+v", path, got, quick, whole)
+		}
+	}
 }
