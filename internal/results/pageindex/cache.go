@@ -17,14 +17,24 @@ import (
 // safe for concurrent use.
 type Cache struct {
 	// Make, when not nil, writes the files of a directory again, because its index is missing, damaged or stale. It
-	// returns ErrBusy if that is not possible now.
+	// returns ErrBusy if that is not possible now. It is called once at a time for a directory; what it may do for
+	// several directories at once is its own matter.
 	Make func(ctx context.Context, dir string) error
 
-	making sync.Mutex             // held while Make runs
-	failed map[string]fileVersion // guarded by making; the files for which Make failed and is not called again
+	makers sync.WaitGroup // calls of Make
 
-	mu  sync.Mutex
-	all []*cached // guarded by mu; the one that was used last is first
+	mu     sync.Mutex
+	all    []*cached              // guarded by mu; the one that was used last is first
+	making map[string]*making     // guarded by mu; by directory
+	failed map[string]fileVersion // guarded by mu; the files for which Make failed and is not called again
+	life   context.Context        // guarded by mu; of all calls of Make; nil before the first
+	end    context.CancelFunc     // guarded by mu; ends life
+}
+
+// making is a call of Make.
+type making struct {
+	done chan struct{} // closed at its end
+	err  error         // written before
 }
 
 // cached is an index with the number of its users. It is closed when it has left the list and has no users.
@@ -81,33 +91,74 @@ func versionOf(dir string) (fileVersion, error) {
 	return fileVersion{info.Size(), info.ModTime()}, nil
 }
 
-// make opens an index that was missing. If no other caller has made it meanwhile, it calls Make. It makes one index at
-// a time, and calls Make once for each sitemap.jsonl, unless Make was cancelled or busy.
+// make opens an index that was missing. If no other caller has made it meanwhile, it waits for Make. It calls Make once
+// for each sitemap.jsonl, unless Make was ended or busy.
 func (c *Cache) make(ctx context.Context, dir string) (*Index, fileVersion, error) {
-	c.making.Lock()
-	defer c.making.Unlock()
 	version, err := versionOf(dir)
 	if err != nil {
 		return nil, version, err
 	}
 	x, err := Open(dir)
-	if isMissing(err) && c.Make != nil && c.failed[dir] != version {
-		made := c.Make(ctx, dir)
-		if made == nil {
-			version, _ = versionOf(dir) // Open fails if there is none
-			x, err = Open(dir)
+	if isMissing(err) && c.Make != nil {
+		made, ended := c.await(ctx, dir, version)
+		if ended != nil {
+			return nil, version, ended
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(made, ErrBusy) {
-			if c.failed == nil {
-				c.failed = map[string]fileVersion{}
+		if made {
+			version, _ = versionOf(dir) // Open fails if there is none
+			if x, err = Open(dir); err != nil {
+				c.fail(dir, version)
 			}
-			c.failed[dir] = version
 		}
 	}
 	if isMissing(err) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	return x, version, err
+}
+
+// await waits until Make has written the files of a directory. It goes on when the caller does not wait any more: the
+// next one finds them. made is false if it failed.
+func (c *Cache) await(ctx context.Context, dir string, version fileVersion) (made bool, err error) {
+	c.mu.Lock()
+	if c.failed[dir] == version {
+		c.mu.Unlock()
+		return false, nil
+	}
+	m := c.making[dir]
+	if m == nil {
+		if c.life == nil {
+			c.life, c.end = context.WithCancel(context.Background())
+			c.making, c.failed = map[string]*making{}, map[string]fileVersion{}
+		}
+		m = &making{done: make(chan struct{})}
+		c.making[dir] = m
+		life := c.life
+		c.makers.Go(func() {
+			defer close(m.done)
+			m.err = c.Make(life, dir)
+			if m.err != nil && !errors.Is(m.err, ErrBusy) && !errors.Is(m.err, context.Canceled) {
+				c.fail(dir, version)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.making, dir)
+		})
+	}
+	c.mu.Unlock()
+	select {
+	case <-m.done:
+		return m.err == nil, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// fail notes that the files cannot be made.
+func (c *Cache) fail(dir string, version fileVersion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed[dir] = version
 }
 
 // find returns the open index of a version with one more user, or nil.
@@ -174,5 +225,14 @@ func (c *Cache) release(one *cached) error {
 	return nil
 }
 
-// Close closes the indexes that are not in use. The others are closed by their last user.
-func (c *Cache) Close() { c.drop(func(*cached) bool { return true }) }
+// Close ends calls of Make, and closes the indexes that are not in use. The others are closed by their last user. It is
+// not used any more then.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	if c.end != nil {
+		c.end()
+	}
+	c.mu.Unlock()
+	c.makers.Wait()
+	c.drop(func(*cached) bool { return true })
+}

@@ -102,3 +102,61 @@ func TestCache(t *testing.T) {
 		t.Errorf("%d indexes that nobody uses stay open", len(c.all))
 	}
 }
+
+// An index that is being made holds up nobody who asks for another one, and is made once, though those who asked for it
+// go away before it is there. The end of the cache ends it.
+func TestMakeGoesOnWithoutItsCallers(t *testing.T) {
+	write := func(dir string) {
+		s := &site{dir: dir, pages: []*page.Line{{URL: weburl.MustCanonical("http://a.test/"), Outcome: "ok"}}}
+		s.write(t)
+	}
+	began, goOn := make(chan bool), make(chan bool)
+	slow, other, never := t.TempDir(), t.TempDir(), t.TempDir()
+	c := Cache{Make: func(ctx context.Context, dir string) error {
+		if dir != other {
+			began <- true // once only, or it stays here
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		write(dir)
+		return nil
+	}}
+	for _, dir := range []string{slow, other, never} {
+		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"), []byte(`{"schema_version":1}`+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(*Index) error { return nil }
+	ask := func(ctx context.Context, dir string) chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- c.Use(ctx, dir, none) }()
+		return ended
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := ask(ctx, slow), ask(ctx, slow)
+	<-began
+	if err := c.Use(t.Context(), other, none); err != nil {
+		t.Errorf("another index: %v", err)
+	}
+	cancel()
+	for _, ended := range []chan error{first, second} {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that went away: %v", err)
+		}
+	}
+	third := ask(t.Context(), slow)
+	close(goOn)
+	if err := <-third; err != nil {
+		t.Errorf("a caller that waits: %v", err)
+	}
+	goOn = nil
+	last := ask(t.Context(), never)
+	<-began
+	c.Close()
+	if err := <-last; !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a cache that was closed: %v", err)
+	}
+}

@@ -408,6 +408,16 @@ func TestAccountsTakeTurns(t *testing.T) {
 	if got := due(3, append(many[:5:5], one)...); len(got) != 1 {
 		t.Errorf("%q are due, want 1 of the other account", got)
 	}
+	// Nothing is under way: the two take turns, though one has older deliveries and many more of them.
+	f.add(f.b, service.CrawlStarted)
+	if err := s.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		if got := due(1); len(got) != 1 || (got[0] == one) == (i%2 == 1) {
+			t.Errorf("turn %d is that of %q", i, got)
+		}
+	}
 }
 
 // More events than one transaction takes, most of which concern no webhook; and the log is not kept for ever.

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,8 +26,10 @@ const (
 	pruneAfter = 1000
 )
 
-// store is the deliveryStore in the database. Collect is called by one goroutine.
+// store is the deliveryStore in the database. Collect and Due are called by one goroutine.
 type store struct {
+	turns    int            // deliveries that Due has returned; used by Due only
+	turn     map[string]int // the last of them, by account; used by Due only
 	service  *service.Service
 	prunedAt time.Time // used by Collect only
 	made     int       // deliveries since then; used by Collect only
@@ -145,8 +148,8 @@ const waitingHooks = "SELECT id, account, next FROM (SELECT webhook.id, webhook.
 	"AS hooks WHERE next IS NOT NULL ORDER BY next, id"
 
 // Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest
-// attempts under way is first, so that an account with many slow receivers does not delay others for longer than one
-// attempt takes.
+// attempts under way is first, and of several the one whose last turn is longest ago. So accounts with many slow
+// receivers do not delay others for longer than one attempt takes.
 func (s *store) Due(ctx context.Context, at time.Time, busy, resting []string, most int) (jobs []job,
 	next time.Time, err error) {
 	q := s.service.DB().Read()
@@ -174,7 +177,9 @@ func (s *store) Due(ctx context.Context, at time.Time, busy, resting []string, m
 		}
 		first := 0
 		for i, w := range waiting {
-			if !w.next.After(at) && sending[w.account] < sending[waiting[first].account] {
+			best := waiting[first].account
+			if !w.next.After(at) && cmp.Or(cmp.Compare(sending[w.account], sending[best]),
+				cmp.Compare(s.turn[w.account], s.turn[best])) < 0 {
 				first = i
 			}
 		}
@@ -191,7 +196,14 @@ func (s *store) Due(ctx context.Context, at time.Time, busy, resting []string, m
 		if err != nil {
 			return nil, next, err
 		}
-		sending[w.account] += len(due) // none if it was deleted meanwhile
+		if len(due) > 0 { // it was not deleted meanwhile
+			if s.turn == nil {
+				s.turn = map[string]int{}
+			}
+			s.turns++
+			s.turn[w.account] = s.turns
+			sending[w.account]++
+		}
 		jobs = append(jobs, due...)
 	}
 }
