@@ -21,8 +21,8 @@ const (
 	CreateOnly
 	// ExistingOnly refuses a directory that holds none with ErrNotExist.
 	ExistingOnly
-	// ReadOnly does so too, and begins no run: nothing can be committed, and however often the store is opened, it takes
-	// no more of the disk.
+	// ReadOnly does so too, and begins no run: nothing can be committed, and however often the store is opened, it
+	// takes no more of the disk.
 	ReadOnly
 )
 

@@ -240,7 +240,8 @@ func TestQueriesOfTransactionsUseAnIndex(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	for query, index := range map[string]string{deleteOldAnswers: "INDEX", countBlocks: "INDEX event_blocked"} {
 		plan, err := Collect(t.Context(), ts.db.Read(),
-			func(text *string) []any { return []any{new(int), new(int), new(int), text} }, "EXPLAIN QUERY PLAN "+query, 1)
+			func(text *string) []any { return []any{new(int), new(int), new(int), text} },
+			"EXPLAIN QUERY PLAN "+query, 1)
 		if err != nil || len(plan) != 1 || !strings.Contains(plan[0], index) {
 			t.Errorf("%s: %q, %v", query, plan, err)
 		}

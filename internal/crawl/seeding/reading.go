@@ -214,7 +214,8 @@ type textLimit struct {
 	over atomic.Bool  // no more is read
 }
 
-// textPerURL is how much of sitemaps may be read for each URL of the crawl: an entry with forty translations has 10 KiB.
+// textPerURL is how much of sitemaps may be read for each URL of the crawl: an entry with forty translations has
+// 10 KiB.
 const textPerURL = 16 << 10
 
 // countText counts bytes that were read. The error is ErrTooMuchText if there are too many.

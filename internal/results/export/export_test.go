@@ -101,7 +101,8 @@ func entries(t *testing.T, path string) []sitemap.Entry {
 	}
 	defer f.Close()
 	var list []sitemap.Entry
-	if _, err := sitemap.Read(f, nil, func(e *sitemap.Entry) error { list = append(list, *e); return nil }); err != nil {
+	take := func(e *sitemap.Entry) error { list = append(list, *e); return nil }
+	if _, err := sitemap.Read(f, nil, take); err != nil {
 		t.Fatal(err)
 	}
 	return list

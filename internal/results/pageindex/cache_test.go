@@ -125,7 +125,8 @@ func TestMakeGoesOnWithoutItsCallers(t *testing.T) {
 		return nil
 	}}
 	for _, dir := range []string{slow, other, never} {
-		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"), []byte(`{"schema_version":1}`+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"), []byte(`{"schema_version":1}`+"\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,7 +78,8 @@ func TestProblemsWithoutRoom(t *testing.T) {
 func TestFiguresWithoutRoom(t *testing.T) {
 	failure := errors.New("the disk is broken")
 	for why, bound := range map[string]error{
-		"the plan of the account": &datadir.NoRoomError{}, "the disk is nearly full": &datadir.NoRoomError{DiskFull: true},
+		"the plan of the account": &datadir.NoRoomError{},
+		"the disk is nearly full": &datadir.NoRoomError{DiskFull: true},
 		"": nil, failure.Error(): failure,
 	} {
 		sorts := extsort.Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: 2000,

@@ -211,9 +211,12 @@ func TestTooCostly(t *testing.T) {
 		t.Errorf("%+v, %v, want it allowed at once", got, quick)
 	}
 	few := Parse([]byte("User-agent: *\n" + strings.Repeat("Disallow: /*a*ac\n", 200))).Agent("a")
-	for path, isQuick := range map[string]bool{"/ac" + strings.Repeat("a", 2000): false, "/ac": true, "/short/aac": true} {
+	for path, isQuick := range map[string]bool{
+		"/ac" + strings.Repeat("a", 2000): false, "/ac": true, "/short/aac": true,
+	} {
 		got, quick := few.MatchQuickly(path)
-		if whole := few.Match(path); quick != isQuick || quick && got != whole || whole.Allowed == (path == "/short/aac") {
+		whole := few.Match(path)
+		if quick != isQuick || quick && got != whole || whole.Allowed == (path == "/short/aac") {
 			t.Errorf("%.20s: %+v, quick %v; %+v", path, got, quick, whole)
 		}
 	}
