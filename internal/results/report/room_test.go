@@ -80,7 +80,7 @@ func TestFiguresWithoutRoom(t *testing.T) {
 	for why, bound := range map[string]error{
 		"the plan of the account": &datadir.NoRoomError{},
 		"the disk is nearly full": &datadir.NoRoomError{DiskFull: true},
-		"": nil, failure.Error(): failure,
+		"":                        nil, failure.Error(): failure,
 	} {
 		sorts := extsort.Space{Dir: t.TempDir(), Pattern: "sort-*", Bytes: 2000,
 			Bound: func(int64) error { return bound }}
