@@ -23,7 +23,6 @@ func TestReadOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				copyDir(t, dir, dir+"+")
-				defer func(d string) { dir = d }(dir)
 				dir += "+"
 			}
 			if err := s.Close(); err != nil {

@@ -120,7 +120,8 @@ func TestSitemapsThatBringNothing(t *testing.T) {
 			for i := range sitemaps {
 				robots += fmt.Sprintf("Sitemap: http://a.test/map%d.xml\n", i)
 				site[fmt.Sprintf("a.test/map%d.xml", i)] = `<urlset ` +
-					`xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">` + text(i) + "</urlset>"
+					`xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">` +
+					text(i) + "</urlset>"
 			}
 			site["a.test/robots.txt"] = robots
 			s := newHandSite(t, site)

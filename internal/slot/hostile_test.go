@@ -119,8 +119,8 @@ func TestLongTicket(t *testing.T) {
 	}
 }
 
-// A ticket that is held for longer than any safe crawl takes stops nobody for ever, and the next crawls of the process
-// not even once more. Tickets that give way are waited for, however many they are.
+// A ticket that is held for longer than any safe crawl takes is not waited for. The next crawls of the process do not
+// wait at all. Tickets that give way are waited for, however many they are.
 func TestTicketThatIsNotGivenBack(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -103,8 +103,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// An index that is being made holds up nobody who asks for another one, and is made once, though those who asked for it
-// go away before it is there. The end of the cache ends it.
+// An index that is being made does not delay those who ask for another one, and is made once, though those who asked
+// for it go away before it is there. The end of the cache ends it.
 func TestMakeGoesOnWithoutItsCallers(t *testing.T) {
 	write := func(dir string) {
 		s := &site{dir: dir, pages: []*page.Line{{URL: weburl.MustCanonical("http://a.test/"), Outcome: "ok"}}}
